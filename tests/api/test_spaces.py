@@ -50,6 +50,21 @@ async def test_a_space_is_made_shown_and_changed_under_both_names() -> None:
         assert (await api.get("/api/spaces"))["spaces"] == []
 
 
+async def test_a_space_says_in_which_order_its_agents_hear_people() -> None:
+    async with serving() as api:
+        made = await api.post("/api/spaces", {"id": "s0"}, 201)
+        other = await api.post("/api/spaces", {"id": "s1", "delivery": "sequential"}, 201)
+        assert (made["space"]["delivery"], other["space"]["delivery"]) == ("all", "sequential")
+        changes: list[tuple[dict[str, Any], str]] = [
+            ({"delivery": "sequential"}, "sequential"), ({"name": "Tea"}, "sequential"), ({"delivery": "all"}, "all"),
+        ]  # fmt: skip
+        for asked, shown in changes:
+            changed = read(await api.client.patch("/api/spaces/s0", json=asked), 200)
+            assert changed["space"]["delivery"] == shown
+        refused = await api.post("/api/spaces", {"delivery": "random"}, 400)
+        assert [detail["path"] for detail in refused["details"]] == ["delivery"]
+
+
 async def test_a_dm_has_two_members() -> None:
     async with town() as made:
         dm = (await made.post("/api/spaces", SERVICE, {"kind": "dm"}, 201))["space"]["id"]

@@ -139,7 +139,7 @@ async def test_built_in_tools_are_invisible() -> None:
     async with testing.by_hand(app([{"text": "."}], [])) as (rt, _):
         store = MemoryStore(lambda _: None)
         agents = rt.agents
-        speech = Speech(store, Membership(store, agents), Deliveries(agents, SystemClock(), new_id))
+        speech = Speech(store, Membership(store, agents), Deliveries(store, agents, SystemClock(), new_id))
         tools = [*SpacesToolkit(rt.spaces, speech).tools, *MindToolkit(store).tools]
         assert [(each.name, each.visible) for each in tools] == [(name, False) for name in BUILT_IN]
 

@@ -72,6 +72,7 @@ async def test_a_space_is_made_lived_in_and_deleted() -> None:
                 if event.type == "message_deleted":
                     break
         assert (await client.spaces.update("tea", name="Cake")).name == "Cake"
+        assert (await client.spaces.update("tea", delivery="sequential")).delivery == "sequential"
         assert [one.id for one in await client.spaces.list()] == ["tea"]
         await client.spaces.remove_member("tea", ada.id)
         await client.spaces.delete("tea")

@@ -1,6 +1,7 @@
 """Spaces in every journal: places without gaps, events numbered together, deliveries to agents, all or nothing."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from tests.conformance.conftest import Journal
 from tests.conformance.test_entities import drop, human, save
 from tests.play import AT, Drain, begun, committed, draft, later, new_id, post, settle, token
 
+from toolwright.core.journal.child_effects import Close
 from toolwright.core.journal.effects import (
     Deliver,
     DropMember,
@@ -41,7 +43,7 @@ from toolwright.core.journal.units import (
     Result,
     Submit,
 )
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces.space import DeliveryOrder, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run
@@ -252,6 +254,46 @@ async def test_a_space_is_changed_by_compare_and_set_and_deleted_whole(room: Sto
     assert await room.commit(act(DropSpace(space_id="spc_1"))) == Conflict(guard="space")
 
 
+async def test_a_space_keeps_in_which_order_its_agents_hear(room: Store):
+    was = await room.spaces.space("spc_1")
+    assert was is not None and was.delivery == "all"
+    await committed(room, act(made(space("spc_2", delivery="sequential"))))
+    assert [one.delivery for one in await room.spaces.spaces()] == ["all", "sequential"]
+    there = [await room.spaces.space("spc_2"), *await room.spaces.spaces(seen_by="ent_ann")]
+    assert [one and one.delivery for one in there] == ["sequential", "all"]
+    orders: Sequence[DeliveryOrder] = ("sequential", "all")
+    for n, order in enumerate(orders, 1):
+        new = replace(was, delivery=order, updated_at=later(n))
+        await committed(room, act(SaveSpace(space_id="spc_1", space=new, was=was)))
+        assert await room.spaces.space("spc_1") == new
+        was = new
+
+
+async def test_a_message_and_its_answers_are_read_together(room: Store):
+    root, other = message(content="root"), message(content="other")
+    answers = [message(content=str(n), parent_id=root.id) for n in range(3)]
+    below = message(content="below", parent_id=answers[0].id)
+    for one in (root, other, *answers, below, message(content="elsewhere", parent_id=other.id)):
+        await committed(room, act(says(one)))
+
+    async def texts(message_id: str, limit: int = 9) -> list[str]:
+        return [one.content for one in await room.spaces.answers(message_id, limit)]
+
+    assert await texts(root.id) == ["root", "0", "1", "2"]
+    assert await texts(root.id, 4) == ["root", "0", "1", "2"]
+    assert await texts(root.id, 2) == ["1", "2"]
+    assert await texts(root.id, 0) == []
+    assert await texts(answers[0].id) == ["0", "below"]
+    assert await texts(below.id) == ["below"]
+    assert [one.seq for one in await room.spaces.answers(root.id, 9)] == [1, 3, 4, 5]
+    await committed(room, act(Erase(space_id="spc_1", message_id=root.id)))
+    assert await texts(root.id) == ["0", "1", "2"]
+    assert await texts(root.id, 1) == ["2"]
+    assert await texts("msg_none") == []
+    await committed(room, act(DropSpace(space_id="spc_1")))
+    assert await texts(root.id) == []
+
+
 def reaction(message_id: str, emoji: str = "👍", entity_id: str = "ent_ann") -> Reaction:
     return Reaction(message_id=message_id, entity_id=entity_id, emoji=emoji, created_at=AT)
 
@@ -335,6 +377,19 @@ async def test_what_is_delivered_waits_for_the_next_run_of_a_home_thread(journal
     assert await room.spaces.caused(run_3, "ent_ann")
     assert not await room.spaces.caused(run_3, "ent_bob")
     assert not await room.spaces.caused("run_none", "ent_ann")
+
+
+async def test_a_delivery_that_is_required_fails_where_nobody_is_any_more(room: Store):
+    drain = await begun(room)
+    await drain.do(drain.unit(Finish, {"status": "completed"}, effects=(Close(thread_id="th_1"),)))
+    lost = delivery("th_1")
+    assert (await committed(room, act(Deliver(delivery=lost)))).runs == ()
+    required = replace(lost, required=True)
+    for effects in ((Deliver(delivery=required),), (says(message(), deliveries=(required,)),)):
+        assert await room.commit(act(*effects)) == Conflict(guard="terminated")
+    assert list(await room.spaces.messages("spc_1")) == []
+    there = replace(delivery("thr_home"), required=True)
+    assert len((await committed(room, act(Deliver(delivery=there)))).runs) == 1
 
 
 async def test_an_event_is_delivered_once(room: Store):

@@ -264,6 +264,48 @@ async def test_a_parked_run_goes_on_with_what_it_began_with(tmp_path: Path) -> N
         assert (await made.results(thread_id))[-1] == '{"OWN":"[redacted:OWN]"}'
 
 
+async def test_a_run_whose_model_fails_goes_on_with_the_agent_as_it_is_now(tmp_path: Path) -> None:
+    async with office(tmp_path) as made:
+        await made.rt.agents.save("scout", {"agent": {"system": "You scout."}})  # of no model
+        await made.rt.inboxes.trigger("scout", "clock")
+        await made.motor.run_until_idle()
+        [run] = await made.rt.runs.list()
+        assert (run.status, run.revision) == ("queued", 1)
+        assert "has no model" in (run.error or "")
+        await made.rt.agents.save("scout", {"model": made.model([{"text": "Done."}])})
+        await made.motor.run_timers()
+        [run] = await made.rt.runs.list()
+        assert (run.status, run.output, run.revision, run.error) == ("completed", "Done.", 2, None)
+
+
+async def test_a_run_whose_model_fails_and_has_done_something_goes_on_behind_it(tmp_path: Path) -> None:
+    async with office(tmp_path) as made:
+        model = made.model([calls("look"), {"text": "Down.", "fail": "unavailable"}])
+        await made.rt.agents.save("scout", {"model": model, "tools": ["look"]})
+        await made.rt.inboxes.trigger("scout", "clock")
+        await made.motor.run_until_idle()
+        model = made.model([{"text": "Never."}, {"text": "Now."}])
+        await made.rt.agents.save("scout", {"model": model})
+        await made.motor.run_timers()
+        [run] = await made.rt.runs.list()
+        assert (run.status, run.output, run.step_count) == ("completed", "Now.", 2)
+        read = await made.results(run.thread_id)
+        assert len(read) == 1, "what was done before the fault is not done again"
+
+
+async def test_a_run_whose_model_fails_ends_with_its_agent(tmp_path: Path) -> None:
+    async with office(tmp_path) as made:
+        await made.rt.agents.save("scout", {"agent": {"system": "You scout."}})
+        await made.rt.inboxes.trigger("scout", "clock")
+        await made.motor.run_until_idle()
+        await made.rt.agents.delete("scout")
+        await made.motor.run_timers()
+        assert {run.status for run in await made.rt.runs.list()} == {"failed"}
+        [run, *_] = await made.rt.runs.list()
+        assert "is not configured in this app" in (run.error or "")
+        assert await made.motor.run_timers() == 0
+
+
 async def test_an_open_call_is_answered_after_its_agent_is_gone(tmp_path: Path) -> None:
     async with office(tmp_path) as made:
         model = made.model([calls("askOutside"), {"text": "I know."}])

@@ -10,13 +10,21 @@ import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.runtime.mind_rig import Watched
 from tests.runtime.talk import call, calls
 from toolwright import testing
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.errors import InvalidRequest, ModelUnavailable
+from toolwright.core.journal.child_effects import Close
+from toolwright.core.journal.effects import Deliver, Post, React
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Apply, Committed, Unit
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import ManualMotor, ScriptedModel
+from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +114,7 @@ async def office(
 SILENT: list[dict[str, Any]] = [{"text": "."}]
 
 
-@requirement("S4-2.1-1", "S4-2.1-2", "S4-2.1-3")
+@requirement("S4-2.1-1", "S4-2.1-3", "S4-2.1-4")
 async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes_nobody_in_a_channel() -> (
     None
 ):
@@ -123,7 +131,7 @@ async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes
         assert asked != hello.id
 
 
-@requirement("S4-2.1-4")
+@requirement("S4-2.1-5")
 async def test_a_direct_message_runs_the_other_until_the_chain_is_too_deep() -> None:
     turns = {name: [sends("dm", f"{name} here"), {"text": "."}] for name in ("michael", "jim")}
     async with office(turns, there=["michael"]) as made:
@@ -145,7 +153,7 @@ async def test_a_chain_is_as_deep_as_is_set() -> None:
         assert await made.said("dm") == [("michael", "Ping")]
 
 
-@requirement("S4-2.1-1")
+@requirement("S4-2.1-2")
 async def test_a_channel_that_is_unknown_or_not_theirs_is_an_error_and_changes_nothing() -> None:
     turns = {
         "michael": [
@@ -168,6 +176,7 @@ async def test_a_channel_that_is_unknown_or_not_theirs_is_an_error_and_changes_n
         assert await made.said("secret") == []
 
 
+@requirement("S4-2.1-2")
 async def test_in_a_public_channel_an_agent_joins_by_writing() -> None:
     turns = {"michael": [sends("news", "Read this"), {"text": "."}], "jim": SILENT}
     async with office(turns) as made:
@@ -177,7 +186,7 @@ async def test_in_a_public_channel_an_agent_joins_by_writing() -> None:
         assert await made.rt.spaces.is_member("news", made.ids["michael"])
 
 
-@requirement("S4-2.2-1", "S4-2.2-2")
+@requirement("S4-2.2-1", "S4-2.2-2", "S4-2.2-3")
 async def test_a_reaction_is_stored_once_broadcast_once_and_can_be_taken_back() -> None:
     async with office({"michael": SILENT, "jim": SILENT}) as made:
         asked = await made.rt.spaces.say("general", made.pam, "We won!")
@@ -214,7 +223,60 @@ async def test_a_message_that_is_not_theirs_cannot_be_reacted_to() -> None:
         assert "reaction_added" not in await made.events("secret")
 
 
-@requirement("S4-2.3-1", "S4-2.3-2")
+async def test_a_text_or_an_id_of_a_hundred_thousand_characters_is_refused_in_few_words() -> None:
+    endless = "x" * 100_001
+    tried = [
+        sends("general", endless),
+        sends(endless, "Hello"),
+        call("react_to_message", messageId=endless, emoji="👀"),
+        call("react_to_message", messageId="nobody", emoji=endless),
+    ]
+    async with office(
+        {"michael": [calls(*tried, sends("general", endless[1:])), {"text": "."}]},
+        ["michael", "jim"],
+        ["michael"],
+    ) as made:
+        await made.hears("Go")
+        *refused, sent = await made.results("michael")
+        assert all("error" in json.loads(each) and len(each) < 400 for each in refused)
+        assert "messageId" in json.loads(sent)
+        assert [len(text) for _, text in await made.said()] == [2, 100_000]
+
+
+@pytest.mark.parametrize("gone", ["message", "channel"])
+async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it_reads(gone: str) -> None:
+    model, clock, bus = Listening(SILENT), ManualClock(), MemoryBus()
+    watched = Watched(MemoryStore(bus.publish))
+    store: Store = watched  # type: ignore[assignment]  # reads go through
+    motor = ManualMotor(store, clock)
+    agents = [tw.Agent("michael", tw.Prompt("michael", "p", model=model), toolkits=["channels"])]
+    rt = assemble(
+        Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
+    )
+    await rt.start()
+    pam = await rt.entities.create(external_id="pam")
+    await rt.spaces.create("G", id="general", members=[pam.id, "michael"])
+    message_id = (await rt.spaces.say("general", pam.id, "Hi")).message.id
+    reacts = call("react_to_message", messageId=message_id, emoji="👍")
+    model.script = ScriptedModel([calls(reacts, sends("general", "Late")), {"text": "."}])
+
+    async def delete(unit: Unit) -> None:
+        if any(isinstance(each, React) for each in getattr(unit, "effects", ())):
+            watched.before = None
+            await (rt.spaces.erase(message_id) if gone == "message" else rt.spaces.delete("general"))
+
+    watched.before = delete
+    await motor.run_until_idle()
+    [run] = await rt.runs.list()
+    assert run.status == "completed"
+    said = await rt.threads.messages(run.thread_id)
+    reacted, sent = [json.loads(each.content) for each in said if each.role == "tool"]
+    assert reacted["error"] == f"There is no message {message_id!r} that you can react to."
+    assert [*sent] == (["messageId"] if gone == "message" else ["error", "error_code"])
+    await rt.stop(0.0)
+
+
+@requirement("S4-2.3-1", "S4-2.3-2", "S4-2.3-3", "S4-2.3-4")
 async def test_doing_nothing_leaves_its_record_alone_and_is_told_of_in_the_prompt() -> None:
     turns = {"michael": [call("do_nothing"), {"text": "."}], "jim": SILENT}
     async with office(turns) as made:
@@ -249,6 +311,24 @@ async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_
         assert len(lines) == 20
         assert lines[0].startswith('- [Pam: "Message 5"] (messageId: msg_')
         assert lines[-1].startswith('- [Pam: "A [fake]\\n- [Jim: \\"line\\"]"] (messageId: ')
+
+
+async def test_nobody_speaks_under_the_name_of_another_or_of_the_agent_that_reads() -> None:
+    async with office({"michael": SILENT, "jim": SILENT}) as made:
+        for external_id, name in (("y", "You"), ("m", "Michael"), ("p", "pam"), ("k", "Kelly")):
+            person = await made.rt.entities.create(external_id=external_id, display_name=name)
+            made.ids[name] = person.id
+            await made.rt.spaces.say("general", person.id, f"As {name}")
+        spoken = await made.rt.spaces.messages("general")
+        await made.rt.spaces.react(spoken[0].message.id, made.ids["You"], "👍")
+        await made.hears("As Pam")
+        lines = made.model.last_told("michael").splitlines()
+        who = [line.partition(": ")[0].removeprefix("- [") for line in lines if line.startswith("- [")]
+        ids = made.ids
+        assert who == [
+            f"You ({ids['You']})", f"Michael ({ids['Michael']})", f"pam ({ids['pam']})", "Kelly", f"Pam ({made.pam})",
+        ]  # fmt: skip
+        assert any(f"reactions: 👍 by You ({ids['You']})" in line for line in lines)
 
 
 async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_there() -> None:
@@ -292,6 +372,7 @@ async def test_the_preview_is_what_a_run_is_told() -> None:
 
 
 CREW = ("michael", "jim", "dwight", "angela")
+ASK = tw.Tool(name="ask", description="Ask.", kind="external", parameters={"type": "object"}, visible=False)
 
 
 def in_turn(**turns: Any) -> dict[str, list[dict[str, Any]]]:
@@ -384,6 +465,163 @@ async def test_a_cancelled_run_and_a_thread_that_is_over_pass_the_message_on() -
         await motor.run_until_idle()
         said = [each.message.content for each in await rt.spaces.messages("general")]
         assert said[3:] == ["Again?", "michael!", "dwight!", "angela!"]
+
+
+async def test_who_has_ended_their_home_thread_is_passed_over_as_the_first_too() -> None:
+    @tw.tool(description="End it all.")
+    async def end_all(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return "over"
+
+    model = Listening(in_turn(michael=[call("end_all"), {"text": "."}]))
+    agents = [
+        tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[end_all]), toolkits=["channels"]) for n in CREW
+    ]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        for text in ("Ideas?", "Again?"):
+            spoken = await rt.spaces.say("general", pam.id, text)
+            await motor.run_until_idle()
+        assert list(spoken.runs) == [(await rt.agents.get("jim")).id]
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == ["Ideas?", "jim!", "dwight!", "angela!", "Again?", "jim!", "dwight!", "angela!"]
+
+
+@pytest.mark.parametrize(("first", "status"), [("michael", "processed"), ("failing", "failed"), (None, None)])
+async def test_who_ends_just_as_their_turn_comes_is_passed_over(
+    first: str | None, status: str | None
+) -> None:
+    class Failing(Listening):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[0] == "failing":
+                raise RuntimeError("broken")
+            async for event in super().respond(request):
+                yield event
+
+    names = ("jim", "dwight") if first is None else (first, "jim", "dwight")
+    model, clock, bus = Failing(SILENT), ManualClock(), MemoryBus()
+    watched = Watched(MemoryStore(bus.publish))
+    store: Store = watched  # type: ignore[assignment]  # reads go through
+    motor = ManualMotor(store, clock)
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in names]
+    rt = assemble(
+        Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
+    )
+    await rt.start()
+    pam = await rt.entities.create(external_id="pam")
+    await rt.spaces.create("G", id="general", members=[pam.id, *names], delivery="sequential")
+    await rt.inboxes.trigger("jim", "clock")  # he has a home thread
+    await motor.run_until_idle()
+    home = (await rt.agents.get("jim")).home_thread_id
+
+    async def end_jim(unit: Unit) -> None:
+        effects = getattr(unit, "effects", ())
+        made = [each for effect in effects if isinstance(effect, Post) for each in effect.deliveries]
+        made += [effect.delivery for effect in effects if isinstance(effect, Deliver)]
+        if home in [each.thread.id for each in made]:
+            watched.before = None
+            end = Apply(token="end", at=clock.now(), effects=(Close(thread_id=home),))
+            assert isinstance(await watched.commit(end), Committed)
+
+    watched.before = end_jim
+    await rt.spaces.say("general", pam.id, "Ideas?")
+    await motor.run_until_idle()
+    assert watched.before is None
+    heard = [[event.status for event in await rt.inboxes.list(name)] for name in names]
+    assert heard == [*([] if status is None else [[status]]), ["processed"], ["processed"]]
+    assert [event.type for event in await rt.inboxes.list("jim")] == ["service"]
+    await rt.stop(0.0)
+
+
+async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_without_them() -> None:
+    class Broken(Listening):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[0] == "jim" and broken:
+                raise RuntimeError("broken")
+            async for event in super().respond(request):
+                yield event
+
+    broken = True
+    model = Broken(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        await rt.spaces.say("general", pam.id, "Ideas?")
+        await motor.run_until_idle()
+        [waiting] = await rt.calls.list()
+        [failed] = await rt.inboxes.list("jim")
+        broken = False
+        await rt.inboxes.retry("jim", failed.event_id)
+        await motor.run_until_idle()
+        assert list(await rt.inboxes.list("angela")) == []
+        await rt.calls.submit(waiting.run_id, waiting.id, "yes")
+        await motor.run_until_idle()
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == ["Ideas?", "michael!", "jim!", "dwight!", "angela!"]
+        assert [len(await rt.inboxes.list(name)) for name in CREW] == [1, 1, 1, 1]
+
+
+async def test_what_is_said_during_a_round_reaches_each_agent_in_its_order() -> None:
+    model = Listening(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        for text in ("Ideas?", "More?"):
+            await rt.spaces.say("general", pam.id, text)
+            await motor.run_until_idle()
+        assert [len(await rt.inboxes.list(name)) for name in CREW] == [2, 2, 2, 0]
+        while waiting := await rt.calls.list():
+            await rt.calls.submit(waiting[0].run_id, waiting[0].id, "yes")
+            await motor.run_until_idle()
+        for name in CREW:
+            heard = [event.content["content"] for event in await rt.inboxes.list(name)]
+            assert heard == ["Ideas?", "More?"], name
+
+
+async def test_a_round_through_two_hundred_agents_reaches_each_once_in_its_turn() -> None:
+    names = [f"a{n}" for n in range(200)]
+    script = {name: [sends("general", name), {"text": "."}] for name in names}
+    async with office(script, names, delivery="sequential") as made:
+        await made.hears("Go")
+        said = [each.message.content for each in await made.rt.spaces.messages("general", 200, after=1)]
+        assert said == names
+
+
+async def test_behind_a_model_that_is_down_the_round_stands_until_it_is_up_or_the_run_cancelled() -> None:
+    class Down(Listening):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[0] == "jim" and down:
+                raise ModelUnavailable("down")
+            async for event in super().respond(request):
+                yield event
+
+    down, model = True, Down(in_turn())
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        for text in ("Ideas?", "More?"):
+            await rt.spaces.say("general", pam.id, text)
+            await motor.run_until_idle()
+            for _ in range(5):
+                await motor.run_timers()
+            [stuck, *_] = [run for run in await rt.runs.list() if not run.over]
+            assert (stuck.status, stuck.error) == ("queued", "down")
+            said = [each.message.content for each in await rt.spaces.messages("general")]
+            assert said[-2:] == [text, "michael!"]
+            if text == "Ideas?":
+                await rt.runs.cancel(stuck.id)
+                await motor.run_until_idle()
+        down = False
+        await motor.run_timers()
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == [
+            *("Ideas?", "michael!", "dwight!", "angela!"),
+            *("More?", "michael!", "jim!", "dwight!", "angela!"),
+        ]
 
 
 async def test_all_at_once_is_what_a_channel_does_unless_it_is_set() -> None:

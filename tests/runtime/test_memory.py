@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import JSON, Died, Mind, thinking
 from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED, Passage
 from toolwright.core.errors import InvalidRequest, NotFound
@@ -42,6 +43,7 @@ def test_the_toolkit_has_the_tools_of_the_document() -> None:
     assert all(tool.idempotent and not tool.visible for tool in tools)
 
 
+@requirement("S4-2.4-1", "S4-2.4-3")
 async def test_a_block_is_made_and_replaced_and_stands_in_the_next_prompt() -> None:
     async with thinking(agents=AGENTS) as mind:
         assert await sections(mind) == []
@@ -58,6 +60,7 @@ async def test_a_block_is_made_and_replaced_and_stands_in_the_next_prompt() -> N
         assert await sections(mind, "friend") == []
 
 
+@requirement("S4-2.4-3")
 async def test_the_model_reads_its_blocks_at_every_step() -> None:
     read: list[str] = []
 
@@ -76,6 +79,7 @@ async def test_the_model_reads_its_blocks_at_every_step() -> None:
     assert ["Your memory block 'mood':\nglad" in each for each in read] == [False, True]
 
 
+@requirement("S4-2.4-2")
 async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone() -> None:
     async with thinking(agents=AGENTS) as mind:
         blocks = mind.rt.blocks
@@ -106,6 +110,7 @@ async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone()
         assert list(await blocks.list("thinker")) == [mine]
 
 
+@requirement("S4-2.5-1", "S4-2.5-2", "S4-2.6-1", "S4-2.6-2")
 async def test_passages_are_stored_and_found_by_their_rank() -> None:
     async with thinking(agents=AGENTS) as mind:
         first = (await mind.call("store_memory", content="Jim likes GREEN tea.", tags=["Jim"]))["passageId"]
@@ -120,6 +125,7 @@ async def test_passages_are_stored_and_found_by_their_rank() -> None:
         assert [each.id for each in await mind.rt.passages.list("thinker")] == [second, first]
 
 
+@requirement("S4-3-1")
 @pytest.mark.parametrize(
     ("fault", "tool", "args"),
     [

@@ -360,15 +360,17 @@ async def test_what_comes_while_it_works_waits_for_the_next_run_and_is_read_in_o
 async def test_messages_can_be_read_without_entering() -> None:
     read = {"name": "read_messages", "args": {"spaceId": "tea", "offset": 1, "limit": 1}}
     elsewhere = {"name": "read_messages", "args": {"spaceId": "secret"}}
+    endless = {"name": "read_messages", "args": {"spaceId": "x" * 100_000}}
     async with house(
-        [calls(read, elsewhere, ENTER, {"name": "leave_space", "args": {}}), {"text": "."}]
+        [calls(read, elsewhere, endless, ENTER, {"name": "leave_space", "args": {}}), {"text": "."}]
     ) as made:
         await made.rt.spaces.create("Secret", id="secret", members=[made.husam])
         await made.rt.spaces.say("tea", made.husam, "One")
         await made.hears("Two")
-        page, refused, _, left = await made.results()
+        page, refused, brief, _, left = await made.results()
         assert '"content":"One"' in page and '"content":"Two"' not in page
         assert refused.startswith('{"error":"There is no space \'secret\' that you are a member of."')
+        assert "that you are a member of." in brief and len(brief) < 400
         assert left == '{"success":true}'
 
 

@@ -316,6 +316,9 @@ async def test_another_threads_reference_is_as_if_it_were_not_there() -> None:
             at.boss.says([call("subagent_message", reference=reference, message="Hi"), DONE])
             await at.run(second.id)
             assert (await at.results(second.id))[-1]["error"] == f"There is no subagent {reference!r}."
+        at.boss.says([call("subagent_message", reference="x" * 100_000, message="Hi"), DONE])
+        await at.run(second.id)
+        assert len((await at.results(second.id))[-1]["error"]) < 300
         assert await at.heard(child.id) == ["Hello"]
 
 

@@ -79,6 +79,21 @@ def as_of_old(connection: Connection) -> None:
             connection.exec_driver_sql(statement)
 
 
+async def migrated(url: str, revision: str) -> None:
+    """The database is at that revision."""
+
+    def upgrade(connection: Connection) -> None:
+        command.upgrade(migrate.config(connection), revision)
+
+    if not url.startswith("sqlite"):
+        await in_postgres(url, upgrade)
+        return
+    engine = migrate.sqlite_engine(Path(url.removeprefix("sqlite:///")))
+    with engine.begin() as connection:
+        upgrade(connection)
+    engine.dispose()
+
+
 async def in_postgres(url: str, act: Callable[[Connection], None]) -> None:
     engine = create_async_engine("postgresql+asyncpg://", async_creator=lambda: connect(url))
     async with engine.begin() as connection:
@@ -166,3 +181,13 @@ async def test_processes_that_migrate_at_once_do_not_meet(old: str) -> None:
     said = [(await asyncio.to_thread(one.communicate, timeout=60))[0] for one in upgrades]
     assert [one.returncode for one in upgrades] == [0, 0, 0], said
     assert await database.revision(tw.Settings(database_url=old)) == database.HEAD
+
+
+async def test_a_space_from_before_there_was_an_order_wakes_its_agents_all_at_once(old: str) -> None:
+    await migrated(old, "0008")
+    fields = "id, kind, metadata, seq, revision, created_at, updated_at"
+    await execute(old, f"INSERT INTO spaces ({fields}) VALUES ('tea', 'public', '{{}}', 0, 0, 1, 1)")
+    async with asyncio.timeout(30), app().runtime(tw.Settings(database_url=old)) as rt:
+        assert (await rt.spaces.get("tea")).delivery == "all"
+        changed = await rt.spaces.update("tea", delivery="sequential")
+        assert (changed.delivery, (await rt.spaces.get("tea")).delivery) == ("sequential", "sequential")

@@ -178,7 +178,7 @@ def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
         agents=agents,
         membership=Membership(store, agents),
         system_prompts=SystemPrompts(store, agents),
-        deliveries=Deliveries(agents, clock, ids, settings.max_chain_depth),
+        deliveries=Deliveries(store, agents, clock, ids, settings.max_chain_depth),
         child_start=ChildStart(store, environment, clock, ids),
         lineages=Lineages(store, agents, environment),
         catalog=catalog,

@@ -106,10 +106,11 @@ class Delivery:
     """An event for the inbox of an agent's home thread, which is made if it is not there yet, and woken.
 
     The event waits for the next run: one that is queued, else `run`, with the event `queued`. A terminated thread
-    gets nothing any more.
+    gets nothing any more; one that is `required` fails the guard `terminated` there.
     """
 
     thread: Thread
     event: InboxEvent
     run: Run
     queued: EventDraft
+    required: bool = False

@@ -170,7 +170,7 @@ class Agents:
     async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
         """Configure an agent, or the one of that name anew; a run at work keeps what it began with.
 
-        What is the same already is not written again. `trusted` is for what the operator wrote. Raises
+        One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
         `InvalidConfiguration` with every faulty path, `AlreadyThere` for the name of an agent that the app declares,
         `CannotSeal` for a secret where there are no keys.
         """

@@ -5,6 +5,8 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
 from toolwright.core.env.logs import logger
+from toolwright.core.errors import RowBroken
+from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import Entity
@@ -12,6 +14,7 @@ from toolwright.core.spaces.space import Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.event import run_event
 
@@ -29,7 +32,10 @@ log = logger("toolwright.runtime")
 class Deliveries:
     """Makes deliveries for the inboxes of agents."""
 
-    def __init__(self, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH) -> None:
+    def __init__(
+        self, store: Store, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH
+    ) -> None:
+        self._store = store
         self._agents = agents
         self._clock = clock
         self._new_id = new_id
@@ -111,15 +117,29 @@ class Deliveries:
         depth: int,
         author: str | None,
     ) -> Delivery | None:
-        """The message for the first of these entities that can be woken; its delivery names those behind it."""
+        """The message for the first of these entities that can be woken; its delivery names those behind it.
+
+        It is required: if that agent ends its home thread at the same moment, the unit is made anew, for another.
+        """
         for n, entity_id in enumerate(listeners, 1):
             rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
-            delivery = await self._message_to(
-                entity_id, message_id, content | rest, depth=depth, author=author
-            )
+            try:
+                if await self._is_over(entity_id):
+                    continue
+                delivery = await self._message_to(
+                    entity_id, message_id, content | rest, depth=depth, author=author
+                )
+            except RowBroken as error:
+                log.warning("The agent of the entity %s is passed over: %s", entity_id, error)
+                continue
             if delivery is not None:
-                return delivery
+                return changed(delivery, required=True)
         return None
+
+    async def _is_over(self, entity_id: str) -> bool:
+        """Whether the agent has ended its home thread for good: what is delivered there is put nowhere."""
+        home = await self._store.thread(home_thread_id_of(agent_id_of(entity_id)))
+        return home is not None and home.is_over
 
     async def _message_to(
         self, entity_id: str, message_id: str, content: JSONObject, *, depth: int, author: str | None

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import is_there
+from toolwright.core.errors import RowBroken
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
 from toolwright.core.threads.inbox import InboxEvent
@@ -18,37 +18,42 @@ class Rounds:
         self._deliveries = deliveries
 
     async def after(self, events: Iterable[InboxEvent]) -> list[Deliver]:
-        """The next turns of the rounds that these events are part of, which nobody will read any more."""
+        """The next turns of the rounds that these events are part of, which nobody will read any more.
+
+        A broken row of the journal holds no round up: whom it stands for is passed over.
+        """
         return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
 
     async def _next(self, event: InboxEvent) -> list[Deliver]:
-        """The message for the next agent, as it reads now; nothing once it is deleted, or nobody is left."""
-        content = event.content
-        message = await self._store.spaces.message(str(content.get("messageId")))
-        if message is None or message.space_id != content.get("spaceId"):
+        """The message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
+
+        Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
+        """
+        content, space_id = event.content, str(event.content.get("spaceId"))
+        words = await self._words(event)
+        if words is None:
             return []
-        members = {each.entity_id for each in all_of(await self._store.spaces.members(message.space_id))}
+        members = {each.entity_id for each in await self._store.spaces.members(space_id)}
         waiting = content[NEXT]
         assert isinstance(waiting, list), "a delivery lists the entities"
-        listeners = [
-            each
-            for each in map(str, waiting)
-            if each in members and await self._can_hear(each, event.event_id)
-        ]
         rest = {name: value for name, value in content.items() if name != NEXT}
         delivery = await self._deliveries.first_of(
-            listeners,
-            message.id,
-            rest | {"content": message.content},
+            [each for each in map(str, waiting) if each in members],
+            event.event_id,
+            rest | {"content": words},
             depth=event.depth,
             author=event.author,
         )
-        return [] if delivery is None else [Deliver(delivery=delivery)]
+        if delivery is None or await is_there(self._store.inbox_event(delivery.thread.id, event.event_id)):
+            return []
+        return [Deliver(delivery=delivery)]
 
-    async def _can_hear(self, entity_id: str, event_id: str) -> bool:
-        """Whether the agent has a thread for it, or may get one, and has not had it: a run may be tried again."""
-        home = home_thread_id_of(agent_id_of(entity_id))
-        thread = await self._store.thread(home)
-        if thread is not None and thread.is_over:
-            return False
-        return thread is None or await self._store.inbox_event(home, event_id) is None
+    async def _words(self, event: InboxEvent) -> str | None:
+        """What the message says now, or what was heard of it if its row is broken; None once it is deleted."""
+        try:
+            message = await self._store.spaces.message(event.event_id)
+        except RowBroken:
+            return str(event.content.get("content"))
+        if message is None or message.space_id != event.content.get("spaceId"):
+            return None
+        return message.content

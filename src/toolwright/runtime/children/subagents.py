@@ -18,7 +18,7 @@ from toolwright.core.plain import one_line
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
-from toolwright.core.text import sentence
+from toolwright.core.text import brief, sentence
 from toolwright.core.threads.child import Link
 from toolwright.core.tools.pipeline import PreparedCall, lacks_tenvs
 from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
@@ -115,7 +115,7 @@ class Subagents:
             or child.link is None
             or not child.link.resumable
         ):
-            raise NotFound(f"There is no subagent {reference!r}.")
+            raise NotFound(f"There is no subagent {brief(repr(reference), 200)}.")
         if child.child_status == "terminated":
             return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
         named = await self._files(state, paths(arguments, "attachments"))

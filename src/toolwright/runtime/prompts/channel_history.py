@@ -1,6 +1,7 @@
 """Channels as an agent's prompt tells them: which there are, and what was said last where it is spoken to (S4)."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.agent import agent_id_of
@@ -28,7 +29,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What was said last in a place, in order, with the authors' names by their ids."""
+    """What was said last in a place, in order, with names of the authors by their ids, no two alike."""
 
     space: Space
     parent_id: str | None
@@ -61,14 +62,14 @@ class ChannelHistory:
         else:
             messages = all_of(await spaces.answers(place.parent_id, MOST_MESSAGES))
         reactions = all_of(await spaces.reactions([each.id for each in messages]))
-        entities = {each.entity_id for each in (*messages, *reactions)}
+        entities = {entity_id, *[each.entity_id for each in (*messages, *reactions)]}
         names = {each: await self.name(each) for each in entities}
         return Said(
             space=space,
             parent_id=place.parent_id,
             messages=messages,
             reactions=reactions,
-            names=names,
+            names=distinct(names),
         )
 
     async def name(self, entity_id: str) -> str:
@@ -78,6 +79,16 @@ class ChannelHistory:
         except NotFound:
             entity = await self._store.entity(entity_id)
             return entity_id if entity is None else entity.display_name or entity_id
+
+
+def distinct(names: Mapping[str, str]) -> dict[str, str]:
+    """The names by entity, each with the id behind it that another has too, or that stands for the agent itself."""
+    shown = {entity_id: speaker_name(name) for entity_id, name in names.items()}
+    counts = Counter(["you", *[name.casefold() for name in shown.values()]])
+    return {
+        entity_id: name if counts[name.casefold()] == 1 else f"{name} ({entity_id})"
+        for entity_id, name in shown.items()
+    }
 
 
 def conversation(said: Said, me: str) -> str:
@@ -91,13 +102,13 @@ def conversation(said: Said, me: str) -> str:
 
 
 def _line(message: SpaceMessage, said: Said, me: str) -> str:
-    who = "You" if message.entity_id == me else speaker_name(said.names[message.entity_id])
+    who = "You" if message.entity_id == me else said.names[message.entity_id]
     if message.shows_call:
         tool = plain_line(str(message.metadata.get("toolName")))
         return f"- [{who} called the tool {tool}: {message.metadata.get('status')}]"
     quoted = readable([brief(message.content, LONGEST_MESSAGE)])[1:-1]
     reactions = [
-        f"{each.emoji} by {'you' if each.entity_id == me else plain_line(said.names[each.entity_id])}"
+        f"{each.emoji} by {'you' if each.entity_id == me else said.names[each.entity_id]}"
         for each in said.reactions
         if each.message_id == message.id
     ]

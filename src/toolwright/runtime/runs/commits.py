@@ -168,6 +168,8 @@ class RunCommits:
             outcome = await context.commit(
                 kind, *await self._end_changes(context, all_changes, context.run, end)
             )
+            if outcome == "terminated" and not changes.effects:
+                continue  # the one whose turn it was in a round has just ended: another has it
             if outcome in ("done", "space", "message", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):

@@ -233,9 +233,10 @@ class Drainer:
             changes = Changes(events=[] if retries(run) else [run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
-                if isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
-                    taken = changed(taken, revision=agent.agent.revision)
                 changes.effects += (CloseRequest(thread_id=context.thread.id, id=asked),)
+            renewed = isinstance(asked, str) or retries(run)
+            if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
+                taken = changed(taken, revision=agent.agent.revision)
             await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None

@@ -6,6 +6,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import Reaction, SpaceMessage
 from toolwright.core.state.state import ThreadState
+from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.fields import emoji_of
 from toolwright.runtime.spaces.spaces import Spaces
@@ -41,7 +42,8 @@ class ChannelsToolkit:
         content = run.clean(words_of(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
-        await self._check_open(run, channel_id, f"There is no channel {channel_id!r} that you may write to.")
+        otherwise = f"There is no channel {brief(repr(channel_id), 200)} that you may write to."
+        await self._check_open(run, channel_id, otherwise)
         message = SpaceMessage(
             id=message_id_of(run.call_id),
             space_id=channel_id,
@@ -61,7 +63,7 @@ class ChannelsToolkit:
 
     async def _react(self, run: BuiltinState, message_id: str, emoji: str) -> JSON:
         emoji_of(emoji)
-        otherwise = f"There is no message {message_id!r} that you can react to."
+        otherwise = f"There is no message {brief(repr(message_id), 200)} that you can react to."
         author = run.author
         assert author is not None, "an agent that runs is an entity"
 

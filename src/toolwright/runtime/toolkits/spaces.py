@@ -12,6 +12,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import Space, SpaceMessage
 from toolwright.core.state.state import ThreadState
+from toolwright.core.text import brief
 from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
@@ -140,7 +141,7 @@ class SpacesToolkit:
 
 
 def _not_yours(space_id: str) -> str:
-    return f"There is no space {space_id!r} that you are a member of."
+    return f"There is no space {brief(repr(space_id), 200)} that you are a member of."
 
 
 def _origin(run: BuiltinState, space_id: str) -> JSONObject:

@@ -48,6 +48,8 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> 
     """
     thread, run = delivery.thread, delivery.run
     row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
+    if row.is_over and delivery.required:
+        raise GuardFailed("terminated")
     if row.is_over:
         return None
     _check_new(delivery.event, row)

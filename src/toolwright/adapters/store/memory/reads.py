@@ -261,7 +261,7 @@ class MemorySpaces:
     async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
         rows = self._tables.space_messages.values()
         found = [each for each in rows if message_id in (each.id, each.parent_id)]
-        return sorted(found, key=lambda each: each.seq or 0)[-limit:]
+        return sorted(found, key=lambda each: each.seq or 0)[-limit:] if limit else []
 
     def _messages(self, space_id: str) -> list[SpaceMessage]:
         found = [each for each in self._tables.space_messages.values() if each.space_id == space_id]

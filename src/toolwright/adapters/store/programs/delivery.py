@@ -33,6 +33,8 @@ def deliver(
     thread, run = delivery.thread, delivery.run
     yield Op(sql.spaces.insert_home, THREADS.params(thread))
     found = yield Op(sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id})
+    if not found and delivery.required:
+        raise GuardFailed("terminated")
     if not found:
         return None
     [(run_id, posted, ev)] = found

@@ -1,0 +1,63 @@
+"""The office among the examples plays through offline, by the command, in memory and on a journal that stays."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+OFFICE = Path(__file__).parents[2] / "examples" / "office"
+GENERAL = [
+    "Pam: A party on Friday! What is the theme?",
+    "michael: Space! I shall be an astronaut.  🚀",
+    "angela: No costumes. There is cake at four.",
+    "Pam: Meredith is allergic to peanuts, by the way.",
+    "Pam: What can Meredith eat?",
+    "angela: Anything but peanuts. I wrote it down.",
+]
+DM = [
+    "jim: Really?",
+    "michael: With a helmet.",
+    "jim: I can lend you a bigger one.",
+    "michael: You are a true friend.",
+]
+
+
+def played(*arguments: str) -> list[str]:
+    """The lines that the command prints; it must succeed."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
+    done = subprocess.run(
+        [sys.executable, "office.py", *arguments],
+        cwd=OFFICE,
+        env={**environ, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.strip() for line in done.stdout.splitlines()]
+
+
+def said(lines: list[str], channel: str) -> list[str]:
+    return [line.removeprefix(f"#{channel}").strip() for line in lines if line.startswith(f"#{channel} ")]
+
+
+def test_the_office_plays_through_in_memory() -> None:
+    lines = played()
+    assert (said(lines, "general"), said(lines, "dm-michael-jim")) == (GENERAL, DM)
+    first = lines[: lines.index("Angela remembers:")]
+    round_ = [line.split()[0] for line in first if "depth 0:" in line]
+    assert round_ == ["michael", "jim", "dwight", "angela"]
+    assert "dwight   depth 0: do_nothing" in first
+    assert "jim      depth 0: react_to_message, send_message" in first
+    assert sorted(line.split(":")[0].split()[-1] for line in first if " depth " in line) == [*"0000123"]
+    moods = [line for line in lines if line.startswith("Angela's next prompt:")]
+    assert [each.endswith("'mood': Busy.") for each in moods] == [True, False]
+    assert moods[1].endswith("'mood': Watchful: no peanuts near the cake.")
+    assert lines[-1] == "stored: Meredith is allergic to peanuts. ['party']"
+
+
+def test_the_office_goes_on_where_its_journal_ends(tmp_path: Path) -> None:
+    for _ in range(2):
+        lines = played("--db", f"sqlite:///{tmp_path / 'office.db'}")
+        assert (said(lines, "general"), said(lines, "dm-michael-jim")) == (GENERAL, DM)
