@@ -12,6 +12,7 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.spaces.space import SpaceKind
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 
 CREW = ("michael", "jim", "dwight")
@@ -73,8 +74,10 @@ async def talk(runtime: Runtime) -> None:
             await runtime.spaces.create(space_id, kind, id=space_id, members=members, delivery="sequential")
     if not await runtime.spaces.messages("general"):
         await runtime.spaces.say("general", pam.id, "Ideas?")
-    over: set[str] = set()
-    while left := {run.id for run in await runtime.runs.list(limit=100)} - over:
-        for run_id in left:
-            await runtime.runs.wait(run_id, 20)
-        over |= left
+    async for _ in runtime.events.follow(Topic(kind="spaces", id=""), after=0):
+        said = [len(await runtime.spaces.messages(space_id)) for space_id, _, _ in rooms]
+        if said == [1 + len(CREW), 2]:
+            break
+    for _ in range(2):  # those that are at work, and those that they have woken
+        for left in await runtime.runs.list(limit=100):
+            await runtime.runs.wait(left.id, 20)
