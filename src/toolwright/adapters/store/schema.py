@@ -20,6 +20,7 @@ REVISIONS = (
     "0006",
     "0007",
     "0008",
+    "0009",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

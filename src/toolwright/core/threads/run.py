@@ -52,6 +52,7 @@ class Run:
     `cost` is in US dollars, None where the provider's prices are not known. `output` is the last answer.
     `revision` is that of the configured agent that it began with, None for an agent that the app declares.
     `side` speaks, and `turn` counts the turns that are over. `queued` are calls to be made without the model.
+    `traceparent` is the W3C trace context that the run belongs to, None for none.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Run:
     completed_at: datetime | None = None
     revision: int | None = None
     queued: tuple[QueuedCall, ...] = ()
+    traceparent: str | None = None
 
     @property
     def over(self) -> bool:

@@ -129,6 +129,7 @@ runs = Table(
     Column("completed_at", Instant()),
     Column("revision", BigInteger),
     Column("queued", Json(_queued, _queued_text, absent=())),
+    Column("traceparent", Text),
     Index("runs_by_thread", "thread_id", "created_at"),
     Index("runs_by_status", "status", "created_at"),
     Index("runs_by_time", "created_at"),
