@@ -71,9 +71,8 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = (
-    384  # 375 before agents had a memory, 360 before composed requests came, each a system of its own
-)
+MOST_MODULES = 404
+"""384 before telemetry, 375 before agents had a memory, 360 before composed requests came, each a system of its own."""
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

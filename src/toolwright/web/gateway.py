@@ -12,6 +12,7 @@ from toolwright.web.answers.document import correct_document
 from toolwright.web.auth.access import Access
 from toolwright.web.auth.stream_tokens import StreamTokens
 from toolwright.web.middleware.body_limit import BodyLimit
+from toolwright.web.middleware.caller_trace import CallerTrace
 from toolwright.web.middleware.cors import HEADERS, METHODS, Cors
 from toolwright.web.middleware.errors import Guard, add_fault_handlers
 from toolwright.web.middleware.other_paths import OtherPaths
@@ -23,6 +24,7 @@ from toolwright.web.routes import (
     entities,
     files,
     health,
+    metrics,
     runs,
     space_messages,
     spaces,
@@ -97,6 +99,7 @@ def _application(
     gateway.state.serving = serving
     for router in (
         health.router,
+        metrics.router,
         agents.router,
         agents.inboxes_router,
         agents.minds_router,
@@ -119,6 +122,9 @@ def _application(
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)
+    gateway.add_middleware(
+        CallerTrace, telemetry=lambda: None if serving.opened is None else serving.opened.telemetry
+    )
     gateway.add_middleware(OtherPaths)
     if options.cors_origins:
         gateway.add_middleware(
