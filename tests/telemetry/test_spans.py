@@ -180,6 +180,43 @@ async def test_a_child_is_below_the_call_that_began_it_and_its_parent_goes_on_in
     """)
 
 
+SUM_UP: dict[str, object] = {
+    "type": "object",
+    "description": "Sums a text up.",
+    "properties": {"text": {"type": "string"}, "_delegate": {"const": "anonymous"}, "_output": {}},
+    "required": ["text"],
+}
+
+
+def answer(output: object, *calls: dict[str, object]) -> dict[str, object]:
+    """A turn of a composed request."""
+    return {"text": json.dumps({"output": output, "calls": list(calls)})}
+
+
+async def test_a_delegate_is_below_the_call_that_it_carries_out() -> None:
+    watching, registry = Watching(), tw.Registry()
+    registry.tool("sum_up", SUM_UP)
+    turns = [answer(None, {"_tool": "sum_up", "text": "long"}), answer({"done": True})]
+    model = ScriptedModel({"request": turns, "sum_up": [answer("short")]})
+    async with at_work(tw.App(registry=registry), watching) as rt, asyncio.timeout(20):
+        tool = {"type": "tool", "tool": "sum_up"}
+        await rt.request({"model": model}, {"type": "object"}, [tool])
+    assert watching.tree == lines("""
+        invoke_agent composed requests
+          step 1
+            chat scripted
+            execute_tool sum_up: waiting
+              invoke_agent composed requests
+                step 1
+                  chat scripted
+          invoke_agent composed requests
+            step 1
+              execute_tool sum_up
+            step 2
+              chat scripted
+    """)
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_a_run_that_waits_goes_on_in_the_same_trace_in_the_next_process(
     kind: str, tmp_path: Path
