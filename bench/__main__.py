@@ -16,6 +16,7 @@ PARTS = (
     "dispatch",
     "tools",
     "loop",
+    "telemetry",
     "redaction",
     "commits",
     "spaces",

@@ -11,6 +11,7 @@ from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory.store import MemoryStore
+from toolwright.adapters.telemetry.tree import trace_tree
 from toolwright.core.checks import check_kind
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.tools.function import FunctionExecutor
@@ -35,6 +36,7 @@ __all__ = [
     "ScriptedModel",
     "by_hand",
     "runtime",
+    "trace_tree",
 ]
 
 

@@ -61,6 +61,7 @@ SERVICE_ONLY = [
     Row("PATCH", "/api/entities/{entity_id}/env", 200, body={"env": {"A": "a"}}),
     Row("DELETE", "/api/entities/{entity_id}", 200),
     Row("GET", "/api/runs", 200),
+    Row("GET", "/metrics", 404),
     Row("GET", "/api/tools/stream", 200, stream=True),
     Row("POST", "/api/calls/{call_id}/cancel", 200),
     Row("POST", "/api/calls/{call_id}/claim", 200, body={"worker": "w", "leaseMs": 5000}),

@@ -120,3 +120,15 @@ def test_a_configuration_file_is_served_and_a_faulty_one_refused_in_one_line(she
     refused = shell.run("serve", "config.json", "--port", "0")
     assert refused.returncode == 2
     assert refused.stderr == "toolwright: config.json: agents.0.config.nonsense is not a known field.\n"
+
+
+def test_lines_of_the_log_are_json_where_that_is_asked_for(shell: Shell) -> None:
+    shell.env |= {"TOOLWRIGHT_LOG_FORMAT": "json", "TOOLWRIGHT_SECRET_KEY": "a"}
+    with shell.start("serve", "--port", "0") as server:
+        url_of(server)
+        server.ctrl_c()
+        assert server.end() == 0
+    [line] = [line for line in server.shown.splitlines() if line.startswith("{")]
+    logged = json.loads(line)
+    assert (logged["level"], logged["logger"]) == ("WARNING", "toolwright.cli")
+    assert "TOOLWRIGHT_SECRET_KEY" in logged["message"]

@@ -433,6 +433,7 @@ async def test_no_route_is_left_out() -> None:
     """What the client asks for in this module, held against the gateway's own list."""
     left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
     left_out |= {"GET /api/tools/stream", "GET /api/sse"}  # see test_worker; the other is for browsers
+    left_out.add("GET /metrics")  # for Prometheus
     asked = (
         "/api/threads/{thread_id}/variables/{request_id}"  # see tests.api.test_variables, also for children
     )

@@ -18,8 +18,9 @@ from tests.play import (
     settle,
 )
 
+from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Sight, Store
-from toolwright.core.journal.units import Finish, Result, Submit
+from toolwright.core.journal.units import Claim, Finish, Result, Submit
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import MessageCall
@@ -41,6 +42,30 @@ HOSTILE = {
     "an emoji": "🧰",
     "a megabyte": "x" * 1_000_000,
 }
+
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+LATER_TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"
+
+
+async def test_a_run_keeps_its_trace_context(store: Store):
+    await create_thread(store)
+    first = post("th_1")
+    await committed(store, replace(first, run=replace(first.run, traceparent=TRACE)))
+    drain = Drain(store, "th_1", replace(first.run, traceparent=TRACE))
+    queued = await store.run(first.run.id)
+    await drain.do(
+        drain.unit(
+            Claim,
+            {"status": "running", "held": True, "traceparent": LATER_TRACE},
+            read=(first.event.event_id,),
+        )
+    )
+    await drain.answer(text="done")
+    led, view = await store.run(first.run.id), await store.view("th_1")
+    assert queued is not None and queued.traceparent == TRACE
+    assert led is not None and led.traceparent == LATER_TRACE
+    assert view is not None and view.run is not None and view.run.traceparent == LATER_TRACE
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
@@ -177,3 +202,14 @@ async def test_a_view_holds_the_calls_of_the_last_step_in_order(store: Store):
     assert view.calls[0].started_at == AT
     assert view.wake == await store.wake("th_1")
     assert (await dump(store))["th_1"]["thread"] == view.thread
+
+
+async def test_what_waits_is_counted(store: Store):
+    assert await store.depths() == Depths(pending_calls=0, inbox_events=0)
+    drain = await begun(store)
+    calls = [drain.call(status, position=n) for n, status in enumerate(("waiting", "pending", "running"))]
+    await drain.answer(*calls)
+    await committed(store, settle(Submit, "th_1", calls[1].id))
+    await create_thread(store, "th_2")
+    await committed(store, post("th_2"))
+    assert await store.depths() == Depths(pending_calls=1, inbox_events=2)

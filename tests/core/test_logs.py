@@ -2,11 +2,23 @@
 
 import contextvars
 import gc
+import io
+import json
+import logging
 import weakref
+from datetime import datetime
 
 import pytest
 
-from toolwright.core.env.logs import logger, logging_without
+from toolwright.core.env.logs import (
+    CALL_ID,
+    JsonFormatter,
+    LogPlace,
+    TextFormatter,
+    WithoutSecrets,
+    logger,
+    logging_without,
+)
 from toolwright.core.env.redact import Redactor
 
 log = logger("tests.logs")
@@ -44,3 +56,54 @@ def test_a_block_within_another_has_its_own_secrets(caplog: pytest.LogCaptureFix
         log.warning("outer-secret")
     log.warning("outer-secret")
     assert caplog.messages == ["[redacted:B]", "[redacted:A]", "outer-secret"]
+
+
+def lines_of(formatter: logging.Formatter, name: str) -> tuple[logging.Logger, io.StringIO]:
+    """A logger, and what it writes."""
+    written, made = io.StringIO(), logging.getLogger(name)
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(formatter)
+    handler.addFilter(WithoutSecrets())
+    made.handlers, made.propagate = [handler], False
+    return made, written
+
+
+PLACE = LogPlace(run_id="run_1", thread_id="thr_1", trace_id="4bf9")
+RUN = {"runId": "run_1", "threadId": "thr_1", "traceId": "4bf9"}
+
+
+def test_a_line_of_json_names_the_run_the_call_and_the_trace_in_which_it_was_logged() -> None:
+    made, written = lines_of(JsonFormatter(), "tests.json")
+    made.warning("Before %s.", "it")
+    with logging_without(lambda: Redactor([("KEY", "sesame-1234")]), PLACE):
+        made.error("Within %s.", "sesame-1234")
+        token = CALL_ID.set("call_1")
+        try:
+            raise ValueError("no sesame-1234")
+        except ValueError:
+            made.exception("It failed.")
+        CALL_ID.reset(token)
+    before, within, failed = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert datetime.fromisoformat(before.pop("time")).tzinfo is not None
+    assert before == {"level": "WARNING", "logger": "tests.json", "message": "Before it."}
+    assert {name: within[name] for name in RUN} == RUN
+    assert within["message"] == "Within [redacted:KEY]."
+    assert (failed["callId"], failed["runId"]) == ("call_1", "run_1")
+    assert failed["exception"].startswith("Traceback")
+    assert failed["exception"].endswith("ValueError: no [redacted:KEY]")
+    assert "sesame-1234" not in written.getvalue()
+
+
+def test_a_line_of_text_names_the_run_and_the_call() -> None:
+    made, written = lines_of(TextFormatter("%(levelname)s %(message)s"), "tests.text")
+    made.warning("Before.")
+    with logging_without(lambda: Redactor(), PLACE):
+        made.warning("Within.")
+        token = CALL_ID.set("call_1")
+        made.warning("In a call.")
+        CALL_ID.reset(token)
+    assert written.getvalue().splitlines() == [
+        "WARNING Before.",
+        "WARNING Within. (run_1)",
+        "WARNING In a call. (run_1, call_1)",
+    ]

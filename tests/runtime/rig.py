@@ -11,6 +11,7 @@ from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, Conflict, Prune, Unit
 from toolwright.core.model import Model
 from toolwright.core.ports import Cipher, Files
@@ -104,6 +105,7 @@ async def running(
     instants: Mapping[Kind, Instant] = INSTANTS,
     executors: Mapping[Kind, Executor] | None = None,
     abort_grace: float = ABORT_GRACE,
+    telemetry: Telemetry | None = None,
 ) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work.
 
@@ -127,6 +129,7 @@ async def running(
         instants=instants,
         executors={"function": FunctionExecutor(), **(executors or {})},
         abort_grace=abort_grace,
+        telemetry=telemetry,
     )
     rt = assemble(
         Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),

@@ -6,9 +6,10 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence, Set
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from toolwright.core.env.logs import WithoutSecrets
+from toolwright.core.env.logs import JsonFormatter, TextFormatter, WithoutSecrets
 from toolwright.core.files.file import fold, free_path, safe_name
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
@@ -56,9 +57,9 @@ def log_briefly() -> None:
     _log(_OneLine("toolwright: %(message)s"))
 
 
-def log_fully() -> None:
+def log_fully(form: Literal["text", "json"] = "text") -> None:
     """Show warnings with time, place and traceback."""
-    _log(logging.Formatter(FORMAT))
+    _log(JsonFormatter() if form == "json" else TextFormatter(FORMAT))
 
 
 def _log(formatter: logging.Formatter) -> None:

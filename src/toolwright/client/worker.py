@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeAlias, TypeVar, cast, get_origin, get_type_hints, overload
 
+from toolwright.client.call_trace import trace_context
 from toolwright.client.client import Client
 from toolwright.client.transport.http import RETRIABLE, Pause, delay
 from toolwright.core.checks import brief_value, check_kind, check_line, check_name
@@ -263,7 +264,8 @@ class Worker:
             call = await self._insist(lambda: self._claimed(offer.call_id))
             renewing = asyncio.create_task(self._renew(call.id))
             try:
-                work = Supervision(self._tools[call.name](call.args, self._threads), call.name)
+                with trace_context(offer.traceparent):
+                    work = Supervision(self._tools[call.name](call.args, self._threads), call.name)
                 await work.end()
                 work.check_cancelled()
                 await self._submit(call, work.result())

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.ports import Motor
 from toolwright.core.requests.solution import Solution
 from toolwright.core.threads.run import Run
@@ -17,6 +18,7 @@ from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.composed.requests import ComposedRequests
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import ThreadFiles
+from toolwright.runtime.gauges import Gauges
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.pending.offers import Offers
@@ -65,6 +67,7 @@ class Runtime:
         health: Health,
         housekeeper: Housekeeper,
         toolkit_parts: ToolkitParts,
+        telemetry: Telemetry | None = None,
         close: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._catalog = catalog
@@ -93,6 +96,7 @@ class Runtime:
         self.health = health
         self._housekeeper = housekeeper
         self._toolkit_parts = toolkit_parts
+        self.telemetry = telemetry
         self._tasks: list[asyncio.Task[None]] = []
         self._close = close
 
@@ -147,6 +151,9 @@ class Runtime:
             asyncio.create_task(self.offers.run(), name="toolwright-offers"),
             asyncio.create_task(self.requests.run(), name="toolwright-requests"),
         ]
+        if self.telemetry is not None:
+            gauges = Gauges(self._store, self.telemetry)
+            self._tasks.append(asyncio.create_task(gauges.run(), name="toolwright-gauges"))
 
     async def stop(self, grace: float = 10.0) -> None:
         """Let what is at work end for `grace` seconds, leave the rest to the next process, close the journal."""
@@ -156,6 +163,8 @@ class Runtime:
             await asyncio.wait(self._tasks)
         self._drainer.stop()
         await self._motor.stop(grace)
+        if self.telemetry is not None:
+            await self.telemetry.close()
         for close in self._close:
             await close()
         await self._store.close()

@@ -12,6 +12,7 @@ from toolwright.web.answers.document import correct_document
 from toolwright.web.auth.access import Access
 from toolwright.web.auth.stream_tokens import StreamTokens
 from toolwright.web.middleware.body_limit import BodyLimit
+from toolwright.web.middleware.caller_trace import CallerTrace
 from toolwright.web.middleware.cors import HEADERS, METHODS, Cors
 from toolwright.web.middleware.errors import Guard, add_fault_handlers
 from toolwright.web.middleware.other_paths import OtherPaths
@@ -24,6 +25,7 @@ from toolwright.web.routes import (
     files,
     health,
     memory,
+    metrics,
     minds,
     runs,
     space_messages,
@@ -99,6 +101,7 @@ def _application(
     gateway.state.serving = serving
     for router in (
         health.router,
+        metrics.router,
         agents.router,
         agents.inboxes_router,
         minds.router,
@@ -122,6 +125,9 @@ def _application(
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)
+    gateway.add_middleware(
+        CallerTrace, telemetry=lambda: None if serving.opened is None else serving.opened.telemetry
+    )
     gateway.add_middleware(OtherPaths)
     if options.cors_origins:
         gateway.add_middleware(

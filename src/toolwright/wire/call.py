@@ -104,13 +104,14 @@ class Call(Shape, title="CallShape"):
 
 
 class Offer(Shape):
-    """A call that a worker may claim; `args` are its arguments."""
+    """A call that a worker may claim; `args` are its arguments, `traceparent` the W3C trace context of its work."""
 
     call_id: Annotated[str, spelt("toolCallId")]
     name: Annotated[str, spelt("toolName")]
     args: Json
     run_id: str
     agent_entity_id: str | None = None
+    traceparent: Absent[str] = None
 
 
 def call_json(call: CallRow) -> JSONObject:

@@ -96,19 +96,30 @@ def assemble(
     entities = Entities(store, agents, environment, clock, ids)
     deliveries = shared.deliveries
     speech = Speech(store, membership, deliveries)
-    effect_commits = EffectCommits(store, motor, clock, ids)
+    effect_commits = EffectCommits(store, motor, clock, ids, parts.telemetry)
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
     equipment = _equipment(store, spaces, speech)
-    offers = Offers(store, motor, clock)
+    offers = Offers(store, motor, clock, parts.telemetry)
     speakers = Speakers(agents, equipment.equip, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
     plans = Plans(store, agents, deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, parts.bus, clock, ids)
     pending = PendingCalls(
-        store, motor, agents, shared.lineages, drainer.known, keeper, membership, clock, ids
+        store,
+        motor,
+        agents,
+        shared.lineages,
+        drainer.known,
+        keeper,
+        membership,
+        clock,
+        ids,
+        parts.telemetry,
     )
-    threads = Threads(store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages)
+    threads = Threads(
+        store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages, parts.telemetry
+    )
     return Runtime(
         catalog=catalog,
         agents=agents,
@@ -149,6 +160,7 @@ def assemble(
             clock=clock,
             new_id=ids,
         ),
+        telemetry=parts.telemetry,
         close=(*parts.close, parts.sandbox.close),
     )
 
@@ -216,5 +228,15 @@ def _drainer(
     loop = Loop(calls, handlers, model_answers, waiting, nested, commits, speakers, step_tools, environment)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
     return Drainer(
-        store, loop, calls, speakers, commits, shared.lineages, clock, ids, listeners, shared.membership
+        store,
+        loop,
+        calls,
+        speakers,
+        commits,
+        shared.lineages,
+        clock,
+        ids,
+        listeners,
+        shared.membership,
+        parts.telemetry,
     )

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.pipeline import PreparedCall
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 class HttpTools:
     """The executor of everything that goes over HTTP, as the settings have it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, telemetry: Telemetry | None = None) -> None:
         self._settings = settings
+        self._telemetry = telemetry
         self._executor: HttpExecutor | None = None
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
@@ -29,6 +31,7 @@ class HttpTools:
                 allow=self._settings.http_allow,
                 max_answer=self._settings.max_http_answer,
                 max_values=self._settings.max_json_values,
+                telemetry=self._telemetry,
             )
             self._executor = executor
         return await self._executor(prepared, state)

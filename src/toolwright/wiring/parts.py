@@ -16,6 +16,7 @@ from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
 from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.threads.event import Event
@@ -29,6 +30,7 @@ from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
+from toolwright.wiring.telemetry.opening import open_telemetry
 
 log = logging.getLogger("toolwright.serve")
 
@@ -49,11 +51,13 @@ class Parts:
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
+    telemetry: Telemetry | None = None
     abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
 
 
 async def open_parts(settings: Settings) -> Parts:
     """The parts that the settings name: a journal, its lock, the embedded motor."""
+    telemetry = open_telemetry(settings)
     bus, clock, files = MemoryBus(), SystemClock(), file_store(settings)
     if settings.files_url is not None and settings.files_folder is not None:
         await files.probe()  # a folder that was named must be usable; a bucket is not waited for
@@ -61,7 +65,7 @@ async def open_parts(settings: Settings) -> Parts:
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
     models, functions = NamedModels(), FunctionExecutor()
-    http_tools = HttpTools(settings)
+    http_tools = HttpTools(settings, telemetry)
 
     async def end_threads() -> None:
         functions.close()
@@ -75,6 +79,7 @@ async def open_parts(settings: Settings) -> Parts:
         files=files,
         cipher=_cipher(settings),
         executors={"function": functions, "gateway": http_tools},
+        telemetry=telemetry,
         close=(models.aclose, http_tools.aclose, end_threads, files.close),
     )
 

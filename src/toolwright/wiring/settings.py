@@ -113,7 +113,8 @@ class Settings(BaseSettings):
     of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
     port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
     `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`
-    to whoever may call, `open` to everybody.
+    to whoever may call, `open` to everybody. Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
+    spans hold arguments and results, without secrets. `log_format` is that of the commands.
     Raises `DefinitionError`, which names each faulty setting.
     """
 
@@ -144,6 +145,9 @@ class Settings(BaseSettings):
     http_allow: Names = ()
     docs: bool | Literal["open"] = True
     concurrency: int = Field(default=1_000, ge=1)
+    sentry_dsn: str | None = Field(default=None, repr=False)
+    trace_content: bool = False
+    log_format: Literal["text", "json"] = "text"
 
     @model_validator(mode="wrap")
     @classmethod
@@ -180,7 +184,7 @@ class Settings(BaseSettings):
                 )
         return value
 
-    @field_validator("jwt_secret", "jwt_jwks_url", "jwt_audience", "jwt_issuer", mode="before")
+    @field_validator("jwt_secret", "jwt_jwks_url", "jwt_audience", "jwt_issuer", "sentry_dsn", mode="before")
     @classmethod
     def _none_if_empty(cls, value: Any) -> Any:  # whatever the caller gave
         """An empty variable is none."""

@@ -2,19 +2,20 @@
 
 import asyncio
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import httpcore
 import httpx
 
 from toolwright.adapters.executors.connection import Dialer, Resolve, anywhere, pool, public_or, resolve
-from toolwright.adapters.executors.request import Exchange, HttpFailure, ask_of
+from toolwright.adapters.executors.request import Answer, Ask, Exchange, HttpFailure, ask_of
 from toolwright.adapters.executors.response import result_of
+from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.limits import MAX_HTTP_ANSWER, MAX_JSON_VALUES
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.addresses import Allowed
-from toolwright.core.tools.http import HttpExecution, request_for
+from toolwright.core.tools.http import HttpExecution, HttpRequest, request_for
 from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
 from toolwright.core.tools.url_template import Unfillable
 
@@ -25,7 +26,8 @@ class HttpExecutor:
     """Carries calls out over HTTP; a failure of any kind is an error result.
 
     `allow` are hosts, hosts with a port and networks that may be reached although they are not public. `resolve`,
-    `network` and `tls` are the outside world, for tests. Connections are kept for a moment; `aclose` ends them.
+    `network` and `tls` are the outside world, for tests. Requests carry the trace context that `telemetry` gives them.
+    Connections are kept for a moment; `aclose` ends them.
     """
 
     def __init__(
@@ -37,7 +39,9 @@ class HttpExecutor:
         resolve: Resolve = resolve,
         network: httpcore.AsyncNetworkBackend | None = None,
         tls: ssl.SSLContext | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self._telemetry = telemetry
         self._max_answer = max_answer
         self._max_values = max_values
         inner: httpcore.AsyncNetworkBackend = network or httpcore.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
@@ -60,14 +64,7 @@ class HttpExecutor:
         known = {name: text for name, text in env.items() if text is not None}
         try:
             request = request_for(tool.execution, prepared.arguments, known)
-            ours = (
-                ("Accept", "application/json"),
-                ("Accept-Encoding", "gzip, deflate"),
-                ("User-Agent", "toolwright"),
-                ("Idempotency-Key", state.call_id),
-            )
-            ask = ask_of(request.method, request.url, request.headers, ours, request.content)
-            answer = await self._exchange(ask, tool.execution.trusted)
+            answer = await self._answer(tool.execution, request, state.call_id)
             if len(answer.content) > _LARGE:
                 return await asyncio.to_thread(result_of, answer, self._max_answer, self._max_values)
             return result_of(answer, self._max_answer, self._max_values)
@@ -76,9 +73,36 @@ class HttpExecutor:
         except HttpFailure as failure:
             return ToolResult.fail(failure.message, error_code=failure.code)
 
+    async def _answer(self, execution: HttpExecution, request: HttpRequest, call_id: str) -> Answer:
+        if self._telemetry is None:
+            return await self._exchange(_ask(request, call_id), execution.trusted)
+        with self._telemetry.request(request.method, _template(execution.url)) as span:
+            answer = await self._exchange(_ask(request, call_id, span.headers), execution.trusted)
+            span.answered(answer.status)
+            return answer
+
     async def aclose(self) -> None:
         """Close all connections."""
         await self._exchange.aclose()
+
+
+def _ask(request: HttpRequest, call_id: str, traced: Sequence[tuple[str, str]] = ()) -> Ask:
+    """The call's request with headers of ours, which the tool's own replace."""
+    ours = (
+        ("Accept", "application/json"),
+        ("Accept-Encoding", "gzip, deflate"),
+        ("User-Agent", "toolwright"),
+        ("Idempotency-Key", call_id),
+        *traced,
+    )
+    return ask_of(request.method, request.url, request.headers, ours, request.content)
+
+
+def _template(url: str) -> str:
+    """The tool's URL with its places unfilled, without what may be a secret in it: password and query."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 async def _variables(execution: HttpExecution, state: ThreadState) -> dict[str, str | None]:

@@ -23,6 +23,7 @@ from toolwright.adapters.store.tables.spaces import SPACE_EVENTS
 from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
+from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Sight, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.core.spaces.entity import Entity
@@ -183,6 +184,10 @@ class SqlStore:
     async def next_due(self, after: datetime) -> datetime | None:
         [(due,)] = await read_rows(self._driver, list, self._sql.next_due, {"at": micros(after)})
         return instant_or_none(due)
+
+    async def depths(self) -> Depths:
+        [(pending_calls, inbox_events)] = await read_rows(self._driver, list, self._sql.depths, {})
+        return Depths(pending_calls=pending_calls, inbox_events=inbox_events)
 
     async def close(self) -> None:
         await self._driver.close()

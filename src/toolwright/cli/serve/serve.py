@@ -13,9 +13,10 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
     """Serve the app until Ctrl-C; the exit code."""
     if dev:
         return serve_and_reload(target, host, port)
-    log_fully()
+    settings = read_settings()
+    log_fully(settings.log_format)
     warn_of_variables(os.environ)
-    app, settings = served_app(target), read_settings()
+    app = served_app(target)
     what = target or "an empty app"
 
     def ready(url: str) -> None:

@@ -1,9 +1,16 @@
-"""Loggers that tell no secrets: what is logged while a thread is served is redacted like its records (D6)."""
+"""Loggers that tell no secrets, and in which run and call they speak.
 
+What is logged while a thread is served is redacted like its records (D6).
+"""
+
+import json
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
 
@@ -24,8 +31,43 @@ class _Secrets:
         self.redactor = lambda: last
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """The run in which something is logged, and its trace if it has one."""
+
+    run_id: str
+    thread_id: str
+    trace_id: str | None = None
+
+
+CALL_ID: ContextVar[str | None] = ContextVar("toolwright_call_id", default=None)
+"""The call whose handler is at work."""
+_PLACE: ContextVar[LogPlace | None] = ContextVar("toolwright_log_place", default=None)
 _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default=None)
 _FORMATTER = logging.Formatter()
+
+
+T = TypeVar("T")
+
+
+def without_secrets(written: T) -> T:
+    """The same of objects, lists and texts, without the secrets of the thread that is being served."""
+    secrets = _SECRETS.get()
+    redactor = None if secrets is None else secrets.redactor()
+    return cast("T", _clean(written, redactor)) if redactor else written
+
+
+def _clean(written: object, redactor: Redactor) -> object:
+    match written:
+        case str():
+            return redactor.text(written)
+        case dict():
+            items = cast("dict[object, object]", written).items()
+            return {_clean(name, redactor): _clean(each, redactor) for name, each in items}
+        case list() | tuple():
+            return [_clean(each, redactor) for each in cast("Sequence[object]", written)]
+        case _:
+            return written
 
 
 class WithoutSecrets(logging.Filter):
@@ -58,13 +100,52 @@ def logger(name: str) -> logging.Logger:
     return made
 
 
+def place() -> dict[str, str]:
+    """The ids of the run, thread, call and trace in which this is asked; those that there are."""
+    run, call_id = _PLACE.get(), CALL_ID.get()
+    if run is None:
+        return {}
+    ids = {"runId": run.run_id, "threadId": run.thread_id, "callId": call_id, "traceId": run.trace_id}
+    return {name: text for name, text in ids.items() if text is not None}
+
+
+class TextFormatter(logging.Formatter):
+    """Lines of text, with the run and the call in which something was logged."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - named by the standard library
+        """The line, without a traceback."""
+        ids = place()
+        shown = ", ".join([ids[name] for name in ("runId", "callId") if name in ids])
+        line = super().formatMessage(record)
+        return f"{line} ({shown})" if shown else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `place`, `exception`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object."""
+        written = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **place(),
+        }
+        exception = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else None)
+        if exception is not None:
+            written["exception"] = exception
+        return json.dumps(written, ensure_ascii=False)
+
+
 @contextmanager
-def logging_without(secrets: Callable[[], Redactor]) -> Generator[None]:
-    """Within the block, and in the tasks that it starts, nothing of these secrets is logged."""
+def logging_without(secrets: Callable[[], Redactor], run: LogPlace | None = None) -> Generator[None]:
+    """Within the block, and in the tasks that it starts, nothing of these secrets is logged, and `run` is named."""
     block = _Secrets(secrets)
-    token = _SECRETS.set(block)
+    token, placed = _SECRETS.set(block), _PLACE.set(run)
     try:
         yield
     finally:
         _SECRETS.reset(token)
+        _PLACE.reset(placed)
         block.close()

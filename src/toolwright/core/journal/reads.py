@@ -136,10 +136,19 @@ class FrontEndReads(Protocol):
 
 @value
 class Offer:
-    """An open call of the kind `external` that anyone may claim, and the id of the agent that made it."""
+    """An open call of the kind `external` that anyone may claim, the id of the agent that made it, its run's trace."""
 
     call: Call
     agent: str
+    traceparent: str | None = None
+
+
+@value
+class Depths:
+    """How much waits in the journal: calls whose results are not here yet, inbox events that nobody has read."""
+
+    pending_calls: int
+    inbox_events: int
 
 
 class OfferReads(Protocol):

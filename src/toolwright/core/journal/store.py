@@ -6,7 +6,14 @@ from typing import Protocol
 
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
-from toolwright.core.journal.reads import AgentReads, ChildReads, FrontEndReads, OfferReads, SpaceReads
+from toolwright.core.journal.reads import (
+    AgentReads,
+    ChildReads,
+    Depths,
+    FrontEndReads,
+    OfferReads,
+    SpaceReads,
+)
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import Call, CallStatus
@@ -191,6 +198,10 @@ class Store(Protocol):
 
     async def next_due(self, after: datetime) -> datetime | None:
         """Time of the next wake after that instant."""
+        ...
+
+    async def depths(self) -> Depths:
+        """How much waits, counted by indexes."""
         ...
 
     async def close(self) -> None: ...

@@ -1,12 +1,15 @@
 """The handlers of calls: run within their run, and what they return and write made ready for the journal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.logs import CALL_ID
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus
 from toolwright.core.results.result import Outcome, ToolResult
@@ -17,7 +20,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.function import ends_at_once
 from toolwright.core.tools.pipeline import Executor, PreparedCall, carry_out, limit_of, timed_out
-from toolwright.core.tools.tool import Kind
+from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -85,21 +88,35 @@ class Handlers:
                 lambda: children_of(self._store, context.thread.id)
             )
         state = self.state(context, call, invoke, children)
-        if ends_at_once(self._executors.get(prepared.tool.carrier), prepared.tool):
-            return Ran(await self._run(prepared, state), state)
-        seconds = limit_of(prepared.tool)
-        work = Supervision(self._run(prepared, state), call.name, seconds)
+        token = CALL_ID.set(call.id)  # the task of a handler that has one gets a copy
+        try:
+            if context.trace is None:
+                work = self._run(prepared, state)
+            else:
+                work = self._watched(context.trace, prepared, state)
+            if ends_at_once(self._executors.get(prepared.tool.carrier), prepared.tool):
+                return Ran(await work, state)
+            return Ran(await self._in_time(context, work, prepared.tool, state), state)
+        finally:
+            CALL_ID.reset(token)
+
+    async def _in_time(
+        self, context: RunContext, running: Coroutine[Any, Any, Outcome], tool: Tool, state: RunState
+    ) -> Outcome | None:
+        """The outcome, or an error once the tool's time is over; None if the run is cancelled before it ends."""
+        seconds = limit_of(tool)
+        work = Supervision(running, tool.name, seconds)
         context.abort.within(work, self._abort_grace)
-        outcome: Outcome | None = None
         try:
             if await work.end():
-                outcome = work.result()
-            elif seconds is not None and work.cut_off == "time":
-                outcome = timed_out(seconds)
+                return work.result()
+            return timed_out(seconds) if seconds is not None and work.cut_off == "time" else None
         finally:
             context.abort.left(work)
             await state.close()  # of one that is left behind, or cut off while it closed
-        return Ran(outcome, state)
+
+    async def _watched(self, trace: RunTrace, prepared: PreparedCall, state: RunState) -> Outcome:
+        return await trace.carry_out(prepared.call_id, lambda: self._run(prepared, state))
 
     async def _run(self, prepared: PreparedCall, state: RunState) -> Outcome:
         try:

@@ -11,8 +11,10 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import HandOff
+from toolwright.core.journal.effect_traces import traced
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store, ThreadView
+from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving, Release
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
@@ -86,6 +88,7 @@ class RunContext(RunRecord):
         self._call_ids: dict[int, str] = {}
         self.nudged = asyncio.Event()
         self.abort = Abort()
+        self.trace: RunTrace | None = None
         self.stopping = False
         if run.cancel_requested_at is not None:
             self.abort.set()
@@ -303,7 +306,7 @@ class RunContext(RunRecord):
             unit = await self._writer.made(lambda: self._settled(kind, changes, run))
         else:
             unit = self.unit(kind, changes, run, (), self._writer.token(), self.clock.now())
-        answer = await self._writer.write(unit)
+        answer = await (self._writer.write(unit) if self.trace is None else self._watched(self.trace, unit))
         if isinstance(answer, Conflict):
             return await self._refused(answer)
         self._take_in(unit, answer)
@@ -312,11 +315,20 @@ class RunContext(RunRecord):
             await self.look()
         return "done"
 
+    async def _watched(self, trace: RunTrace, unit: Advance) -> Committed | Conflict:
+        began = self.clock.monotonic()
+        answer = await self._writer.write(unit)
+        if isinstance(answer, Committed):
+            trace.committed(unit, self.clock.monotonic() - began)
+        return answer
+
     async def _settled(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Advance:
         """The unit with its effects as the journal stands: what is shown in a space depends on who is there."""
         effects = await self._membership.settled(changes.effects)
         if any(isinstance(each, HandOff) for each in effects):
             run = changed(run, side="side_a")  # an agent that takes over has one side
+        if self.trace is not None:
+            effects = traced(effects, self.trace.parent_of(changes.call_changes))
         return self.unit(kind, changes, run, effects, self._writer.token(), self.clock.now())
 
     def _take_in(self, unit: Advance, answer: Committed) -> None:

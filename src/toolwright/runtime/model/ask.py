@@ -157,6 +157,8 @@ class ModelAnswers:
         self, context: RunContext, active: ActiveAgent, request: ModelRequest, stream: AnswerStream | None
     ) -> ModelResponse | None:
         model = await self._model(active)
+        if context.trace is not None:
+            model = context.trace.model(model, context.frame.id)
         limit = AnswerLimit(*self._answer_limits, context.abort)
         reading = Supervision(_read(model, request, limit, stream), model.name)
         limit.begin(reading)

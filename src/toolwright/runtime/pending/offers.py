@@ -16,6 +16,8 @@ from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.reads import Offer
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, Motor
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
@@ -95,7 +97,8 @@ ENVELOPE = 300  # bytes of an offer beside its arguments, about
 class Offers:
     """The calls on offer to outside workers, for any number of readers."""
 
-    def __init__(self, store: Store, motor: Motor, clock: Clock) -> None:
+    def __init__(self, store: Store, motor: Motor, clock: Clock, telemetry: Telemetry | None = None) -> None:
+        self._telemetry = telemetry
         self._store = store
         self._motor = motor
         self._clock = clock
@@ -207,18 +210,23 @@ class Offers:
 
     def _event(self, offer: Offer) -> Event:
         call = offer.call
+        payload: JSONObject = {
+            "toolCallId": call.id,
+            "toolName": call.name,
+            "args": arguments_json(call.arguments),
+            "runId": call.run_id,
+            "agentEntityId": entity_id_of(offer.agent),
+        }
+        traceparent = None if self._telemetry is None else self._telemetry.of_call(call.id)
+        traceparent = traceparent or offer.traceparent
+        if traceparent is not None:
+            payload["traceparent"] = traceparent
         return Event(
             thread_id=call.thread_id,
             run_id=call.run_id,
             agent=offer.agent,
             type="tool.call",
-            payload={
-                "toolCallId": call.id,
-                "toolName": call.name,
-                "args": arguments_json(call.arguments),
-                "runId": call.run_id,
-                "agentEntityId": entity_id_of(offer.agent),
-            },
+            payload=payload,
             at=_began(call),
         )
 

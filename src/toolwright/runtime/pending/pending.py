@@ -22,7 +22,8 @@ from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.effects import SetTimer, Source
 from toolwright.core.journal.store import Sight, Store
-from toolwright.core.journal.units import Apply, CancelCall, Conflict, Expire, LeaseCall, Submit
+from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.journal.units import Apply, CancelCall, Committed, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId
@@ -61,7 +62,9 @@ class PendingCalls:
         membership: Membership,
         clock: Clock,
         new_id: NewId,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self._telemetry = telemetry
         self._store = store
         self._motor = motor
         self._agents = agents
@@ -137,7 +140,7 @@ class PendingCalls:
         while True:
             answer = await self._store.commit(await self._submission(call, outcome))
             if not isinstance(answer, Conflict):
-                self._motor.wake(call.thread_id)
+                self._over(call, outcome.status, answer)
                 return answer.route or "inline"
             if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
                 raise _refusal(await self.get(call_id))
@@ -150,9 +153,10 @@ class PendingCalls:
         call = await self.get(call_id)
         settling = await self._settling(call, CALL_CANCELLED, self._clock.now())
         unit = settlement(CancelCall, call, CALL_CANCELLED, settling)
-        if isinstance(await self._store.commit(unit), Conflict):
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Conflict):
             raise _why_not_cancelled(await self.get(call_id))
-        self._motor.wake(call.thread_id)
+        self._over(call, unit.outcome, answer)
         return await self.get(call_id)
 
     async def expire(self, call_id: str) -> None:
@@ -161,8 +165,9 @@ class PendingCalls:
         if call is None:
             return
         unit = settlement(Expire, call, EXPIRED, await self._settling(call, EXPIRED, self._clock.now()))
-        if not isinstance(await self._store.commit(unit), Conflict):
-            self._motor.wake(call.thread_id)
+        answer = await self._store.commit(unit)
+        if not isinstance(answer, Conflict):
+            self._over(call, unit.outcome, answer)
         elif call.expires_at is not None and call.expires_at > unit.at:  # the clock was set back: not lost
             timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
             await self._store.commit(Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
@@ -188,6 +193,12 @@ class PendingCalls:
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
             raise CallClaimed
         raise _refusal(call)
+
+    def _over(self, call: Call, outcome: str, answer: Committed) -> None:
+        """The call has its end. Its run counts it if it waits for it."""
+        self._motor.wake(call.thread_id)
+        if self._telemetry is not None and answer.route == "inbox":
+            self._telemetry.settled(call, outcome)
 
     async def _thread(self, call: Call) -> Thread:
         """The call's thread. Raises if nobody will read a result: the run has gone on, and thread or agent is gone."""

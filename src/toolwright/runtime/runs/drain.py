@@ -7,11 +7,12 @@ from datetime import timedelta
 
 from toolwright.core import backoff
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.logs import logger, logging_without
+from toolwright.core.env.logs import LogPlace, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import Store, ThreadView
+from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.ports import Alone, Clock, NewId, Verdict
 from toolwright.core.text import quantity, words
@@ -57,8 +58,10 @@ class Drainer:
         new_id: NewId,
         listeners: Listeners,
         membership: Membership,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._membership = membership
+        self._telemetry = telemetry
         self._listeners = listeners
         self._store = store
         self._loop = loop
@@ -188,10 +191,15 @@ class Drainer:
         if self._stopping:
             context.stop()
         self._holds[context.thread.id] = context
+        if self._telemetry is not None:
+            context.trace = _trace(self._telemetry, context, view)
         try:
-            with logging_without(lambda: context.redactor):
+            with logging_without(lambda: context.redactor, _log_place(context)):
                 await self._lead(context, view, agent)
         finally:
+            if context.trace is not None:
+                context.trace.end(context.run)
+                context.trace = None
             del self._holds[context.thread.id]
             if context.run.over:
                 self._speakers.forget(context.thread)
@@ -242,6 +250,8 @@ class Drainer:
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
         waiting = batch(view.inbox, run.id)
         taken = changed(taken, revision=revision, chain_depth=depth_of(waiting, taken))
+        if context.trace is not None:
+            taken = changed(taken, traceparent=context.trace.traceparent)
         try:
             changes = _reading(context, taken, waiting)
             changes.events.append(step_event("step.started", 1))
@@ -291,6 +301,17 @@ class Drainer:
             log.warning(
                 "Run %s could not be given back: %s", context.run.id, error or "the journal does not answer"
             )
+
+
+def _trace(telemetry: Telemetry, context: RunContext, view: ThreadView) -> RunTrace | None:
+    agent = context.run.agent if context.base is None else context.base.agent.name
+    return telemetry.lead(context.run, agent, view.calls, lambda text: context.redactor.text(text))
+
+
+def _log_place(context: RunContext) -> LogPlace:
+    traceparent = None if context.trace is None else context.trace.traceparent
+    trace_id = None if traceparent is None else traceparent.split("-")[1]
+    return LogPlace(run_id=context.run.id, thread_id=context.thread.id, trace_id=trace_id)
 
 
 def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:

@@ -18,6 +18,7 @@ from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, Thread
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_NAME
@@ -29,6 +30,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_list, by_text, page
 from toolwright.runtime.env.env import Environment, tenv_vars
@@ -64,7 +66,9 @@ class Threads:
         clock: Clock,
         new_id: NewId,
         lineages: Lineages,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self._telemetry = telemetry
         self._lineages = lineages
         self._store = store
         self._motor = motor
@@ -222,6 +226,8 @@ class Threads:
     ) -> PostMessage:
         now = self._clock.now()
         run = first_run(thread, self._new_id("run"), 0, self._clock)
+        if self._telemetry is not None:
+            run = changed(run, traceparent=self._telemetry.current())
         content_json: JSONObject = {"messageId": message_id, "content": content}
         if refs:
             content_json["attachments"] = [kept_ref(ref) for ref in refs]

@@ -1,8 +1,8 @@
 """Server-sent events: what happens to a thread or a run, as it happens (API §4)."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
 from typing import TypeAlias
 
 import anyio
@@ -78,13 +78,28 @@ class EventStream(StreamingResponse):
             )
             for made in first:
                 await _write(send, made)
-            overrun = await self._go_on(events, receive, send)
+            with self._counted():
+                overrun = await self._go_on(events, receive, send)
             if overrun:
                 self._cut(scope)
                 await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
                 return
         if self._over or self._serving.options.closing.is_set():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        """The stream has a reader within the block."""
+        runtime = self._serving.opened
+        telemetry = None if runtime is None else runtime.telemetry
+        if telemetry is None:
+            yield
+            return
+        telemetry.streams(1)
+        try:
+            yield
+        finally:
+            telemetry.streams(-1)
 
     def _cut(self, scope: Scope) -> None:
         """An orderly end would wait for the reader: the connection is cut off, where the server can do that."""

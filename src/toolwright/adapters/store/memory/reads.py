@@ -193,7 +193,8 @@ class MemoryOffers:
         return call.kind == "external" and call.status in OPEN and call.free_for("", at)
 
     def _offer(self, call: Call) -> Offer:
-        return Offer(call=call, agent=self._tables.runs[call.run_id].agent)
+        run = self._tables.runs[call.run_id]
+        return Offer(call=call, agent=run.agent, traceparent=run.traceparent)
 
 
 class MemorySpaces:

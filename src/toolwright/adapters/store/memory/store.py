@@ -26,10 +26,11 @@ from toolwright.adapters.store.memory.units import apply
 from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.files.file import File
+from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Sight, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.core.spaces.entity import Entity
-from toolwright.core.threads.call import Call, CallStatus
+from toolwright.core.threads.call import OPEN, Call, CallStatus
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
@@ -261,6 +262,12 @@ class MemoryStore:
 
     async def next_due(self, after: datetime) -> datetime | None:
         return min((wake.due for wake in self._tables.wakes.values() if wake.due > after), default=None)
+
+    async def depths(self) -> Depths:
+        return Depths(
+            pending_calls=sum(call.status in OPEN for call in self._tables.calls.values()),
+            inbox_events=sum(len(row.unread) for row in self._tables.threads.values()),
+        )
 
     async def close(self) -> None:
         self._closed = True

@@ -29,11 +29,12 @@ class OfferQueries:
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
         agent = select(runs.c.agent).where(runs.c.id == calls.c.run_id).scalar_subquery()
+        trace = select(runs.c.traceparent).where(runs.c.id == calls.c.run_id).scalar_subquery()
         status = calls.c.status.concat("")  # an expression, so that the index of the statuses is not taken
         opened = or_(*(status == each for each in OPEN))
         in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
         again = and_(calls.c.repeatable, calls.c.leased_until <= number("at"))
-        offered = select(*calls.c, agent).where(text(ON_OFFER), opened, in_time).limit(number("limit"))
+        offered = select(*calls.c, agent, trace).where(text(ON_OFFER), opened, in_time).limit(number("limit"))
         start = calls.c.started_at
         behind = and_(start >= number("after"), or_(start > number("after"), calls.c.id > string("after_id")))
         free = or_(calls.c.worker.is_(None), again)
@@ -80,4 +81,6 @@ class SqlOffers:
 
 def _offers(rows: Sequence[Row]) -> list[Offer]:
     """The offers of the rows, without those that are broken: they must not hold up the others."""
-    return [Offer(call=call, agent=row[-1]) for row in rows for call in CALLS.each([row])]
+    return [
+        Offer(call=call, agent=row[-2], traceparent=row[-1]) for row in rows for call in CALLS.each([row])
+    ]

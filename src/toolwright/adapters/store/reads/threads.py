@@ -14,11 +14,12 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    text,
 )
 
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement, number, string
-from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.events import events, inbox, wakes
+from toolwright.adapters.store.tables.calls import IS_OPEN, calls
+from toolwright.adapters.store.tables.events import IS_UNREAD, events, inbox, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
 from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
@@ -83,6 +84,9 @@ class Queries:
         self.next_due = compiled(
             select(func.min(wakes.c.due)).where(wakes.c.due > number("at"), wakes.c.due <= MOST)
         )
+        pending_calls = select(func.count()).select_from(calls).where(text(IS_OPEN)).scalar_subquery()
+        inbox_events = select(func.count()).select_from(inbox).where(text(IS_UNREAD)).scalar_subquery()
+        self.depths = compiled(select(pending_calls, inbox_events))
         self._event_queries(compiled)
         self._env_queries(compiled)
         self._entity_queries(compiled)

@@ -12,6 +12,9 @@ from toolwright.core.tools.tool import Kind
 ON_OFFER = "kind = 'external' AND completed_at IS NULL"
 """Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
 
+IS_OPEN = "calls.status IN ('waiting', 'pending')"
+"""The condition of calls whose results are not here yet, counted by the index of the statuses."""
+
 _BELOW = text("parent_id IS NOT NULL")
 _OFFERED, _LEASED = text(ON_OFFER), text(f"{ON_OFFER} AND leased_until IS NOT NULL")
 

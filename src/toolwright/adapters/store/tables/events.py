@@ -20,6 +20,9 @@ from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus, InboxType
 
+IS_UNREAD = "status = 'pending'"
+"""The condition of events that nobody has read: a query that is to use the index says it so."""
+
 inbox = Table(
     "inbox",
     metadata,
@@ -38,6 +41,7 @@ inbox = Table(
     PrimaryKeyConstraint("thread_id", "event_id"),
     UniqueConstraint("thread_id", "n", name="inbox_in_order"),
     Index("inbox_by_status", "thread_id", "status", "n"),
+    Index("inbox_unread", "thread_id", sqlite_where=text(IS_UNREAD), postgresql_where=text(IS_UNREAD)),
 )
 
 wakes = Table(

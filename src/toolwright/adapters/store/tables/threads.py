@@ -130,6 +130,7 @@ runs = Table(
     Column("revision", BigInteger),
     Column("queued", Json(_queued, _queued_text, absent=())),
     Column("calls_only", Boolean, nullable=False, server_default=false()),
+    Column("traceparent", Text),
     Index("runs_by_thread", "thread_id", "created_at"),
     Index("runs_by_status", "status", "created_at"),
     Index("runs_by_time", "created_at"),

@@ -1,0 +1,1 @@
+"""Telemetry by OpenTelemetry: spans, metrics, trace contexts; it needs the extra `telemetry`."""

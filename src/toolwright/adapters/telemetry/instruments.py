@@ -1,0 +1,123 @@
+"""Instruments of one runtime: its tracer, its metrics, and what may be written into spans."""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+from opentelemetry.trace import Tracer
+
+from toolwright.core.env.logs import logger
+from toolwright.core.journal.telemetry import Gauge
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.run import Usage
+
+log = logger("toolwright.telemetry")
+
+NAME = "toolwright"
+UNKNOWN = "unknown"
+"""The label of tools that there are not, whatever a model called them: figures are kept for each label for ever."""
+_GAUGES: tuple[tuple[Gauge, str], ...] = (
+    ("pending_calls", "Calls whose results are not here yet."),
+    ("inbox_events", "Events in inboxes that nobody has read."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An exception of a handler, without secrets; `stack` is Python's text of the traceback."""
+
+    type: str
+    message: str
+    stack: str
+
+
+@contextmanager
+def harmless() -> Generator[None]:
+    """What watches a run never fails it: processors of spans are the program's own, and may raise anything."""
+    try:
+        yield
+    except Exception:
+        log.exception("A run goes on that cannot be watched.")
+
+
+class Metrics:
+    """The figures of a runtime."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        meter = provider.get_meter(NAME)
+        self._calls = meter.create_counter("toolwright.calls", description="Tool calls that have ended.")
+        self._call_seconds = meter.create_histogram("toolwright.call.duration", "s", "How long calls took.")
+        self._step_seconds = meter.create_histogram("toolwright.step.duration", "s", "How long steps took.")
+        self._run_seconds = meter.create_histogram(
+            "toolwright.run.duration", "s", "How long runs took, from their beginning to their end."
+        )
+        self._answer_seconds = meter.create_histogram(
+            "gen_ai.client.operation.duration", "s", "How long models took to answer."
+        )
+        self._tokens = meter.create_counter(
+            "toolwright.tokens", description="Tokens read and written by models."
+        )
+        self._cost = meter.create_counter(
+            "toolwright.cost", description="Cost of models' answers, in US dollars."
+        )
+        self.streams = meter.create_up_down_counter(
+            "toolwright.stream.readers", description="Readers of streams that are open."
+        )
+        self._values: dict[Gauge, int] = {}
+        for name, description in _GAUGES:
+            meter.create_observable_gauge(
+                f"toolwright.{name}", [self._reading(name)], description=description
+            )
+
+    def call(self, call: Call, outcome: str, seconds: float | None) -> None:
+        """A call has come to this; `seconds` from its start, None if that is not known."""
+        labels = {"tool": call.name, "kind": call.kind, "outcome": outcome}
+        if outcome == "unknown_tool":
+            labels["tool"] = UNKNOWN
+        self._calls.add(1, labels)
+        if seconds is not None:
+            self._call_seconds.record(seconds, labels)
+
+    def step(self, seconds: float) -> None:
+        """A step is over."""
+        self._step_seconds.record(seconds)
+
+    def run(self, status: str, seconds: float) -> None:
+        """A run is over."""
+        self._run_seconds.record(seconds, {"status": status})
+
+    def answer(self, model: str, seconds: float, usage: Usage | None, cost: float | None) -> None:
+        """A model has answered, or failed: then it has no usage."""
+        labels = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
+        self._answer_seconds.record(
+            seconds, labels if usage is not None else labels | {"error.type": "model"}
+        )
+        if usage is not None:
+            self._tokens.add(usage.input_tokens, labels | {"gen_ai.token.type": "input"})
+            self._tokens.add(usage.output_tokens, labels | {"gen_ai.token.type": "output"})
+        if cost:
+            self._cost.add(cost, labels)
+
+    def gauge(self, name: Gauge, value: int) -> None:
+        """So it stands now."""
+        self._values[name] = value
+
+    def _reading(self, name: Gauge) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def read(_: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(self._values[name])] if name in self._values else []
+
+        return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruments:
+    """What the spans of a runtime are made with.
+
+    With `content` they hold arguments and results. `report` gets the exceptions of handlers, within their spans.
+    """
+
+    tracer: Tracer
+    metrics: Metrics
+    content: bool = False
+    report: Callable[[Failure], None] | None = None

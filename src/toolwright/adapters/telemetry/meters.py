@@ -1,0 +1,29 @@
+"""Our own meters, whose figures can also be read as text; they need Prometheus' library."""
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from prometheus_client import CollectorRegistry, generate_latest
+
+from toolwright.adapters.telemetry.exporters import exporter_of, resource
+
+_PROMETHEUS = "prometheus"
+
+
+class Meters(MeterProvider):
+    """Our own provider of meters, whose figures can also be read as text in Prometheus' format."""
+
+    def __init__(self, exporter: str | None) -> None:
+        self._registry = CollectorRegistry()
+        readers: list[MetricReader] = [
+            PrometheusMetricReader(
+                registry=self._registry, disable_target_info=True, scope_info_enabled=False
+            )
+        ]
+        if exporter is not None and exporter != _PROMETHEUS:
+            readers.append(PeriodicExportingMetricReader(exporter_of("metrics", exporter)))
+        super().__init__(readers, resource(), shutdown_on_exit=False)
+
+    def text(self) -> str:
+        """The figures now."""
+        return generate_latest(self._registry).decode()

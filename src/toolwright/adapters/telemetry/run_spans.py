@@ -1,0 +1,258 @@
+"""The spans of a run: the run, its steps and its calls, as the journal is told of them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from time import time_ns
+from typing import TypeVar
+
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+
+from toolwright.adapters.telemetry.call_span import CallSpan
+from toolwright.adapters.telemetry.instruments import Instruments, harmless
+from toolwright.adapters.telemetry.model_span import WatchedModel
+from toolwright.adapters.telemetry.trace_context import Waiting, context_of, traceparent_of
+from toolwright.core.journal.units import Advance, Claim
+from toolwright.core.model import Model
+from toolwright.core.text import brief
+from toolwright.core.threads.call import Call, CallChange
+from toolwright.core.threads.run import Run
+from toolwright.core.value import changed
+
+T = TypeVar("T")
+
+
+class Stretch:
+    """An open span of a run or of a step, with what its commits have cost."""
+
+    def __init__(
+        self, instruments: Instruments, name: str, parent: Context, number: int | None = None
+    ) -> None:
+        self.began = time_ns()
+        self.number = number
+        self.span: Span = instruments.tracer.start_span(
+            name, parent, SpanKind.INTERNAL, start_time=self.began
+        )
+        if number is not None:
+            self.span.set_attribute("toolwright.step.number", number)
+        self.context = set_span_in_context(self.span, parent)
+        self._commits, self._seconds = 0, 0.0
+
+    def committed(self, seconds: float) -> None:
+        """A commit has taken so long."""
+        self._commits += 1
+        self._seconds += seconds
+
+    def end(self) -> float:
+        """End it; the seconds that it took."""
+        self.span.set_attributes(
+            {"toolwright.commits": self._commits, "toolwright.commit.seconds": self._seconds}
+        )
+        self.span.end()
+        return (time_ns() - self.began) / 1e9
+
+
+class RunSpans:
+    """The `RunTrace` of OpenTelemetry. The first span of a run is the parent of those in later processes."""
+
+    def __init__(
+        self,
+        instruments: Instruments,
+        waiting: Waiting,
+        run: Run,
+        agent: str,
+        calls: Sequence[Call],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._instruments = instruments
+        self._waiting = waiting
+        self._redact = redact
+        self._run_row = run
+        self._known = {call.id: call for call in calls}
+        self._led = Stretch(instruments, f"invoke_agent {agent}", context_of(run.traceparent))
+        self._led.span.set_attributes(_attributes(run, agent))
+        self._traceparent = traceparent_of(self._led.context) or run.traceparent
+        self._step: Stretch | None = None
+        self._steps_within: dict[str, Stretch] = {}
+        self._calls: dict[str, CallSpan] = {}
+        self._since = self._led.began
+        self._token = attach(self._led.context)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The context of the run's span."""
+        return self._traceparent
+
+    def parent_of(self, changes: Sequence[CallChange]) -> str | None:
+        """The context of the call that the changes answer, else the run's."""
+        answered = [self._calls.get(change.id) for change in changes if not change.runs]
+        span = next((each for each in reversed(answered) if each is not None), None)
+        return self._traceparent if span is None else traceparent_of(span.context)
+
+    def committed(self, unit: Advance, seconds: float) -> None:
+        """Begin and end what begins and ends with the unit."""
+        with harmless():
+            self._follow(unit, seconds)
+
+    def _follow(self, unit: Advance, seconds: float) -> None:
+        self._led.committed(seconds)
+        for step in (self._step, *self._steps_within.values()):
+            if step is not None:
+                step.committed(seconds)
+        if unit.read or (unit.inbox and isinstance(unit, Claim)):
+            self._read_inbox(unit)
+        calls = [*unit.calls, *unit.nested, *[each.after for each in unit.changes if each.after is not None]]
+        for call in calls:
+            self._moved(call)
+        self._deliver(unit)
+        for event in unit.events:
+            if event.type == "step.done":
+                self._end_step()
+            elif event.type == "step.started" and not unit.run.over:
+                self._end_step()
+                self._begin_step(unit.run.step_count + 1)
+        for call in calls:
+            if call.status == "running":
+                self._begin(call)
+        self._run_row = unit.run
+        self._since = time_ns()
+
+    def model(self, model: Model, within: str | None) -> Model:
+        """The model with a span for its answer; what came before that since the last commit made its prompt."""
+        with harmless():
+            return self._watched(model, within)
+        return model
+
+    def _watched(self, model: Model, within: str | None) -> Model:
+        span = None if within is None else self._calls.get(within)
+        step = self._step_for(self._run_row.step_count + 1) if span is None else self._next_within(span)
+        parent = step.context
+        self._instruments.tracer.start_span("build_prompt", parent, start_time=self._since).end()
+        return WatchedModel(model, self._instruments, parent, self._redact)
+
+    async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The work, with the call's span as the current one."""
+        span = self._calls.get(call_id)
+        token = attach(self._led.context if span is None else span.context)
+        try:
+            return await work()
+        finally:
+            detach(token)
+
+    def end(self, run: Run) -> None:
+        """End all spans that are open."""
+        detach(self._token)
+        with harmless():
+            self._end(run)
+
+    def _end(self, run: Run) -> None:
+        for span in [*self._calls.values()]:
+            self._end_call(span.call, "waiting")
+        self._end_step()
+        self._led.span.set_attributes(_result(run))
+        if run.status == "failed":
+            self._led.span.set_status(Status(StatusCode.ERROR, brief(self._redact(run.error or ""))))
+            self._led.span.set_attribute("error.type", "run_failed")
+        self._led.end()
+        if run.over and run.completed_at is not None and run.started_at is not None:
+            seconds = (run.completed_at - run.started_at).total_seconds()
+            self._instruments.metrics.run(run.status, seconds)
+
+    def _moved(self, call: Call) -> None:
+        match call.status:
+            case "created" | "running":
+                return
+            case "waiting":
+                self._begin(call)
+                self._waiting.put(call.id, traceparent_of(self._calls[call.id].context))
+            case "pending":
+                self._begin(call)
+                self._waiting.put(call.id, traceparent_of(self._calls[call.id].context))
+                self._end_call(call, "pending")
+            case "expired" | "cancelled":
+                self._end_call(call, call.status)
+            case _:
+                self._end_call(call)
+
+    def _deliver(self, unit: Advance) -> None:
+        """Calls that somebody else has ended, and whose results the model reads now."""
+        moved = {change.id for change in unit.changes} | {call.id for call in unit.calls}
+        for message in unit.messages:
+            if message.call_id is None or message.call_id in moved:
+                continue
+            call = self._calls[message.call_id].call if message.call_id in self._calls else None
+            call = call or self._known.get(message.call_id)
+            if call is not None and call.result is None:
+                call = changed(call, result={"status": message.status, "error": message.content})
+            if call is not None:
+                self._end_call(call)
+
+    def _begin(self, call: Call) -> None:
+        if call.id in self._calls:
+            return
+        parent_id = call.parent_id or ""
+        above = self._steps_within.get(parent_id) or self._calls.get(parent_id) or self._step_for(call.step)
+        parent = above.context
+        self._calls[call.id] = CallSpan(self._instruments, parent, call, self._redact)
+
+    def _end_call(self, call: Call, outcome: str | None = None) -> None:
+        """End its span, and those of calls within it that nobody has ended."""
+        self._begin(call)
+        for below in [each.call for each in self._calls.values() if each.call.parent_id == call.id]:
+            self._end_call(below, "waiting")
+        self._end_within(call.id)
+        self._calls.pop(call.id).end(call, outcome)
+
+    def _next_within(self, span: CallSpan) -> Stretch:
+        """The next step in the conversation of a prompt tool, which this call is."""
+        last = self._end_within(span.call.id)
+        step = Stretch(self._instruments, "step", span.context, 1 if last is None else last + 1)
+        self._steps_within[span.call.id] = step
+        return step
+
+    def _end_within(self, call_id: str) -> int | None:
+        """End the last step within the call; its number, None if there is none."""
+        step = self._steps_within.pop(call_id, None)
+        if step is None:
+            return None
+        self._instruments.metrics.step(step.end())
+        return step.number
+
+    def _step_for(self, number: int) -> Stretch:
+        """The step at work; one that was begun in another process has another span here."""
+        return self._begin_step(number) if self._step is None else self._step
+
+    def _begin_step(self, number: int) -> Stretch:
+        self._step = Stretch(self._instruments, "step", self._led.context, number)
+        return self._step
+
+    def _end_step(self) -> None:
+        if self._step is not None:
+            self._instruments.metrics.step(self._step.end())
+            self._step = None
+
+    def _read_inbox(self, unit: Advance) -> None:
+        parent = self._led if self._step is None else self._step
+        span = self._instruments.tracer.start_span("read_inbox", parent.context, start_time=self._since)
+        span.set_attribute("toolwright.inbox.events", len(unit.read) + len(unit.inbox))
+        span.end()
+
+
+def _attributes(run: Run, agent: str) -> dict[str, str | int]:
+    return {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": agent,
+        "gen_ai.agent.id": run.agent,
+        "gen_ai.conversation.id": run.thread_id,
+        "toolwright.run.id": run.id,
+        "toolwright.run.resumed": run.started_at is not None,
+    }
+
+
+def _result(run: Run) -> dict[str, str | int]:
+    """What has become of a run, with its tokens over all processes."""
+    return {
+        "toolwright.run.status": run.status,
+        "toolwright.run.steps": run.step_count,
+        "gen_ai.usage.input_tokens": run.usage.input_tokens,
+        "gen_ai.usage.output_tokens": run.usage.output_tokens,
+    }

@@ -1,0 +1,73 @@
+"""Sentry as a sink of OpenTelemetry: spans go there, exceptions of handlers as events of the same trace."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import sentry_sdk
+from sentry_sdk.integrations.logging import LoggingIntegration
+from sentry_sdk.integrations.otlp import OTLPIntegration
+
+from toolwright.adapters.telemetry.instruments import Failure
+from toolwright.core.env.logs import without_secrets
+
+if TYPE_CHECKING:
+    from sentry_sdk.types import Breadcrumb, BreadcrumbHint, Event, Hint
+
+PATIENCE = 2.0  # seconds for events that are not sent yet when a runtime stops
+_FRAME = re.compile(
+    r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?P<code> {4}.*)?', re.M
+)
+
+
+def begin(dsn: str) -> None:
+    """Send spans and errors there, unless the program has set Sentry up itself.
+
+    Nothing is sent but what is said here: no local variables, no bodies, nothing of other libraries; and all without
+    the secrets of the thread that is being served.
+    """
+    if sentry_sdk.is_initialized():
+        return
+    sentry_sdk.init(
+        dsn=dsn,
+        default_integrations=False,
+        auto_enabling_integrations=False,
+        integrations=[OTLPIntegration(setup_propagator=False), LoggingIntegration()],
+        include_local_variables=False,
+        max_request_body_size="never",
+        before_send=_clean,
+        before_breadcrumb=_clean_breadcrumb,
+    )
+
+
+def report(failure: Failure) -> None:
+    """An exception of a handler becomes an event of the current trace."""
+    frames = [
+        {
+            "filename": frame["file"],
+            "abs_path": frame["file"],
+            "lineno": int(frame["line"]),
+            "function": frame["function"],
+            "context_line": (frame["code"] or "").strip(),
+        }
+        for frame in _FRAME.finditer(failure.stack)
+    ]
+    raised: dict[str, Any] = {  # as Sentry has it
+        "type": failure.type,
+        "value": failure.message,
+        "mechanism": {"type": "toolwright", "handled": True},
+        "stacktrace": {"frames": frames},
+    }
+    sentry_sdk.capture_event({"level": "error", "exception": {"values": [raised]}})
+
+
+def flush() -> None:
+    """Send what is there."""
+    sentry_sdk.flush(PATIENCE)
+
+
+def _clean(event: "Event", _: "Hint") -> "Event | None":
+    return without_secrets(event)
+
+
+def _clean_breadcrumb(breadcrumb: "Breadcrumb", _: "BreadcrumbHint") -> "Breadcrumb | None":
+    return without_secrets(breadcrumb)

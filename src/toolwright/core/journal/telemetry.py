@@ -1,0 +1,108 @@
+"""Telemetry: the seam through which runs are watched. Nothing is made for it where nobody watches."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from toolwright.core.journal.units import Advance
+from toolwright.core.model import Model
+from toolwright.core.threads.call import Call, CallChange
+from toolwright.core.threads.run import Run
+
+T = TypeVar("T")
+Gauge: TypeAlias = Literal["pending_calls", "inbox_events"]
+
+
+class RunTrace(Protocol):
+    """The spans of one run, as long as this process leads it.
+
+    Its steps and calls follow from what is committed; beside that it is told who answers and who carries out.
+    A `traceparent` is a W3C trace context.
+    """
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace context by which the run goes on in another process, None if nothing is traced."""
+        ...
+
+    def parent_of(self, changes: Sequence[CallChange]) -> str | None:
+        """The trace context of what these changes begin elsewhere: that of the call that they answer, or the run's."""
+        ...
+
+    def committed(self, unit: Advance, seconds: float) -> None:
+        """The unit is in the journal; writing it has taken so long."""
+        ...
+
+    def model(self, model: Model, within: str | None) -> Model:
+        """The same model, its next answer watched; `within` is the call of the prompt tool that asks, if one does."""
+        ...
+
+    async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of the work, with the span of the call as the current one."""
+        ...
+
+    def end(self, run: Run) -> None:
+        """The run is led here no longer, and stands so."""
+        ...
+
+
+class RequestSpan(Protocol):
+    """A request of a tool to somebody else."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """The headers that carry the trace context there."""
+        ...
+
+    def answered(self, status: int) -> None:
+        """It was answered with that HTTP status."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Watches runs, and counts what they do."""
+
+    def lead(
+        self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
+    ) -> RunTrace | None:
+        """A run of the agent of that name is led from now on; `calls` are those of its last step.
+
+        None if it cannot be watched. `redact` takes the run's secrets out of a text.
+        """
+        ...
+
+    def current(self) -> str | None:
+        """The trace context of whatever is at work here."""
+        ...
+
+    def of_call(self, call_id: str) -> str | None:
+        """The trace context of a call that waits for somebody outside, while this process knows it."""
+        ...
+
+    def request(self, method: str, template: str) -> AbstractContextManager[RequestSpan]:
+        """A request of the current call to a URL of that template, which holds no values."""
+        ...
+
+    def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[object]:
+        """Within the block what a caller with these headers has begun is at work."""
+        ...
+
+    def settled(self, call: Call, outcome: str) -> None:
+        """A pending call has got its end from outside its run."""
+        ...
+
+    def gauge(self, name: Gauge, value: int) -> None:
+        """There are so many of these in the journal now."""
+        ...
+
+    def streams(self, change: int) -> None:
+        """So many readers of streams have come, or, below zero, gone."""
+        ...
+
+    def exposition(self) -> str | None:
+        """All figures in the text format of Prometheus, None if none are kept."""
+        ...
+
+    async def close(self) -> None:
+        """Hand over what is there, for some seconds at most."""
+        ...

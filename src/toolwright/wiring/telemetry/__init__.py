@@ -1,0 +1,1 @@
+"""Whether a process has telemetry, and which."""

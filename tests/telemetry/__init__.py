@@ -1,0 +1,1 @@
+"""Telemetry: spans, trace contexts, figures, logs, Sentry."""

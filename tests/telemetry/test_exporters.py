@@ -1,0 +1,118 @@
+"""Telemetry of a process by its environment: where it goes, and that nobody waits for it."""
+
+import os
+import socket
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import toolwright as tw
+from tests.forks import Forks
+from tests.telemetry.program import PROGRAM, SECRET, lead
+from tests.telemetry.receiver import receiving
+from toolwright.core.errors import MissingExtra
+from toolwright.wiring.telemetry.opening import open_telemetry
+from toolwright.wiring.telemetry.wanted import Wanted
+
+
+def test_spans_go_to_the_endpoint_of_the_environment(tmp_path: Path, commands: Forks) -> None:
+    with receiving() as receiver:
+        endpoint = f"http://127.0.0.1:{receiver.port}"
+        assert lead(tmp_path, commands, OTEL_EXPORTER_OTLP_ENDPOINT=endpoint) == "completed True"
+        spans = receiver.spans
+        assert spans["execute_tool fail"].trace_id == spans["invoke_agent boss"].trace_id
+        assert {path for path, _ in receiver.bodies} == {"/v1/traces", "/v1/metrics"}
+        assert SECRET.encode() not in receiver.text
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "true"},
+        {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",
+            "OTEL_TRACES_EXPORTER": "none",
+            "OTEL_METRICS_EXPORTER": "none",
+        },
+    ],
+)
+def test_without_an_exporter_there_is_no_telemetry(
+    variables: dict[str, str], tmp_path: Path, commands: Forks
+) -> None:
+    assert lead(tmp_path, commands, **variables) == "completed False"
+
+
+def test_an_exporter_that_is_not_installed_is_named(tmp_path: Path, commands: Forks) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    done = commands.run([], tmp_path, os.environ | {"OTEL_TRACES_EXPORTER": "nowhere"}, program="program.py")
+    assert "There is no exporter of traces called 'nowhere' here" in done.stderr
+
+
+def test_a_run_goes_on_where_nobody_takes_the_spans(tmp_path: Path, commands: Forks) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    endpoint = f"http://127.0.0.1:{port}"
+    assert lead(tmp_path, commands, OTEL_EXPORTER_OTLP_ENDPOINT=endpoint) == "completed True"
+
+
+def test_a_process_ends_where_the_spans_are_taken_and_never_acknowledged(
+    tmp_path: Path, commands: Forks
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        endpoint = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        assert lead(tmp_path, commands, OTEL_EXPORTER_OTLP_ENDPOINT=endpoint) == "completed True"
+
+
+OWN_PROVIDER = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+spans = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+"""
+
+
+def test_a_program_with_a_provider_of_its_own_gets_the_spans(tmp_path: Path, commands: Forks) -> None:
+    ending = "print(testing.trace_tree(spans.get_finished_spans()).splitlines()[0])\n"
+    (tmp_path / "program.py").write_text(OWN_PROVIDER + PROGRAM + ending, encoding="utf-8")
+    done = commands.run([], tmp_path, os.environ, program="program.py")
+    assert done.stdout.splitlines() == ["completed True", "invoke_agent boss"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "extra"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, "telemetry"),
+        ({"SENTRY_DSN": "https://public@sentry.test/1"}, "sentry"),
+    ],
+)
+def test_without_the_extra_it_says_what_to_install(variables: dict[str, str], extra: str) -> None:
+    def lacking(name: str) -> ModuleType:
+        raise ModuleNotFoundError(name)
+
+    with pytest.raises(MissingExtra, match=rf"install toolwright\[{extra}\]"):
+        open_telemetry(tw.Settings(), variables, lacking)
+
+
+def test_figures_alone_are_wanted_by_the_name_of_their_exporter() -> None:
+    settings = tw.Settings(trace_content=True)
+    wanted = Wanted.read(settings, {"OTEL_METRICS_EXPORTER": "Prometheus"})
+    assert wanted == Wanted(metrics="prometheus", content=True)
+    captured = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
+    assert Wanted.read(tw.Settings(), captured) == Wanted(content=True)
+    assert not Wanted.read(tw.Settings(), captured)
+    assert Wanted.read(tw.Settings(sentry_dsn=" "), {}) == Wanted()
+
+
+def test_where_figures_alone_are_wanted_no_spans_are_made(tmp_path: Path, commands: Forks) -> None:
+    ending = "from opentelemetry import trace\nprint(type(trace.get_tracer_provider()).__name__)\n"
+    (tmp_path / "program.py").write_text(PROGRAM + ending, encoding="utf-8")
+    variables = os.environ | {"OTEL_METRICS_EXPORTER": "prometheus"}
+    done = commands.run([], tmp_path, variables, program="program.py")
+    assert done.stdout.splitlines() == ["completed True", "ProxyTracerProvider"], done.stderr
