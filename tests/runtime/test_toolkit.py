@@ -362,6 +362,23 @@ async def test_a_toolkit_of_its_own_begins_another_run_after_one_that_was_cancel
         assert (await rt.runs.get(first)).status == "cancelled"
 
 
+async def test_a_handler_cannot_wait_for_a_call_of_the_run_that_waits_for_it() -> None:
+    made: list[Toolkit] = []
+
+    @tw.tool(description="Calls itself.")
+    async def recurse() -> str:
+        return str(await made[0].handlers["add"]({"a": 1, "b": 2}))
+
+    async with working(agent("michael", recurse, add)) as rt:
+        made.append(rt.toolkit("michael"))
+        answer = told(await made[0].handlers["recurse"]({}))
+        assert "waits for this handler" in answer["error"] and "state.invoke_tool" in answer["error"]
+        assert told(await made[0].handlers["add"]({"a": 1, "b": 2})) == 3
+        made[0] = rt.toolkit("michael")
+        nested = await rt.toolkit("michael").handlers["recurse"]({})
+        assert "'text': '3'" in str(nested)
+
+
 async def test_while_the_thread_is_at_work_on_another_run_a_call_waits() -> None:
     gate = Gate()
     model = ScriptedModel([{"when": "hold", **call("hold")}, {"text": "."}])

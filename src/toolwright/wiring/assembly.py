@@ -159,6 +159,7 @@ def assemble(
             bus=parts.bus,
             clock=clock,
             new_id=ids,
+            telemetry=parts.telemetry,
         ),
         telemetry=parts.telemetry,
         close=(*parts.close, parts.sandbox.close),

@@ -9,6 +9,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.checks import brief_value
 from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.logs import place
 from toolwright.core.errors import (
     InvalidJSON,
     InvalidRequest,
@@ -18,6 +19,7 @@ from toolwright.core.errors import (
     ThreadTerminated,
 )
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, CreateThread, PostCall
 from toolwright.core.json_value import JSONObject, dumps_unescaped
 from toolwright.core.limits import MAX_JSON_VALUES
@@ -59,6 +61,7 @@ class ToolkitParts:
     bus: Bus
     clock: Clock
     new_id: NewId
+    telemetry: Telemetry | None = None
 
 
 class Toolkit:
@@ -120,6 +123,11 @@ class Toolkit:
         arguments = await in_thread_if_large(given, _written, given)
         while True:
             thread, run_id = await self._place()
+            if place().get("runId") == run_id:
+                raise InvalidRequest(
+                    f"The run {run_id!r} waits for this handler, and the call would wait for the run: a handler calls "
+                    "its agent's tools with state.invoke_tool."
+                )
             event = await self._event(thread, call_id, name, arguments)
             with self._ends.expect(event, call_id) as end:
                 if await self._post(thread, event, run_id):
@@ -206,7 +214,8 @@ class Toolkit:
     async def _post(self, thread: Thread, event: InboxEvent, run_id: str) -> bool:
         """Have the call made in the run; false if it is to be tried again, when the thread is at work on another."""
         parts = self._parts
-        run = changed(first_run(thread, run_id, 0, parts.clock), calls_only=True)
+        traceparent = None if parts.telemetry is None else parts.telemetry.current()
+        run = changed(first_run(thread, run_id, 0, parts.clock), calls_only=True, traceparent=traceparent)
         unit = PostCall(
             token=parts.new_id("unit"), at=parts.clock.now(), event=event, run=run, queued=run_event(run)
         )
