@@ -23,10 +23,9 @@ from toolwright.web.routes import (
     docs,
     entities,
     files,
-    health,
     memory,
-    metrics,
     minds,
+    operations,
     runs,
     space_messages,
     spaces,
@@ -100,8 +99,8 @@ def _application(
     )
     gateway.state.serving = serving
     for router in (
-        health.router,
-        metrics.router,
+        operations.health_router,
+        operations.metrics_router,
         agents.router,
         agents.inboxes_router,
         minds.router,

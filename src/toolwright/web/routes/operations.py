@@ -1,0 +1,61 @@
+"""Routes for those who operate a server: whether it is able to work, and its figures."""
+
+import asyncio
+
+from starlette.responses import Response
+
+from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.json_value import JSONObject
+from toolwright.web.answers.answer import Answer, answer, status_of
+from toolwright.web.answers.shapes import failures
+from toolwright.web.dependencies import Service
+from toolwright.web.routes.router import noun
+from toolwright.web.serving import Here
+from toolwright.wire.server import Health
+
+health_router = noun("", "health")
+metrics_router = noun("", "metrics")
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_NONE = (
+    "No figures are kept here: install toolwright[telemetry], and set OTEL_METRICS_EXPORTER=prometheus "
+    "or an OTLP endpoint. A program with a MeterProvider of its own has them there."
+)
+
+
+@health_router.get(
+    "/health",
+    responses={
+        200: {"model": Health, "description": "The journal and the files can be written."},
+        503: {"model": Health, "description": "One of them cannot, or not at the moment."},
+    },
+)
+async def health(serving: Here) -> Answer:
+    """Whether the journal and the files can be written; open to everyone."""
+    body: JSONObject = {"status": "ok", "version": serving.options.version}
+    try:
+        await serving.runtime.health.check()
+    except StoreError as error:
+        unavailable: JSONObject = {"status": "unavailable", "error": error.message}
+        return answer(body | unavailable, status_of(type(error)), {"Retry-After": "1"})
+    return answer(body)
+
+
+@metrics_router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Figures in Prometheus' text format.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    }
+    | failures(404),
+)
+async def metrics(_: Service, serving: Here) -> Response:
+    """Calls, runs, tokens and what waits, in Prometheus' text format."""
+    telemetry = serving.runtime.telemetry
+    text = None if telemetry is None else await asyncio.to_thread(telemetry.exposition)
+    if text is None:
+        raise NotFound(_NONE)
+    return Response(text, media_type=MEDIA_TYPE)
