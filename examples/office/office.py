@@ -1,18 +1,23 @@
 """A room of four agents: they answer in turn, react, stay silent, write to each other and remember.
 
 Offline it follows a script: `python office.py`, with the journal in memory, or `python office.py --db sqlite:///office.db`.
-With `OFFICE_MODEL=openai:gpt-5` (and that provider's key) a real model speaks for each of them.
+With `OFFICE_MODEL=openai:gpt-5` (and that provider's key) a real model speaks for each of them. With `--trace`, which
+needs `toolwright[telemetry]`, the trace of the last question is printed: runs, their steps, and the calls of these.
 """
 
 import argparse
 import asyncio
 import os
+from typing import TYPE_CHECKING
 
 from script import Script
 
 import toolwright as tw
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from spans import Spans
 
 MODEL = os.environ.get("OFFICE_MODEL") or Script()
 NAMES = ("michael", "jim", "dwight", "angela")
@@ -88,7 +93,7 @@ class Office:
         print("  Angela's next prompt:", mood.replace("\n", " "))
 
 
-async def play(database_url: str) -> None:
+async def play(database_url: str, spans: "Spans | None" = None) -> None:
     async with app.runtime(tw.Settings(database_url=database_url)) as rt:
         office = Office(rt, await furnish(rt))
         await office.skip()
@@ -99,14 +104,21 @@ async def play(database_url: str) -> None:
         await office.hear("Meredith is allergic to peanuts, by the way.")
         await office.print_mood()
         print("And finds it again:")
+        if spans is not None:
+            spans.forget()
         await office.hear("What can Meredith eat?")
         for passage in await rt.passages.search("angela", "MEREDITH"):
             print(f"  stored: {passage.content} {list(passage.tags)}")
+    if spans is not None:
+        print("The trace of that:")
+        print(spans.tree())
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description="A room of four agents.")
-    arguments.add_argument(
-        "--db", default="memory://", help="url of the journal, such as sqlite:///office.db"
-    )
-    asyncio.run(play(arguments.parse_args().db))
+    parser = argparse.ArgumentParser(description="A room of four agents.")
+    parser.add_argument("--db", default="memory://", help="url of the journal, such as sqlite:///office.db")
+    parser.add_argument("--trace", action="store_true", help="print the trace of the last question")
+    arguments = parser.parse_args()
+    if arguments.trace:
+        from spans import Spans  # only this needs OpenTelemetry
+    asyncio.run(play(arguments.db, Spans() if arguments.trace else None))

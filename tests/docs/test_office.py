@@ -22,7 +22,10 @@ DM = [
 ]
 
 
-def played(*arguments: str) -> list[str]:
+CREW = ("michael", "jim", "dwight", "angela")
+
+
+def played(*arguments: str, stripped: bool = True) -> list[str]:
     """The lines that the command prints; it must succeed."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     done = subprocess.run(
@@ -35,7 +38,7 @@ def played(*arguments: str) -> list[str]:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    return [line.strip() for line in done.stdout.splitlines()]
+    return [line.strip() if stripped else line for line in done.stdout.splitlines()]
 
 
 def said(lines: list[str], channel: str) -> list[str]:
@@ -47,7 +50,7 @@ def test_the_office_plays_through_in_memory() -> None:
     assert (said(lines, "general"), said(lines, "dm-michael-jim")) == (GENERAL, DM)
     first = lines[: lines.index("Angela remembers:")]
     round_ = [line.split()[0] for line in first if "depth 0:" in line]
-    assert round_ == ["michael", "jim", "dwight", "angela"]
+    assert round_ == [*CREW]
     assert "dwight   depth 0: do_nothing" in first
     assert "jim      depth 0: react_to_message, send_message" in first
     assert sorted(line.split(":")[0].split()[-1] for line in first if " depth " in line) == [*"0000123"]
@@ -61,3 +64,18 @@ def test_the_office_goes_on_where_its_journal_ends(tmp_path: Path) -> None:
     for _ in range(2):
         lines = played("--db", f"sqlite:///{tmp_path / 'office.db'}")
         assert (said(lines, "general"), said(lines, "dm-michael-jim")) == (GENERAL, DM)
+
+
+def test_the_trace_of_a_round_is_printed_as_a_tree() -> None:
+    lines = played("--trace", stripped=False)
+    tree = lines[lines.index("The trace of that:") + 1 :]
+    runs = [line for line in tree if "invoke_agent" in line]
+    assert runs == [f"{'  ' * depth}invoke_agent {name}" for depth, name in enumerate(CREW)]
+    last = [line.strip() for line in tree[tree.index(runs[-1]) :]]
+    assert [line for line in last if line.startswith(("step", "execute_tool"))] == [
+        "step 1",
+        "execute_tool search_memory",
+        "step 2",
+        "execute_tool send_message",
+        "step 3",
+    ]

@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.databases import stores
 from tests.telemetry.watching import DONE, Watching, agent_of, at_work, calling, led, lines
 from toolwright.core.threads.event import Topic
@@ -39,6 +40,7 @@ ask = tw.Tool(
 )
 
 
+@requirement("S4-3-4")
 async def test_a_call_is_below_its_step_and_that_below_its_run() -> None:
     watching = Watching()
     app = tw.App(agents=[agent_of("boss", [calling("add", a=1, b=2), DONE], add)])
