@@ -21,6 +21,7 @@ PARTS = (
     "commits",
     "spaces",
     "memory",
+    "toolkit",
     "fanout",
     "many_threads",
     "submission",

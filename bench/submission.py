@@ -73,7 +73,7 @@ async def _latency(folder: Path) -> list[Row]:
                 await rt.calls.submit(sent.id, str(opened.payload["toolCallId"]), {"answer": 42})
                 await _until(events, "step.done")
                 took.append(time.perf_counter() - start)
-    floor = await _commit(folder / "journal.db")
+    floor = await commit_floor(folder / "journal.db")
     worst = f"p95 {sorted(took)[int(TIMES * 0.95)] * 1_000:.2f} ms"
     return [
         Row(
@@ -94,7 +94,7 @@ async def _until(events: AsyncGenerator[Event], type_: str) -> Event:
     raise AssertionError("the events have an end")
 
 
-async def _commit(path: Path) -> float:
+async def commit_floor(path: Path) -> float:
     store = await open_sqlite(path, lambda _: None)
     clock, took = SystemClock(), list[float]()
     for n in range(TIMES):
