@@ -22,6 +22,7 @@ REVISIONS = (
     "0008",
     "0009",
     "0010",
+    "0011",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"
