@@ -76,8 +76,9 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 396
-"""384 before channels and their routes, 375 before agents had a memory, 360 before composed requests: each a system."""
+MOST_MODULES = 400
+"""394 before passages had vectors, 384 before channels and their routes, 375 before agents had a memory, 360 before
+composed requests: each a system."""
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

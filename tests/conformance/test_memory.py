@@ -1,5 +1,6 @@
 """Agents' memory in every journal: blocks and their readers, passages by page, one rule of search."""
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from tests.play import AT, committed, later
 
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Vector
 from toolwright.core.agents.search import Query, folded, is_match, read_query
+from toolwright.core.agents.vectors import MOST_NEAR, vector_of
 from toolwright.core.journal.effects import (
     AddPassage,
     DropBlock,
@@ -23,6 +25,8 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, Guard
+from toolwright.runtime.agents.semantics import PAGE, Semantics
+from toolwright.testing import ManualClock, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio
 
@@ -278,6 +282,40 @@ async def test_passages_that_lack_a_vector_of_an_embedder_are_found_by_place(sto
     assert await lacking(store, "some", after=place) == [second]
     [(_, found_passage)] = await store.agents.unembedded("some", after=place, limit=9)
     assert found_passage == without.passage
+
+
+async def test_every_journal_finds_the_same_by_meaning(store: Store) -> None:
+    chance, words = random.Random(11), ("red", "green", "blue", "tea", "house", "garden", "river", "cloud")
+    embedder = TrigramEmbedder()
+    texts = [" ".join(chance.choices(words, k=3)) for _ in range(PAGE + 150)]
+    for n, text in enumerate(texts):
+        theirs = passage(text, n, "agt_2")
+        await committed(
+            store, act(await stored_with(embedder, passage(text, n)), await stored_with(embedder, theirs))
+        )
+    gone = chance.sample(range(len(texts)), 60)
+    await committed(store, act(*[DropPassage(agent_id="agt_1", id=f"psg_{n}") for n in gone]))
+    semantics = Semantics(store, embedder, ManualClock(), lambda prefix: prefix)
+    left = [n for n in reversed(range(len(texts))) if n not in gone]
+    for query in ("green teas", "gardens by rivers", texts[0]):
+        [direction] = [normal(numbers) for numbers in await embedder.embed([query])]
+        distances = {n: math.dist(direction, normal(numbers)) for n, numbers in zip(
+            left, await embedder.embed([texts[n] for n in left]), strict=True
+        )}  # fmt: skip
+        nearest = [each.id for each in await semantics.nearest("agt_1", query)]
+        assert len(nearest) == MOST_NEAR
+        assert nearest == [f"psg_{n}" for n in sorted(left, key=lambda n: round(distances[n], 5))[:MOST_NEAR]]
+
+
+async def stored_with(embedder: TrigramEmbedder, new: Passage) -> AddPassage:
+    [numbers] = await embedder.embed([new.content])
+    return AddPassage(passage=new, vector=vector_of(embedder.name, numbers))
+
+
+def normal(numbers: list[float]) -> list[float]:
+    """The numbers as a direction."""
+    length = math.hypot(*numbers)
+    return [number / length for number in numbers]
 
 
 async def test_passages_are_read_by_their_ids(store: Store) -> None:

@@ -43,11 +43,11 @@ def shortened(text: str) -> str:
     return clean[:MAX_EMBEDDED].decode("utf-8", "ignore")
 
 
-def vector_of(embedder: str, numbers: Sequence[float]) -> Vector:
-    """The vector of that direction; raises `ValueError` where the numbers, of some text, have none."""
+def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
+    """The vector of that direction; None where the numbers have none, as those of an embedder that finds no meaning."""
     length = math.hypot(*numbers)
     if not 0 < length < math.inf:
-        raise ValueError(f"The vector has the length {length!r}, which gives no direction.")
+        return None
     floats = array("f", [number / length for number in numbers])
     return Vector(embedder=embedder, floats=_in_order(floats).tobytes())
 

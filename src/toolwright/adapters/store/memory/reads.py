@@ -82,8 +82,10 @@ class MemoryAgents:
     async def vectors(
         self, agent_id: str, *, before: int | None = None, limit: int
     ) -> Sequence[PlacedVector]:
-        placed = [self._placed_vector(each) for each in self._newest(agent_id)]
-        return [each for each in placed if before is None or each.place < before][:limit]
+        places = self._tables.places
+        newest = [(agent_id, each.id) for each in self._newest(agent_id)]
+        keys = [key for key in newest if before is None or places[key] < before]
+        return [self._placed_vector(key) for key in keys[:limit]]
 
     async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
         vectors, places = self._tables.vectors, self._tables.places
@@ -91,12 +93,11 @@ class MemoryAgents:
         lacking = [(places[key], each) for key, each in self._tables.passages.items() if key not in done]
         return [each for each in lacking if each[0] > after][:limit]
 
-    def _placed_vector(self, passage: Passage) -> PlacedVector:
-        key = (passage.agent_id, passage.id)
+    def _placed_vector(self, key: tuple[str, str]) -> PlacedVector:
         vector = self._tables.vectors.get(key)
         return PlacedVector(
             place=self._tables.places[key],
-            id=passage.id,
+            id=key[1],
             embedder=None if vector is None else vector.embedder,
             floats=None if vector is None else vector.floats,
         )
