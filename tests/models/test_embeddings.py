@@ -1,5 +1,6 @@
 """The embedder of OpenAI over the wire: what it asks, what it makes of answers, and how it is named and found."""
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
@@ -7,8 +8,11 @@ import pytest
 import toolwright as tw
 from tests.models.wire_server import WireServer
 from toolwright.adapters.models.embeddings import OpenAIEmbedder
+from toolwright.core.agents.memory import PlacedVector
+from toolwright.core.agents.vectors import nearest, shortened, vector_of
 from toolwright.core.errors import ModelRefused, ModelUnavailable
-from toolwright.testing import ScriptedModel
+from toolwright.core.ports import Embedder
+from toolwright.testing import ScriptedModel, TrigramEmbedder
 from toolwright.wiring.lazy import open_embedder
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +51,31 @@ async def test_the_texts_are_asked_for_together_and_the_vectors_come_in_their_or
         "encoding_format": "float",
     }
     assert embedder.name == NAME
+
+
+@pytest.mark.parametrize("texts", [["one"], ["garden", "Gardener", ""], ["half \ud800", "茶"]])
+@pytest.mark.parametrize("kind", ["openai", "trigrams"])
+async def test_every_embedder_gives_each_text_a_vector_of_one_size(
+    server: WireServer, embedder: OpenAIEmbedder, kind: str, texts: list[str]
+) -> None:
+    server.answer(vectors=[[n, 1.0, 0.0] for n in range(len(texts))])
+    made: Embedder = embedder if kind == "openai" else TrigramEmbedder()
+    vectors = await made.embed([shortened(text) for text in texts])
+    assert len(vectors) == len(texts)
+    assert len({len(vector) for vector in vectors}) == 1
+    assert all(math.isfinite(number) for vector in vectors for number in vector)
+    assert made.name.partition(":")[0] == kind
+
+
+async def test_words_that_share_letters_are_alike_without_a_model() -> None:
+    texts = ["gardens", "GARDENER", "flower", "gardens"]
+    first, *others = [vector_of("x", each) for each in await TrigramEmbedder().embed(texts)]
+    assert first is not None
+    rows = [
+        PlacedVector(place=n, id=text, embedder="x", floats=vector and vector.floats)
+        for n, (text, vector) in enumerate(zip(texts[1:], others, strict=True))
+    ]
+    assert [each.id for each in nearest(first, rows)] == ["gardens", "GARDENER"]
 
 
 @pytest.mark.parametrize(("status", "kind"), [

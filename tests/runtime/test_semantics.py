@@ -11,12 +11,21 @@ import pytest
 
 import toolwright as tw
 from tests.runtime.mind_rig import Mind, thinking
-from toolwright.core.agents.memory import Passage, Vector
+from toolwright.core.agents.memory import Passage, PlacedVector, Vector
 from toolwright.core.agents.search import MOST_FOUND
+from toolwright.core.agents.vectors import MOST_NUMBERS, SCANNED
 from toolwright.core.errors import DefinitionError, ModelUnavailable, NotFound
 from toolwright.core.journal.effects import AddPassage
 from toolwright.core.journal.store import Store
-from toolwright.runtime.agents.semantics import BATCH, BATCH_PATIENCE, MOST_FILLED, PATIENCE, Semantics
+from toolwright.runtime.agents.semantics import (
+    BATCH,
+    BATCH_PATIENCE,
+    LONGEST_FILL,
+    MOST_FILLED,
+    PAGE,
+    PATIENCE,
+    Semantics,
+)
 from toolwright.runtime.toolkits.builtins import BuiltinState
 from toolwright.testing import ManualClock, MemoryStore, TrigramEmbedder
 
@@ -150,7 +159,19 @@ async def test_an_embedder_that_does_not_answer_is_not_waited_for_long() -> None
 
 
 @pytest.mark.parametrize(
-    "answer", [[], [[1.0], [1.0]], [[float("nan")]], [[]], [[0.0, 0.0]], [["x"]], 7, None]
+    "answer",
+    [
+        [],
+        [[1.0], [1.0]],
+        [[float("nan")]],
+        [[]],
+        [[0.0, 0.0]],
+        [["x"]],
+        7,
+        None,
+        [[1.0] * (MOST_NUMBERS + 1)],
+    ],
+    ids=["none", "two", "nan", "empty", "zeros", "texts", "a number", "nothing", "too many"],
 )
 async def test_what_is_no_vector_is_none(answer: Any) -> None:
     class Faulty(Meanings):
@@ -218,27 +239,57 @@ async def test_what_an_embedder_fails_at_is_tried_again_after_the_others() -> No
     assert [await semantics.fill() for _ in range(3)] == [1, BATCH, 0]
 
 
+class Endless:
+    """Reads of an agent that has always more passages; `seen` is how many were read."""
+
+    seen = 0
+
+    async def unembedded(self, embedder: str, *, after: int, limit: int) -> list[tuple[int, Passage]]:
+        passage = Passage(agent_id="a", id="p", content="dog", created_at=ManualClock().now())
+        return [(after + n, passage) for n in range(1, limit + 1)]
+
+    async def vectors(self, agent_id: str, *, before: int | None = None, limit: int) -> list[PlacedVector]:
+        assert limit <= PAGE
+        self.seen += limit
+        first = before or 0
+        return [
+            PlacedVector(place=first - n, id=f"p{n}", embedder=None, floats=None) for n in range(1, limit + 1)
+        ]
+
+    async def passages_of(self, agent_id: str, ids: Sequence[str]) -> list[Passage]:
+        return []
+
+
+def endless(embedder: Meanings, clock: ManualClock) -> tuple[Semantics, Endless]:
+    store, reads = MemoryStore(lambda _: None), Endless()
+    setattr(store, "agents", reads)  # noqa: B010 - another kind of reads
+    return Semantics(store, embedder, clock, lambda prefix: prefix), reads
+
+
 async def test_housekeeping_embeds_only_so_many_at_once() -> None:
-    class Endless(MemoryStore):
-        """Has always as many passages more without a vector."""
-
-        @property
-        def agents(self) -> Any:  # the reads that are asked for
-            return self
-
-        @agents.setter
-        def agents(self, reads: Any) -> None:
-            """Those of the store are not needed."""
-
-        async def unembedded(self, embedder: str, *, after: int, limit: int) -> list[tuple[int, Passage]]:
-            passage = Passage(agent_id="a", id="p", content="dog", created_at=ManualClock().now())
-            return [(after + n, passage) for n in range(1, limit + 1)]
-
     embedder = Meanings()
-    semantics = Semantics(Endless(lambda _: None), embedder, ManualClock(), lambda prefix: prefix)
+    semantics, _ = endless(embedder, ManualClock())
     total = await semantics.fill()
     assert total == len(embedder.texts)
     assert MOST_FILLED <= total < MOST_FILLED + BATCH
+
+
+async def test_housekeeping_embeds_only_so_long_at_once() -> None:
+    clock = ManualClock()
+
+    class Slow(Meanings):
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            clock.advance(LONGEST_FILL / 2)
+            return await super().embed(texts)
+
+    semantics, _ = endless(Slow(), clock)
+    assert await semantics.fill() == 2 * BATCH
+
+
+async def test_a_search_compares_only_so_many_passages() -> None:
+    semantics, reads = endless(Meanings(), ManualClock())
+    assert list(await semantics.nearest("a", "dog")) == []
+    assert reads.seen == SCANNED
 
 
 async def test_the_model_is_told_that_its_search_goes_by_meaning() -> None:

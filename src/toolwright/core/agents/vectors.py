@@ -17,6 +17,8 @@ SCANNED, MOST_NEAR = 20_000, 20
 """Newest passages of an agent that are compared with a query, and those of them that may be near it."""
 MAX_EMBEDDED = 8_000
 """Bytes in UTF-8 of what is embedded of a passage: no tokenizer makes more tokens of them, and models take 8,191."""
+MOST_NUMBERS = 8_192
+"""Numbers of a vector: models give up to 4,096."""
 LEAST_ALIKE = 0.1
 """Cosine of the angle between a query's vector and the farthest that is near it: unrelated texts have less."""
 
@@ -44,7 +46,12 @@ def shortened(text: str) -> str:
 
 
 def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
-    """The vector of that direction; None where the numbers have none, as those of an embedder that finds no meaning."""
+    """The vector of that direction; None where the numbers have none, as those of an embedder that finds no meaning.
+
+    Raises `ValueError` if they are too many.
+    """
+    if len(numbers) > MOST_NUMBERS:
+        raise ValueError(f"A vector has {len(numbers)} numbers; {MOST_NUMBERS} are allowed.")
     length = math.hypot(*numbers)
     if not 0 < length < math.inf:
         return None

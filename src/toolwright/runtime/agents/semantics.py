@@ -22,6 +22,7 @@ PATIENCE, BATCH_PATIENCE = 3.0, 30.0
 """Seconds that a call waits for the embedder, and that housekeeping waits for a batch."""
 BATCH, MOST_FILLED = 32, 10_000
 """Passages that housekeeping embeds at once, and in one hour."""
+LONGEST_FILL = 600.0  # seconds of an hour, behind which all other housekeeping waits
 PAGE = 500  # vectors that are read and compared together: 3 MB of 1,536 numbers each, 12 ms of a thread
 
 
@@ -55,8 +56,10 @@ class Semantics:
 
         What the embedder fails at is tried again after all others.
         """
-        total = 0
+        total, end = 0, self._clock.monotonic() + LONGEST_FILL
         for _ in range(0, MOST_FILLED, BATCH):
+            if self._clock.monotonic() >= end:
+                break
             rows = await self._store.agents.unembedded(self._embedder.name, after=self._place, limit=BATCH)
             self._place = rows[-1][0] if rows else 0
             passages = [passage for _, passage in rows]
@@ -72,8 +75,9 @@ class Semantics:
             for passage, vector in zip(passages, vectors, strict=True)
             if vector is not None
         ]
-        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=tuple(effects))
-        await self._store.commit(unit)
+        if effects:
+            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=tuple(effects))
+            await self._store.commit(unit)
         return len(effects)
 
     async def _near(self, agent_id: str, query: Vector) -> list[Near]:
