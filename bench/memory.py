@@ -1,4 +1,5 @@
-"""Search of an agent's 100,000 passages on SQLite: alone in the journal, and beside as many of another agent's.
+"""Search of an agent's 100,000 passages on SQLite: alone in the journal, and beside as many of another agent's; then
+by meaning, which is `semantics`.
 
 The passages are made of the words of our own documents, as often as these have them. The floor is the index asked by
 hand: a bare FTS query for the places of the newest matches, on an open connection.
@@ -18,6 +19,7 @@ from random import Random
 
 import toolwright as tw
 from bench.row import Row
+from bench.semantics import by_meaning
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.tables.memory import PASSAGES, PASSAGES_EACH, coded
 from toolwright.adapters.store.tables.memory import passages as table
@@ -39,7 +41,7 @@ BARE = f"SELECT rowid FROM passage_index WHERE passage_index MATCH ? ORDER BY ro
 def run() -> list[Row]:
     """The rows of this benchmark, with the interpreter as `serve` has it."""
     settle_memory()
-    return asyncio.run(_all())
+    return [*asyncio.run(_all()), *asyncio.run(by_meaning())]
 
 
 async def _all() -> list[Row]:
@@ -116,7 +118,8 @@ def _fill(path: Path, keeper: int, agent_id: str, texts: Iterator[str]) -> None:
         for n, text in enumerate(texts, 1):
             passage = Passage(agent_id=agent_id, id=f"psg_{n}", content=text, created_at=at)
             place = keeper * PASSAGES_EACH + n
-            params = PASSAGES.params(passage, place=place, folded=folded_passage(passage))
+            unembedded = {"embedder": None, "floats": None}
+            params = PASSAGES.params(passage, place=place, folded=folded_passage(passage), **unembedded)
             connection.execute(insert, [params[name] for name in columns])
             index = (place, coded(folded_passage(passage), agent_id))
             connection.execute("INSERT INTO passage_index (rowid, coded) VALUES (?, ?)", index)

@@ -76,8 +76,8 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 418
-"""384 before channels, their routes and telemetry, 375 before memory, 360 before composed requests: each a system."""
+MOST_MODULES = 420
+"""384 before channels, routes, vectors and telemetry, 375 before memory, 360 before composed requests: all systems."""
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

@@ -6,6 +6,7 @@ from types import NoneType
 
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.models.scripted import ScriptedModel
+from toolwright.adapters.models.trigrams import TrigramEmbedder
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.sandbox.memory import MemorySandbox
@@ -34,6 +35,7 @@ __all__ = [
     "MemoryStore",
     "NoLock",
     "ScriptedModel",
+    "TrigramEmbedder",
     "by_hand",
     "runtime",
     "trace_tree",
@@ -68,6 +70,7 @@ async def by_hand(app: App, settings: Settings | None = None) -> AsyncGenerator[
         bus=bus,
         clock=clock,
         executors={"function": FunctionExecutor(), "gateway": http_tools},
+        embedder=app.embedder,
         close=(http_tools.aclose,),
     )
     running = assemble(app.catalog, parts, chosen, inline_wait=0.0)

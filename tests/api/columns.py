@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Float, Integer, Table, Text
+from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, Table, Text
 
 from toolwright.adapters.store.engine.columns import WORDS
 
@@ -16,7 +16,7 @@ def junk_of(column: Column[Any]) -> list[str]:  # of any type
     """What cannot stand in the column, in SQL."""
     if str(column) in ("unnumbered_events.place", "passages.place", "passage_keepers.number"):
         return []  # SQLite's own number of the row
-    junk = ["'weird'", "X'ff00'"]
+    junk = ["'weird'"] if isinstance(column.type, LargeBinary) else ["'weird'", "X'ff00'"]
     match column.type:
         case Boolean():
             junk += ["7", "0.5"]

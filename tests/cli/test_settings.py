@@ -37,6 +37,9 @@ def test_settings_that_belong_together_are_taken(given: dict[str, Any]) -> None:
     ("given", "name", "said"),
     [
         ({"public_keys": ["pk"]}, "public_keys", "must be verified"),
+        ({"embedder": "text-embedding-3-small"}, "embedder", "an embedder is a provider"),
+        ({"embedder": "anthropic:x"}, "embedder", "an embedder is a provider"),
+        ({"embedder": "openai:"}, "embedder", "an embedder is a provider"),
         ({"jwt_secret": SECRET}, "public_keys", "need one of the public_keys"),
         ({"jwt_jwks_url": "https://id.example/k"}, "public_keys", "need one of the public_keys"),
         ({**PEOPLE, "jwt_jwks_url": "https://id.example/k"}, "jwt_jwks_url", "not both"),

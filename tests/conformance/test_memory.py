@@ -1,5 +1,6 @@
 """Agents' memory in every journal: blocks and their readers, passages by page, one rule of search."""
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,9 @@ from tests.conformance.test_agents import agent, drop, save
 from tests.conformance.test_spaces import act
 from tests.play import AT, committed, later
 
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, PlacedVector, Vector
 from toolwright.core.agents.search import Query, folded, is_match, read_query
+from toolwright.core.agents.vectors import MOST_NEAR, vector_of
 from toolwright.core.journal.effects import (
     AddPassage,
     DropBlock,
@@ -18,10 +20,13 @@ from toolwright.core.journal.effects import (
     Effect,
     LinkBlock,
     SetBlock,
+    SetVector,
     UnlinkBlock,
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, Guard
+from toolwright.runtime.agents.semantics import PAGE, Semantics
+from toolwright.testing import ManualClock, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio
 
@@ -207,15 +212,139 @@ async def test_every_journal_finds_what_the_rule_says(store: Store) -> None:
         assert list(await store.agents.matches("agt_1", query, limit=7)) == matches[:7], query
 
 
+BYTES = bytes(range(256))
+"""Any bytes, NUL among them."""
+
+
+def vector(number: int, embedder: str = "some") -> Vector:
+    return Vector(embedder=embedder, floats=bytes([number]) + BYTES)
+
+
+async def vectors(store: Store, agent_id: str = "agt_1") -> dict[str, Vector]:
+    """The vectors that the agent's passages have, the newest first."""
+    rows = await store.agents.vectors(agent_id, limit=100)
+    assert [each.place for each in rows] == sorted([each.place for each in rows], reverse=True)
+    return {
+        each.id: Vector(embedder=each.embedder, floats=each.floats)
+        for each in rows
+        if each.embedder is not None and each.floats is not None
+    }
+
+
+async def lacking(store: Store, embedder: str, after: int = 0, limit: int = 100) -> list[tuple[int, str]]:
+    """The passages without a vector of that embedder, by place."""
+    rows = await store.agents.unembedded(embedder, after=after, limit=limit)
+    return [(place, each.id) for place, each in rows]
+
+
+async def test_a_passage_has_the_vector_it_was_stored_with_until_it_gets_another(store: Store) -> None:
+    kept = [AddPassage(passage=passage(f"n {n}", n), vector=vector(n) if n else None) for n in range(3)]
+    theirs = AddPassage(passage=passage("theirs", 3, "agt_2"), vector=vector(3))
+    await committed(store, act(*kept, theirs))
+    assert await vectors(store) == {"psg_2": vector(2), "psg_1": vector(1)}
+    assert list(await vectors(store)) == ["psg_2", "psg_1"]
+    changes = [("agt_1", "psg_0"), ("agt_1", "psg_1"), ("agt_2", "psg_2"), ("agt_1", "none")]
+    new = [SetVector(agent_id=agent_id, id=each, vector=vector(9, "other")) for agent_id, each in changes]
+    await committed(store, act(*new))
+    assert await vectors(store) == {
+        "psg_2": vector(2), "psg_1": vector(9, "other"), "psg_0": vector(9, "other")
+    }  # fmt: skip
+    assert await vectors(store, "agt_2") == {"psg_3": vector(3)}
+    assert [each.content for each in await store.agents.passages("agt_1")] == ["n 2", "n 1", "n 0"]
+    await committed(store, act(DropPassage(agent_id="agt_1", id="psg_1")))
+    assert list(await vectors(store)) == ["psg_2", "psg_0"]
+    await add(store, passage("n 1", 1))
+    assert list(await vectors(store)) == ["psg_2", "psg_0"]
+
+
+async def test_vectors_are_read_by_page_also_past_passages_without_one(store: Store) -> None:
+    for n in range(5):
+        effect = AddPassage(passage=passage(str(n), n), vector=vector(n) if n % 2 else None)
+        await committed(store, act(effect, AddPassage(passage=passage(str(n), n, "agt_2"))))
+    pages: list[PlacedVector] = []
+    while page := await store.agents.vectors("agt_1", before=pages[-1].place if pages else None, limit=2):
+        pages += page
+    assert [(each.id, each.floats) for each in pages] == [
+        (f"psg_{n}", vector(n).floats if n % 2 else None) for n in (4, 3, 2, 1, 0)
+    ]
+    assert list(await store.agents.vectors("agt_3", limit=2)) == []
+
+
+async def test_passages_that_lack_a_vector_of_an_embedder_are_found_by_place(store: Store) -> None:
+    of_some = AddPassage(passage=passage("a", 0), vector=vector(0))
+    of_other = AddPassage(passage=passage("b", 1), vector=vector(1, "other"))
+    without = AddPassage(passage=passage("c", 2, "agt_2"))
+    await committed(store, act(of_some, of_other, without))
+    assert [each for _, each in await lacking(store, "some")] == ["psg_1", "psg_2"]
+    assert [each for _, each in await lacking(store, "none")] == ["psg_0", "psg_1", "psg_2"]
+    [(place, _), second] = await lacking(store, "some")
+    assert await lacking(store, "some", limit=1) == [(place, "psg_1")]
+    assert await lacking(store, "some", after=place) == [second]
+    [(_, found_passage)] = await store.agents.unembedded("some", after=place, limit=9)
+    assert found_passage == without.passage
+
+
+async def test_every_journal_finds_the_same_by_meaning(store: Store) -> None:
+    chance, words = random.Random(11), ("red", "green", "blue", "tea", "house", "garden", "river", "cloud")
+    embedder = TrigramEmbedder()
+    texts = [" ".join(chance.choices(words, k=3)) for _ in range(PAGE + 150)]
+    for n, text in enumerate(texts):
+        theirs = passage(text, n, "agt_2")
+        await committed(
+            store, act(await stored_with(embedder, passage(text, n)), await stored_with(embedder, theirs))
+        )
+    gone = chance.sample(range(len(texts)), 60)
+    await committed(store, act(*[DropPassage(agent_id="agt_1", id=f"psg_{n}") for n in gone]))
+    semantics = Semantics(store, embedder, ManualClock(), lambda prefix: prefix)
+    left = [n for n in reversed(range(len(texts))) if n not in gone]
+    for query in ("green teas", "gardens by rivers", texts[0]):
+        [direction] = [normal(numbers) for numbers in await embedder.embed([query])]
+        distances = {n: math.dist(direction, normal(numbers)) for n, numbers in zip(
+            left, await embedder.embed([texts[n] for n in left]), strict=True
+        )}  # fmt: skip
+        nearest = [each.id for each in await semantics.nearest("agt_1", query)]
+        assert len(nearest) == MOST_NEAR
+        assert nearest == [f"psg_{n}" for n in sorted(left, key=lambda n: round(distances[n], 5))[:MOST_NEAR]]
+
+
+async def stored_with(embedder: TrigramEmbedder, new: Passage) -> AddPassage:
+    [numbers] = await embedder.embed([new.content])
+    return AddPassage(passage=new, vector=vector_of(embedder.name, numbers))
+
+
+def normal(numbers: list[float]) -> list[float]:
+    """The numbers as a direction."""
+    length = math.hypot(*numbers)
+    return [number / length for number in numbers]
+
+
+async def test_passages_are_read_by_their_ids(store: Store) -> None:
+    await add(store, *[passage(str(n), n) for n in range(3)], passage("theirs", 7, "agt_2"))
+    rows = await store.agents.passages_of("agt_1", ["psg_2", "psg_0", "psg_7", "none"])
+    assert sorted(rows, key=lambda each: each.id) == [passage("0", 0), passage("2", 2)]
+    assert list(await store.agents.passages_of("agt_1", [])) == []
+
+
+async def test_a_failed_unit_leaves_no_vector_behind(store: Store) -> None:
+    await committed(store, act(AddPassage(passage=passage("a", 0), vector=vector(0))))
+    new = SetVector(agent_id="agt_1", id="psg_0", vector=vector(1))
+    second = AddPassage(passage=passage("b", 1), vector=vector(2))
+    gone = DropPassage(agent_id="agt_1", id="psg_9")
+    assert await store.commit(act(new, second, gone)) == Conflict(guard="passage")
+    assert await vectors(store) == {"psg_0": vector(0)}
+
+
 async def test_a_deleted_agent_leaves_no_memory_behind(store: Store) -> None:
     for number in (1, 2):
         await committed(store, save(agent(number)))
     await committed(store, act(SetBlock(block=block("mine")), SetBlock(block=block("theirs", "agt_2"))))
     await committed(store, act(link("mine", "agt_2"), link("theirs", "agt_1", "agt_2")))
-    await add(store, passage("some tea"), passage("their tea", 1, "agt_2"))
+    embedded = AddPassage(passage=passage("some tea"), vector=vector(0))
+    await committed(store, act(embedded, AddPassage(passage=passage("their tea", 1, "agt_2"))))
     await committed(store, drop(agent(1)))
     assert [*await store.agents.blocks("agt_1"), *await store.agents.passages("agt_1")] == []
     assert await found(store, "tea") == []
+    assert list(await store.agents.vectors("agt_1", limit=9)) == []
     assert list(await store.agents.blocks("agt_2")) == [block("theirs", "agt_2")]
     await committed(store, act(SetBlock(block=block("mine"))))
     assert [each.label for each in await store.agents.blocks("agt_2")] == ["theirs"]

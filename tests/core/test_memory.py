@@ -1,5 +1,7 @@
 """Rules of memory: what may be kept, and by which rank passages are found."""
 
+import struct
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -15,6 +17,8 @@ from toolwright.core.agents.memory import (
     MOST_TAGS,
     Block,
     Passage,
+    PlacedVector,
+    Vector,
     check_block,
     check_passage,
 )
@@ -22,10 +26,13 @@ from toolwright.core.agents.search import (
     LONGEST_QUERY,
     MOST_QUERY_WORDS,
     folded,
+    fused,
     is_match,
     ranked,
     read_query,
 )
+from toolwright.core.agents.vectors import MAX_EMBEDDED, MOST_NEAR, embedded_text, nearest
+from toolwright.core.agents.vectors import vector_of as vector_or_none
 from toolwright.core.errors import InvalidRequest
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -125,3 +132,70 @@ def test_a_block_of_ones_own_may_be_written_as_long_as_there_are_not_too_many() 
 def test_a_faulty_passage_is_refused(content: str, tags: list[str], fault: str) -> None:
     with pytest.raises(InvalidRequest, match=fault):
         check_passage(content, tags)
+
+
+def fusion(*rankings: str) -> str:
+    """The passages of one letter each, in the order of their fusion."""
+    return "".join(each.content for each in fused(*[[passage(letter) for letter in one] for one in rankings]))
+
+
+def test_what_two_rankings_have_comes_before_the_first_of_one_and_equals_in_their_order() -> None:
+    assert fusion("abc", "") == fusion("", "abc") == fusion("abc", "abc") == "abc"
+    assert fusion("abc", "xc") == "caxb"
+    assert fusion("ab", "ba") == "ab"
+    assert fusion("ab", "xy") == "axby"
+    assert fusion() == ""
+
+
+@given(st.permutations("abcdef"), st.permutations("defghi"))
+def test_a_fusion_has_every_passage_once(one: Sequence[str], other: Sequence[str]) -> None:
+    assert sorted(fusion("".join(one), "".join(other))) == list("abcdefghi")
+
+
+def vector_of(embedder: str, numbers: list[float]) -> Vector:
+    vector = vector_or_none(embedder, numbers)
+    assert vector is not None
+    return vector
+
+
+def row(place: int, vector: Vector | None) -> PlacedVector:
+    embedder, floats = (None, None) if vector is None else (vector.embedder, vector.floats)
+    return PlacedVector(place=place, id=f"psg_{place}", embedder=embedder, floats=floats)
+
+
+def test_the_nearest_vectors_come_first_and_of_equals_the_newest() -> None:
+    query = vector_of("some", [1, 0, 0])
+    rows = [
+        row(9, vector_of("some", [1, 1, 0])),
+        row(8, vector_of("some", [0, 1, 0])),
+        row(7, vector_of("some", [-1, 0, 0])),
+        row(6, vector_of("some", [7, 0, 0])),
+        row(5, vector_of("some", [0.5, 0.5, 0])),
+        row(4, vector_of("other", [1, 0, 0])),
+        row(3, vector_of("some", [1, 0])),
+        row(2, None),
+    ]
+    near = nearest(query, rows)
+    assert [each.place for each in near] == [6, 9, 5]
+    assert near[0].distance == 0
+    older = [row(1, vector_of("some", [9, 0, 0])), row(0, vector_of("some", [3, 2, 0]))]
+    assert nearest(query, older, near) == nearest(query, [*rows, *older])
+    assert [each.place for each in nearest(query, older, near)] == [6, 1, 0, 9, 5]
+    many = [row(place, vector_of("some", [1, 0, 0])) for place in range(100, 0, -1)]
+    assert [each.place for each in nearest(query, many)] == list(range(100, 100 - MOST_NEAR, -1))
+
+
+@pytest.mark.parametrize("numbers", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf")], [-float("inf"), 1]])
+def test_numbers_without_a_direction_are_no_vector(numbers: list[float]) -> None:
+    assert vector_or_none("some", numbers) is None
+
+
+def test_a_vector_is_kept_as_floats_of_four_bytes_in_little_endian() -> None:
+    assert vector_of("some", [3, 4]) == Vector(embedder="some", floats=struct.pack("<2f", 0.6, 0.8))
+
+
+def test_the_beginning_of_a_passage_is_embedded_with_its_tags() -> None:
+    assert embedded_text(passage("Tea.", "hot", "green")) == "Tea.\nhot\ngreen"
+    long = embedded_text(passage("茶" * MAX_EMBEDDED))
+    assert long == "茶" * (MAX_EMBEDDED // 3)
+    assert embedded_text(passage("half \ud800")) == "half ?"

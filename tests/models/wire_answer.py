@@ -22,7 +22,7 @@ class WireCall:
 
 @dataclass(frozen=True, kw_only=True)
 class WireAnswer:
-    """One answer; the pieces of `text`, `thinking` and `refusal` arrive one by one.
+    """One answer; the pieces of `text`, `thinking` and `refusal` arrive one by one. `vectors` are those of embeddings.
 
     `ending` says what happens when all of it but the end was sent: the connection drops, or the stream is cut
     (it ends as if that were all), or nothing comes any more until the client goes. A `status` other than 200
@@ -34,6 +34,7 @@ class WireAnswer:
     thinking: tuple[str, ...] = ()
     signature: str = "sig"
     refusal: tuple[str, ...] = ()
+    vectors: tuple[tuple[float, ...], ...] = ()
     input_tokens: int = 11
     output_tokens: int = 7
     cached_tokens: int = 0

@@ -1,4 +1,4 @@
-"""A model provider on loopback: it speaks the wires of OpenAI (chat, Responses) and Anthropic, by script.
+"""A model provider on loopback: it speaks the wires of OpenAI (chat, Responses, embeddings) and Anthropic, by script.
 
 async with WireServer() as server:
     server.answer(text=("Hel", "lo"))
@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import uvicorn
 
-from tests.models import wire_anthropic, wire_openai_chat, wire_openai_responses
+from tests.models import wire_anthropic, wire_embeddings, wire_openai_chat, wire_openai_responses
 from tests.models.wire_answer import Ending, WireAnswer, WireCall
 from toolwright.core.json_value import JSON, JSONObject
 
@@ -27,6 +27,7 @@ _WIRES: Final = {
     "/v1/chat/completions": wire_openai_chat,
     "/v1/responses": wire_openai_responses,
     "/v1/messages": wire_anthropic,
+    "/v1/embeddings": wire_embeddings,
 }
 # Any: ASGI messages and callables are dicts and callables of no fixed type
 _ASGI = Any
@@ -73,6 +74,7 @@ class WireServer:
         thinking: Sequence[str] = (),
         signature: str = "sig",
         refusal: Sequence[str] = (),
+        vectors: Sequence[Sequence[float]] = (),
         input_tokens: int = 11,
         output_tokens: int = 7,
         cached_tokens: int = 0,
@@ -85,6 +87,7 @@ class WireServer:
             thinking=(thinking,) if isinstance(thinking, str) else tuple(thinking),
             signature=signature,
             refusal=(refusal,) if isinstance(refusal, str) else tuple(refusal),
+            vectors=tuple([tuple(vector) for vector in vectors]),
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             cached_tokens=cached_tokens,

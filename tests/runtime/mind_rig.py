@@ -12,6 +12,7 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+from toolwright.core.ports import Embedder
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.mind import MindToolkit
@@ -115,6 +116,7 @@ async def thinking(
     tools: Sequence[tw.Tool] = (),
     toolkit: MindToolkit | None = None,
     agents: Sequence[tw.Agent] = (AGENT,),
+    embedder: Embedder | None = None,
 ) -> AsyncGenerator[Mind]:
     """The agent at work over that store, or over one in memory, with a thread to talk to it."""
     clock, bus = clock or ManualClock(), MemoryBus()
@@ -124,7 +126,8 @@ async def thinking(
     minds = toolkit or MindToolkit(port)
     prompt = tw.Prompt("p", "Think.", model=Obedient(), tools=[*minds.tools, *tools])
     catalog = Catalog(agents=agents, prompts=[prompt])
-    rt = assemble(catalog, Parts(store=port, motor=motor, bus=bus, clock=clock), Settings())
+    parts = Parts(store=port, motor=motor, bus=bus, clock=clock, embedder=embedder)
+    rt = assemble(catalog, parts, Settings())
     await rt.start()
     thread = await rt.threads.create("thinker", env={"TOKEN": "hunter2-hunter2"})
     yield Mind(rt, watched, motor, clock, thread.id)

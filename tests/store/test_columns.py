@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Boolean, Column, Float, Integer, create_engine
+from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, create_engine
 from tests.api.columns import is_time, junk_of, plain_columns
 
 from toolwright.adapters.store.engine.columns import WORDS
@@ -25,6 +25,8 @@ def _fitting(column: Column[Any]) -> object:  # of any type
             return 1
         case Float():
             return 0.5
+        case LargeBinary():
+            return b"\xff"
         case _:
             return "{}"
 

@@ -391,7 +391,7 @@ def test_a_message_comes_out_of_its_row_as_it_went_in(value: Message) -> None:
 
 @given(passages)
 def test_a_passage_comes_out_of_its_row_as_it_went_in(value: Passage) -> None:
-    params = PASSAGES.params(value, place=7, folded="")
+    params = PASSAGES.params(value, place=7)
     assert PASSAGES.read([params[name] for name in columns_of(PASSAGES)]) == value
 
 

@@ -160,3 +160,17 @@ class Models(Protocol):
     """
 
     async def __call__(self, model: object) -> Model: ...
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts: the more alike two texts are in meaning, the smaller the angle between their vectors.
+
+    Vectors of embedders with different names are never compared, so a `name` stands for a model and its settings.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The vectors of the texts, in their order and of one size, of any length but 0. Raises `ModelError`."""
+        ...

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.journal.store import Store
@@ -10,6 +11,9 @@ from toolwright.core.journal.units import CancelOrphans, Committed, Prune
 from toolwright.core.ports import Clock, Files, Motor, NewId
 from toolwright.runtime.children.requests import drop_expired
 from toolwright.runtime.env.redaction import Keys
+
+if TYPE_CHECKING:
+    from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
 
 log = logging.getLogger("toolwright.runtime")
 
@@ -25,7 +29,7 @@ class Housekeeper:
     Requests for values that have expired go with what was given to them in part. Calls that an older version left
     pending when it deleted their agent are cancelled, once.
     Secrets that an older key has sealed are sealed by the newest. What killed processes left half-written among the
-    files is taken away when nobody has written to it for a day.
+    files is taken away when nobody has written to it for a day. Passages that lack a vector get one.
     """
 
     def __init__(
@@ -37,6 +41,7 @@ class Housekeeper:
         clock: Clock,
         new_id: NewId,
         kept: timedelta = EVENTS_KEPT,
+        semantics: "Semantics | None" = None,
     ) -> None:
         self._store = store
         self._motor = motor
@@ -45,6 +50,7 @@ class Housekeeper:
         self._clock = clock
         self._new_id = new_id
         self._retention = kept
+        self._semantics = semantics
 
     async def run(self) -> None:
         """Tidy up now and every hour, for ever."""
@@ -59,6 +65,8 @@ class Housekeeper:
                     await drop_expired(self._store, self._clock, self._new_id)
                     await self._keys.renew()
                     await self._files.tidy(self._clock.now() - LEFTOVERS_KEPT)
+                    if self._semantics is not None:
+                        await self._semantics.fill()
                 except ToolwrightError as error:
                     log.warning("What is old could not be tidied up: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this

@@ -11,6 +11,8 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Env, Prompt
 from toolwright.core.checks import check_kind
 from toolwright.core.errors import DefinitionError
+from toolwright.core.plain import one_line, unwritable
+from toolwright.core.ports import Embedder
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -23,6 +25,7 @@ class App:
 
     The tools of a `registry` are carried out as it says now: handlers that come later are not seen. `requests` is a
     folder of saved requests, JSON files of `{"config", "schema", "context"}`, that tools may name as their delegates.
+    With an `embedder`, this one or the settings', agents find the passages of their memory by what they mean too.
     Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
@@ -35,11 +38,13 @@ class App:
         env: Env | None = None,
         registry: Registry | None = None,
         requests: str | Path | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # a path to where the process was started
             raise DefinitionError("App: requests must be the path of a folder, not ''.")
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
+        self.embedder = _checked(embedder)
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers
         saved = None if requests is None else _saved_requests(Path(requests))
@@ -64,12 +69,26 @@ class App:
 
         check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
         chosen = Settings() if settings is None else settings
-        runtime = assemble(self.catalog, await open_parts(chosen), chosen)
+        runtime = assemble(self.catalog, await open_parts(chosen, self.embedder), chosen)
         try:
             await runtime.start()
             yield runtime
         finally:
             await runtime.stop(grace)
+
+
+def _checked(embedder: Embedder | None) -> Embedder | None:
+    """The embedder; raises `DefinitionError` for what can be none, such as a name, which is a setting."""
+    if embedder is None:
+        return None
+    name = getattr(embedder, "name", None)
+    is_name = isinstance(name, str) and name != "" and one_line(name) and not unwritable(name)
+    if not is_name or not callable(getattr(embedder, "embed", None)):
+        raise DefinitionError(
+            "App: the embedder must be an object with a name and `async def embed(texts)`; one of a provider is "
+            "named by the setting TOOLWRIGHT_EMBEDDER."
+        )
+    return embedder
 
 
 def _saved_requests(folder: Path) -> Mapping[str, Any]:

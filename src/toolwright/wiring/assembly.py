@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
@@ -62,6 +64,9 @@ from toolwright.runtime.toolkits.toolkit import ToolkitParts
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
+if TYPE_CHECKING:
+    from toolwright.runtime.agents.semantics import Semantics
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
@@ -98,7 +103,8 @@ def assemble(
     speech = Speech(store, membership, deliveries)
     effect_commits = EffectCommits(store, motor, clock, ids, parts.telemetry)
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
-    equipment = _equipment(store, spaces, speech)
+    semantics = _semantics(parts)
+    equipment = _equipment(store, spaces, speech, semantics)
     offers = Offers(store, motor, clock, parts.telemetry)
     speakers = Speakers(agents, equipment.equip, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
@@ -138,7 +144,7 @@ def assemble(
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents, effect_commits, clock, ids),
         blocks=Blocks(store, agents, effect_commits, clock),
-        passages=Passages(store, agents, effect_commits, clock, ids),
+        passages=Passages(store, agents, effect_commits, clock, ids, semantics),
         prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),
         inboxes=Inboxes(store, agents, deliveries, motor, clock, ids),
         entities=entities,
@@ -147,7 +153,7 @@ def assemble(
         events=Events(store, parts.bus, motor),
         health=Health(store, parts.files, clock, ids),
         keys=keys,
-        housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids),
+        housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids, semantics=semantics),
         toolkit_parts=ToolkitParts(
             store=store,
             catalog=catalog,
@@ -166,13 +172,21 @@ def assemble(
     )
 
 
-def _equipment(store: Store, spaces: Spaces, speech: Speech) -> Equipment:
+def _semantics(parts: Parts) -> "Semantics | None":
+    if parts.embedder is None:
+        return None
+    module = import_module("toolwright.runtime.agents.semantics")  # by name: few apps have an embedder
+    made: Semantics = module.Semantics(parts.store, parts.embedder, parts.clock, parts.new_id)
+    return made
+
+
+def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semantics | None") -> Equipment:
     """The built-in tools by toolkit."""
     kits = {
         SPACES: SpacesToolkit(spaces, speech),
         MIND: MindToolkit(store),
         CHANNELS: ChannelsToolkit(spaces, speech),
-        MEMORY: MemoryToolkit(store),
+        MEMORY: MemoryToolkit(store, semantics),
     }
     return Equipment({name: kit.tools for name, kit in kits.items()})
 

@@ -17,7 +17,7 @@ from toolwright.core.broken_rows import broken_of
 from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
-from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId
+from toolwright.core.ports import Bus, Cipher, Clock, Embedder, Files, Lock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.threads.event import Event
 from toolwright.core.tools.function import FunctionExecutor
@@ -27,7 +27,7 @@ from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.http_tools import HttpTools
-from toolwright.wiring.lazy import NamedModels
+from toolwright.wiring.lazy import NamedModels, open_embedder
 from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.telemetry.opening import open_telemetry
@@ -49,14 +49,18 @@ class Parts:
     cipher: Cipher = field(default_factory=MemoryCipher)
     sandbox: Sandbox = field(default_factory=CodeSandbox)
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
+    embedder: Embedder | None = None
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
     telemetry: Telemetry | None = None
     abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
 
 
-async def open_parts(settings: Settings) -> Parts:
-    """The parts that the settings name: a journal, its lock, the embedded motor."""
+async def open_parts(settings: Settings, embedder: Embedder | None = None) -> Parts:
+    """The parts that the settings name: a journal, its lock, the embedded motor. An embedder that is given is used."""
+    opened = None
+    if embedder is None and settings.embedder is not None:
+        opened = open_embedder(settings.embedder)
     telemetry = open_telemetry(settings)
     bus, clock, files = MemoryBus(), SystemClock(), file_store(settings)
     if settings.files_url is not None and settings.files_folder is not None:
@@ -80,7 +84,14 @@ async def open_parts(settings: Settings) -> Parts:
         cipher=_cipher(settings),
         executors={"function": functions, "gateway": http_tools},
         telemetry=telemetry,
-        close=(models.aclose, http_tools.aclose, end_threads, files.close),
+        embedder=embedder or opened,
+        close=(
+            models.aclose,
+            http_tools.aclose,
+            end_threads,
+            files.close,
+            *(() if opened is None else (opened.aclose,)),
+        ),
     )
 
 

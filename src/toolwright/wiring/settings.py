@@ -79,6 +79,7 @@ MEMORY = "memory://"
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows
 _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
+_EMBEDDER = re.compile(r"openai:[^\s\x00-\x1f]+")
 _ORIGIN = re.compile(
     r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 )  # as browsers send it
@@ -112,6 +113,7 @@ class Settings(BaseSettings):
     signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
     of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
     port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
+    `embedder`, as in `openai:text-embedding-3-small`, lets agents search their passages by meaning too.
     `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`
     to whoever may call, `open` to everybody. Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
     spans hold arguments and results, without secrets. `log_format` is that of the commands.
@@ -133,6 +135,7 @@ class Settings(BaseSettings):
     public_keys: Names = Field(default=(), validate_default=True)
     cors_origins: Names = ()
     model: str | None = None
+    embedder: str | None = None
     max_steps: int = Field(default=50, ge=1)
     max_chain_depth: int = Field(default=3, ge=0)
     max_subagent_depth: int = Field(default=8, ge=1)
@@ -254,6 +257,16 @@ class Settings(BaseSettings):
         """A folder's name may hold anything, but not begin as a URL does that is none of ours."""
         if value and _SCHEME.match(value) and not _STORE.match(value):
             raise ValueError(f"files_url must be a folder, file:///, s3:// or memory://, not {value!r}")
+        return value or None
+
+    @field_validator("embedder")
+    @classmethod
+    def _embedder(cls, value: str | None) -> str | None:
+        if value and not _EMBEDDER.fullmatch(value):
+            raise ValueError(
+                f"an embedder is a provider, which is openai, and its model, as in "
+                f"openai:text-embedding-3-small, not {value!r}"
+            )
         return value or None
 
     @field_validator("cors_origins")

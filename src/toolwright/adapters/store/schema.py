@@ -23,6 +23,7 @@ REVISIONS = (
     "0009",
     "0010",
     "0011",
+    "0012",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

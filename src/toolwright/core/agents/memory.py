@@ -42,6 +42,24 @@ class Passage:
     created_at: datetime
 
 
+@value
+class Vector:
+    """What an embedder made of a passage's text: a direction of length 1, as float32 in little-endian bytes."""
+
+    embedder: str
+    floats: bytes
+
+
+@value
+class PlacedVector:
+    """A passage's vector, None if it has none, and its place: those of later passages are higher."""
+
+    place: int
+    id: str
+    embedder: str | None
+    floats: bytes | None
+
+
 def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str) -> None:
     """Check that the agent, which sees these blocks, may write this one; raises `InvalidRequest`."""
     check_label(label)

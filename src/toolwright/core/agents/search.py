@@ -1,10 +1,13 @@
-"""Search of an agent's passages by keyword: one rule, the same over every journal.
+"""Search of an agent's passages: by keyword, one rule over every journal, and the fusion with other rankings.
 
 The words of a query are what white space parts. A passage matches if each of them stands somewhere in its content or
 in one of its tags, also within another word. Case does not matter, nor how an accent is encoded, and no character is
 a wildcard. Of the `CANDIDATES` newest passages that match, those come first in which all words stand side by side as
 in the query; then those in which more of them are whole words; then the newer ones. A journal finds the candidates by
 an index of `folded_passage`; their rank is found here.
+
+Where an embedder finds passages by what they mean too (`core.agents.vectors`), both rankings become one by reciprocal
+rank fusion: a passage gets 1 / (60 + its rank) of each ranking that it is in.
 """
 
 import re
@@ -20,6 +23,8 @@ CANDIDATES, MOST_FOUND = 100, 20
 """Newest matches that are ranked, and passages that a search finds at most."""
 LONGEST_QUERY, MOST_QUERY_WORDS = 1_000, 16
 """Characters and words of a query."""
+RANK_OFFSET = 60
+"""Added to a rank before it is inverted, as is usual: the first of one ranking does not outweigh two good ranks."""
 
 _UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # what some index takes for no character
 
@@ -72,3 +77,14 @@ def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Pass
         return phrase in " ".join(text.split()), sum(word.search(text) is not None for word in whole)
 
     return sorted(candidates, key=rank, reverse=True)[:limit]
+
+
+def fused(*rankings: Sequence[Passage]) -> list[Passage]:
+    """One ranking of several, the best passage first; of equals the one that an earlier ranking has."""
+    passages: dict[str, Passage] = {}
+    scores: dict[str, float] = {}
+    for ranking in rankings:
+        for rank, passage in enumerate(ranking, 1):
+            passages.setdefault(passage.id, passage)
+            scores[passage.id] = scores.get(passage.id, 0.0) + 1 / (RANK_OFFSET + rank)
+    return sorted(passages.values(), key=lambda passage: scores[passage.id], reverse=True)

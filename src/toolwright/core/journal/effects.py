@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.journal.child_effects import (
     Activated,
@@ -127,9 +127,13 @@ class UnlinkBlock:
 
 @value
 class AddPassage:
-    """A passage is stored, as the newest of its agent; the guard `duplicate` fails if there is one with its id."""
+    """A passage is stored, as the newest of its agent; the guard `duplicate` fails if there is one with its id.
+
+    It has no `vector` where nothing embeds passages, or where that failed.
+    """
 
     passage: Passage
+    vector: Vector | None = None
 
 
 @value
@@ -140,7 +144,18 @@ class DropPassage:
     id: str
 
 
-MemoryEffect: TypeAlias = SetBlock | DropBlock | LinkBlock | UnlinkBlock | AddPassage | DropPassage
+@value
+class SetVector:
+    """A passage gets a vector instead of the one that it had, if any; nothing happens if it is not there."""
+
+    agent_id: str
+    id: str
+    vector: Vector
+
+
+MemoryEffect: TypeAlias = (
+    SetBlock | DropBlock | LinkBlock | UnlinkBlock | AddPassage | DropPassage | SetVector
+)
 
 
 @value

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, PlacedVector
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.agents.search import Query
 from toolwright.core.env.variable import VariablesRequest
@@ -63,6 +63,20 @@ class AgentReads(Protocol):
 
     async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
         """An agent's passages that match the query by the rule of `core.agents.search`, the newest first."""
+        ...
+
+    async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
+        """Those of an agent's passages that have these ids, in any order."""
+        ...
+
+    async def vectors(
+        self, agent_id: str, *, before: int | None = None, limit: int
+    ) -> Sequence[PlacedVector]:
+        """Vectors of an agent's passages, the newest passage first; only those at places below `before`."""
+        ...
+
+    async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
+        """Passages of all agents without a vector of that embedder, each with its place, in order behind `after`."""
         ...
 
 

@@ -1,6 +1,7 @@
 """Blocks and passages of agents' memory, read and written from outside their runs."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from toolwright.core.agents.memory import (
     MOST_LINKED,
@@ -10,7 +11,7 @@ from toolwright.core.agents.memory import (
     check_label,
     check_passage,
 )
-from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, ranked, read_query
+from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, Query, fused, ranked, read_query
 from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
 from toolwright.core.checks import faulty
 from toolwright.core.errors import InvalidRequest, NotFound
@@ -23,6 +24,7 @@ from toolwright.core.journal.effects import (
     SetBlock,
     UnlinkBlock,
 )
+from toolwright.core.journal.reads import AgentReads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock, NewId
@@ -30,6 +32,9 @@ from toolwright.core.text import brief, quantity
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_list, page
 from toolwright.runtime.journal import EffectCommits
+
+if TYPE_CHECKING:
+    from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
 
 
 class Blocks:
@@ -134,13 +139,20 @@ class Passages:
     """Archival passages of an agent, by its name or id. Raises `NotFound` for an agent that is not there."""
 
     def __init__(
-        self, store: Store, agents: Agents, effect_commits: EffectCommits, clock: Clock, new_id: NewId
+        self,
+        store: Store,
+        agents: Agents,
+        effect_commits: EffectCommits,
+        clock: Clock,
+        new_id: NewId,
+        semantics: "Semantics | None",
     ) -> None:
         self._memory = store.agents
         self._agents = agents
         self._effect_commits = effect_commits
         self._clock = clock
         self._new_id = new_id
+        self._semantics = semantics
 
     async def list(self, agent: str, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
         """Its passages, the newest first."""
@@ -160,14 +172,15 @@ class Passages:
     ) -> Sequence[Passage]:
         """Its passages in which every word of the query stands, by their rank: see `core.agents.search`.
 
-        There are at most `CANDIDATES` of them. Raises `InvalidRequest` for a query without words, or with too many.
+        There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
+        too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too
+        many.
         """
         page(limit, offset)
         by_kind("query", query, str, "text")
         wanted = read_query(query)
-        candidates = await self._memory.matches(await self._id(agent), wanted, limit=CANDIDATES)
-        found = ranked(candidates, wanted, offset + limit)
-        return Rows(found[offset:], broken_of(candidates))
+        ranking = await rank_passages(self._memory, self._semantics, await self._id(agent), wanted, query)
+        return sliced(ranking, limit, offset)
 
     async def add(self, agent: str, content: str, tags: Sequence[str] = ()) -> Passage:
         """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for faulty tags."""
@@ -181,7 +194,8 @@ class Passages:
             tags=tuple(tags),
             created_at=self._clock.now(),
         )
-        await self._effect_commits.commit(AddPassage(passage=passage))
+        vector = await self._semantics.vector(passage) if self._semantics else None
+        await self._effect_commits.commit(AddPassage(passage=passage, vector=vector))
         return passage
 
     async def drop(self, agent: str, passage_id: str) -> None:
@@ -192,6 +206,17 @@ class Passages:
 
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id
+
+
+async def rank_passages(
+    memory: AgentReads, semantics: "Semantics | None", agent_id: str, query: Query, text: str
+) -> Rows[Passage]:
+    """What a search finds, the best first: by the words of a query, with an embedder also by what its text means."""
+    candidates = await memory.matches(agent_id, query, limit=CANDIDATES)
+    ranking = ranked(candidates, query, CANDIDATES)
+    if semantics is not None:
+        ranking = fused(ranking, await semantics.nearest(agent_id, text))
+    return Rows(ranking, broken_of(candidates))
 
 
 def _no_passage(passage_id: str) -> NotFound:

@@ -106,9 +106,10 @@ def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
             return SetPlan(plan=_cleaned(plan, redactor, "id", "name", "instruction"))
         case SetBlock(block=block):
             return SetBlock(block=_cleaned(block, redactor, "label", "content"))
-        case AddPassage(passage=passage):
+        case AddPassage(passage=passage, vector=vector):
             tags = tuple([redactor.text(tag) for tag in passage.tags])
-            return AddPassage(passage=changed(_cleaned(passage, redactor, "content"), tags=tags))
+            clean = changed(_cleaned(passage, redactor, "content"), tags=tags)
+            return AddPassage(passage=clean, vector=vector if clean == passage else None)
         case _:
             return effect
 

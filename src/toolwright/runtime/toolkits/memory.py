@@ -1,25 +1,39 @@
 """The toolkit `memory`: core blocks that an agent writes, and archival passages that it stores and searches (S4)."""
 
+from typing import TYPE_CHECKING
+
 from toolwright.core.agents.memory import Block, Passage, check_block, check_passage
-from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, ranked, read_query
+from toolwright.core.agents.search import MOST_FOUND, read_query
 from toolwright.core.journal.effects import AddPassage, SetBlock
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
+from toolwright.runtime.agents.memory import rank_passages
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import passage_json
+
+if TYPE_CHECKING:
+    from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
+
+_BY_MEANING = (
+    "Search the passages that you have stored: found are those in which each of your words stands, also in their tags, "
+    "and those that mean something alike."
+)
 
 
 class MemoryToolkit:
     """The three tools, over the memory that is in a journal."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, semantics: "Semantics | None" = None) -> None:
         self._memory = store.agents
-        self.tools: tuple[Tool, ...] = tuple(
-            builtin(each) for each in (self.update_memory, self.search_memory, self.store_memory)
-        )
+        self._semantics = semantics
+        search = builtin(self.search_memory)
+        if semantics is not None:
+            search = changed(search, description=_BY_MEANING)
+        self.tools: tuple[Tool, ...] = (builtin(self.update_memory), search, builtin(self.store_memory))
 
     async def update_memory(self, state: ThreadState, label: str, content: str) -> ToolResult:
         """Write one of your own core memory blocks, which you are shown at every step. The content replaces what
@@ -46,10 +60,11 @@ class MemoryToolkit:
 
     async def _search(self, run: BuiltinState, text: str) -> JSON:
         query = read_query(text)
-        candidates = await run.retry_until_available(
-            lambda: self._memory.matches(run.agent_id, query, limit=CANDIDATES)
+        shown = run.clean(text) if self._semantics else text
+        ranking = await run.retry_until_available(
+            lambda: rank_passages(self._memory, self._semantics, run.agent_id, query, shown)
         )
-        return {"passages": [passage_json(each) for each in ranked(candidates, query, MOST_FOUND)]}
+        return {"passages": [passage_json(each) for each in ranking[:MOST_FOUND]]}
 
     async def _store(self, run: BuiltinState, content: str, tags: list[str]) -> JSON:
         check_passage(content, tags)
@@ -60,5 +75,10 @@ class MemoryToolkit:
             tags=tuple(tags),
             created_at=run.clock.now(),
         )
-        run.effect(AddPassage(passage=passage))
+        vector = None
+        if self._semantics is not None:  # which is shown what is stored, without secrets
+            clean = tuple([run.clean(tag) for tag in passage.tags])
+            passage = changed(passage, content=run.clean(content), tags=clean)
+            vector = await self._semantics.vector(passage)
+        run.effect(AddPassage(passage=passage, vector=vector))
         return {"passageId": passage.id}

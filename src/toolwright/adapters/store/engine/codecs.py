@@ -21,7 +21,7 @@ MISSHAPEN = (ValueError, TypeError, LookupError, AttributeError, ToolwrightError
 """Errors of a text that is no JSON, and of JSON of another shape."""
 
 Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
-Param: TypeAlias = str | int | float | bool | None
+Param: TypeAlias = str | int | float | bool | bytes | None
 Params: TypeAlias = dict[str, Param]
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Integer, MetaData, Text
+from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Integer, LargeBinary, MetaData, Text
 
 from toolwright.adapters.store.engine.codecs import (
     MISSHAPEN,
@@ -120,6 +120,8 @@ def _types(column: ColumnElement[Any]) -> tuple[type, ...]:
             return (float, int, *empty)
         case Integer():
             return (int, *empty)
+        case LargeBinary():
+            return (bytes, *empty)
         case _:
             return (str, *empty)
 
@@ -134,6 +136,8 @@ def _fault(column: ColumnElement[Any], kind: type) -> str:
             return "is not a number"
         case Integer():
             return "is not a whole number"
+        case LargeBinary():
+            return "is not bytes"
         case _:
             return "is not text in UTF-8" if kind is bytes else "is not text"
 

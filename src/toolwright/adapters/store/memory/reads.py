@@ -7,7 +7,7 @@ from datetime import datetime
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, PlacedVector
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.agents.search import Query, is_match
 from toolwright.core.env.variable import VariablesRequest
@@ -75,6 +75,32 @@ class MemoryAgents:
 
     async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
         return [each for each in self._newest(agent_id) if is_match(each, query)][:limit]
+
+    async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
+        return [each for each in self._newest(agent_id) if each.id in ids]
+
+    async def vectors(
+        self, agent_id: str, *, before: int | None = None, limit: int
+    ) -> Sequence[PlacedVector]:
+        places = self._tables.places
+        newest = [(agent_id, each.id) for each in self._newest(agent_id)]
+        keys = [key for key in newest if before is None or places[key] < before]
+        return [self._placed_vector(key) for key in keys[:limit]]
+
+    async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
+        vectors, places = self._tables.vectors, self._tables.places
+        done = {key for key, vector in vectors.items() if vector.embedder == embedder}
+        lacking = [(places[key], each) for key, each in self._tables.passages.items() if key not in done]
+        return [each for each in lacking if each[0] > after][:limit]
+
+    def _placed_vector(self, key: tuple[str, str]) -> PlacedVector:
+        vector = self._tables.vectors.get(key)
+        return PlacedVector(
+            place=self._tables.places[key],
+            id=key[1],
+            embedder=None if vector is None else vector.embedder,
+            floats=None if vector is None else vector.floats,
+        )
 
     def _newest(self, agent_id: str) -> list[Passage]:
         return [one for one in self._tables.passages.values() if one.agent_id == agent_id][::-1]

@@ -9,6 +9,7 @@ from toolwright.core.journal.effects import (
     LinkBlock,
     MemoryEffect,
     SetBlock,
+    SetVector,
     UnlinkBlock,
 )
 
@@ -29,10 +30,23 @@ def perform_memory(effect: MemoryEffect, tables: Tables) -> None:
             tables.block_links[effect.agent_id, effect.label, effect.reader_id] = None
         case UnlinkBlock():
             tables.block_links.pop((effect.agent_id, effect.label, effect.reader_id), 0)
-        case AddPassage(passage=passage):
-            if (passage.agent_id, passage.id) in tables.passages:
-                raise GuardFailed("duplicate")
-            tables.passages[passage.agent_id, passage.id] = passage
+        case AddPassage():
+            _add(effect, tables)
         case DropPassage():
             if tables.passages.pop((effect.agent_id, effect.id), None) is None:
                 raise GuardFailed("passage")
+            tables.places.pop((effect.agent_id, effect.id))
+            tables.vectors.pop((effect.agent_id, effect.id), None)
+        case SetVector():
+            if (effect.agent_id, effect.id) in tables.passages:
+                tables.vectors[effect.agent_id, effect.id] = effect.vector
+
+
+def _add(effect: AddPassage, tables: Tables) -> None:
+    key = (effect.passage.agent_id, effect.passage.id)
+    if key in tables.passages:
+        raise GuardFailed("duplicate")
+    tables.counters["passages"] = tables.counters.get("passages", 0) + 1
+    tables.passages[key], tables.places[key] = effect.passage, tables.counters["passages"]
+    if effect.vector is not None:
+        tables.vectors[key] = effect.vector

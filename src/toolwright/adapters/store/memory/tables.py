@@ -8,7 +8,7 @@ from datetime import datetime
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.env.variable import VariablesRequest
@@ -166,6 +166,8 @@ class Tables:
         default_factory=dict[tuple[str, str, str], None]
     )
     passages: MutableMapping[tuple[str, str], Passage] = field(default_factory=dict[tuple[str, str], Passage])
+    places: MutableMapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    vectors: MutableMapping[tuple[str, str], Vector] = field(default_factory=dict[tuple[str, str], Vector])
     space_events: list[Event] = field(default_factory=list[Event])
     counters: MutableMapping[str, int] = field(default_factory=dict[str, int])
     values: MutableMapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
@@ -272,7 +274,7 @@ class Tables:
 
     def drop_mind(self, agent_id: str) -> None:
         """Take away all that an agent has kept in mind."""
-        for kept in (self.goals, self.memories, self.blocks, self.passages):
+        for kept in (self.goals, self.memories, self.blocks, self.passages, self.places, self.vectors):
             for key in [key for key in kept if key[0] == agent_id]:
                 del kept[key]
         for key in [key for key in self.block_links if agent_id in (key[0], key[2])]:

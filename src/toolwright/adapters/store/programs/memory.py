@@ -6,7 +6,7 @@ from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, PASSAGES_EACH, coded
-from toolwright.core.agents.memory import Passage
+from toolwright.core.agents.memory import Passage, Vector
 from toolwright.core.agents.search import folded_passage
 from toolwright.core.journal.effects import (
     AddPassage,
@@ -15,6 +15,7 @@ from toolwright.core.journal.effects import (
     LinkBlock,
     MemoryEffect,
     SetBlock,
+    SetVector,
     UnlinkBlock,
 )
 
@@ -35,17 +36,27 @@ def perform_memory(effect: MemoryEffect, sql: Statements) -> Generator[Ops, list
         case UnlinkBlock():
             this = {"agent_id": effect.agent_id, "label": effect.label}
             yield Op(sql.memory.drop_link, {**this, "reader_id": effect.reader_id})
-        case AddPassage(passage=passage):
-            yield from _add(passage, sql)
+        case AddPassage(passage=passage, vector=vector):
+            yield from _add(passage, vector, sql)
         case DropPassage():
             this = {"agent_id": effect.agent_id, "id": effect.id}
             yield Op(sql.memory.drop_passage, this, "passage")
+        case SetVector(vector=vector):
+            this = {"agent_id": effect.agent_id, "passage_id": effect.id}
+            yield Op(sql.memory.set_vector, {**this, **_vector_params(vector)})
 
 
-def _add(passage: Passage, sql: Statements) -> Generator[Ops, list[Row], None]:
+def _add(passage: Passage, vector: Vector | None, sql: Statements) -> Generator[Ops, list[Row], None]:
     [(keeper, stored)] = yield Op(sql.memory.count_passage, {"agent_id": passage.agent_id, "one": 1})
     place = int(keeper) * PASSAGES_EACH + int(stored)
     folded = folded_passage(passage)
-    yield Op(sql.memory.insert_passage, PASSAGES.params(passage, place=place, folded=folded), "duplicate")
+    row = PASSAGES.params(passage, place=place, folded=folded, **_vector_params(vector))
+    yield Op(sql.memory.insert_passage, row, "duplicate")
     if sql.memory.is_indexed_apart:
         yield Op(sql.memory.index_passage, {"place": place, "coded": coded(folded, passage.agent_id)})
+
+
+def _vector_params(vector: Vector | None) -> Params:
+    if vector is None:
+        return {"embedder": None, "floats": None}
+    return {"embedder": vector.embedder, "floats": vector.floats}

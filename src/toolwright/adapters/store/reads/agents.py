@@ -26,10 +26,10 @@ from toolwright.adapters.store.tables.agents import (
     plans,
 )
 from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.memory import PASSAGES
+from toolwright.adapters.store.tables.memory import PASSAGES, VECTORS
 from toolwright.adapters.store.tables.threads import threads
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, PlacedVector
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.agents.search import Query
 
@@ -121,6 +121,31 @@ class SqlAgents:
         found, params = self._memory.search(agent_id, query)
         this: Params = {**params, "agent_id": agent_id, "limit": limit}
         return await read_rows(self._driver, PASSAGES.each, found, this)
+
+    async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
+        if not ids:
+            return []
+        this: Params = {"agent_id": agent_id, **{f"id_{n}": each for n, each in enumerate(ids)}}
+        return await read_rows(self._driver, PASSAGES.each, self._memory.passages_of(len(ids)), this)
+
+    async def vectors(
+        self, agent_id: str, *, before: int | None = None, limit: int
+    ) -> Sequence[PlacedVector]:
+        this: Params = {"agent_id": agent_id, "limit": limit}
+        if before is None:
+            return await read_rows(self._driver, VECTORS.each, self._memory.newest_vectors, this)
+        return await read_rows(
+            self._driver, VECTORS.each, self._memory.vectors_before, {**this, "before": before}
+        )
+
+    async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
+        this: Params = {"embedder": embedder, "after": after, "limit": limit}
+        return await read_rows(self._driver, _placed, self._memory.unembedded, this)
+
+
+def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
+    """Passages with their places, which stand first; broken ones are left out."""
+    return [(int(row[0]), passage) for row in rows for passage in PASSAGES.each([row])]
 
 
 def _ids(rows: Sequence[Row]) -> list[str]:

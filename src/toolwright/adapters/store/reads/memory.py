@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from toolwright.adapters.store.engine.codecs import Params
 from toolwright.adapters.store.engine.program import Op, Reading
@@ -11,6 +11,7 @@ from toolwright.adapters.store.tables.memory import (
     BLOCKS,
     PASSAGES,
     PASSAGES_EACH,
+    VECTORS,
     block_links,
     blocks,
     coded,
@@ -41,6 +42,14 @@ class MemoryQueries:
         newest = PASSAGES.query.where(*_own(passages.c.place)).order_by(passages.c.place.desc())
         self.passages = compiled(newest.limit(number("limit")).offset(number("offset")))
         self._matches = cache(self._compiled_matches)
+        self.passages_of = cache(self._compiled_passages_of)
+        place = passages.c.place
+        vectors = VECTORS.query.where(*_own(place)).order_by(place.desc()).limit(number("limit"))
+        self.newest_vectors = compiled(vectors)
+        self.vectors_before = compiled(vectors.where(place < number("before")))
+        lacking = or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
+        behind = PASSAGES.query.where(place > number("after"), lacking).order_by(place)
+        self.unembedded = compiled(behind.limit(number("limit")))
 
     def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:
         """The statement that finds the newest matches of a query, and the parameters that its words are."""
@@ -54,6 +63,11 @@ class MemoryQueries:
         else:
             params |= {f"long_{n}": f"%{_literal(word)}%" for n, word in enumerate(long)}
         return self._matches(len(short), len(long)), params
+
+    def _compiled_passages_of(self, count: int) -> Statement:
+        """The query of so many passages of an agent by their ids."""
+        ids = passages.c.id.in_([string(f"id_{n}") for n in range(count)])
+        return self._compiled(PASSAGES.query.where(passages.c.agent_id == string("agent_id"), ids))
 
     def _compiled_matches(self, short: int, long: int) -> Statement:
         folded, place = passages.c.folded, passages.c.place

@@ -1,6 +1,6 @@
 """The statements that write agents' memory."""
 
-from sqlalchemy import delete, insert, or_, select
+from sqlalchemy import LargeBinary, bindparam, delete, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, row_params, string
@@ -59,6 +59,9 @@ class MemoryStatements:
         self.index_passage = compiled(insert(passage_index).values(indexed))
         this = (passages.c.agent_id == string("agent_id"), passages.c.id == string("id"))
         self.drop_passage = compiled(delete(passages).where(*this).returning(passages.c.id))
+        named = (passages.c.agent_id == string("agent_id"), passages.c.id == string("passage_id"))
+        vector = {"embedder": string("embedder"), "floats": bindparam("floats", type_=LargeBinary)}
+        self.set_vector = compiled(update(passages).where(*named).values(vector))
 
 
 _reader = block_links.c.reader_id

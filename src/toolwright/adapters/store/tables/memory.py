@@ -12,6 +12,7 @@ from sqlalchemy import (
     Column,
     Index,
     Integer,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -24,7 +25,7 @@ from sqlalchemy import (
 from toolwright.adapters.store.engine.codecs import a_text, texts
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, PlacedVector
 
 PASSAGES_EACH = 2**32
 """Places of one keeper."""
@@ -71,6 +72,8 @@ passages = Table(
     Column("tags", Json(texts), nullable=False),
     Column("folded", Text, nullable=False),
     Column("created_at", Instant(), nullable=False),
+    Column("embedder", Text),
+    Column("floats", LargeBinary),
     UniqueConstraint("agent_id", "id", name="passages_by_id"),
 )
 
@@ -91,4 +94,10 @@ def coded(text: str, agent_id: str) -> str:
 
 _linked = exists().where(block_links.c.agent_id == blocks.c.agent_id, block_links.c.label == blocks.c.label)
 BLOCKS = Mapping(blocks, Block, "label", columns=(*blocks.columns, _linked.label("is_shared")))
-PASSAGES = Mapping(passages, Passage, columns=[each for each in passages.columns if each.name != "folded"])
+_SEARCHED = ("folded", "embedder", "floats")  # by a search alone
+PASSAGES = Mapping(
+    passages, Passage, columns=[each for each in passages.columns if each.name not in _SEARCHED]
+)
+VECTORS = Mapping(
+    passages, PlacedVector, columns=[passages.c[each] for each in ("place", "id", "embedder", "floats")]
+)

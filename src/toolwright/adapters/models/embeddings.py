@@ -1,0 +1,56 @@
+"""Embeddings of OpenAI, and of every server that speaks its `/embeddings`, over plain HTTP."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+
+from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
+from toolwright.core.text import brief
+
+TIMEOUT = 60.0  # seconds; whoever asks has less patience
+_PASSING = frozenset({408, 409, 425, 429})
+_LONGEST = 500  # characters of what a provider says
+
+
+class OpenAIEmbedder:
+    """Asks `base_url`, as in `https://api.openai.com/v1`, for vectors of a model; `aclose` closes its connections."""
+
+    def __init__(self, model: str, *, key: str, base_url: str) -> None:
+        self._model = model
+        self.name = f"openai:{model}"
+        self._client = httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT)
+        self._url = f"{base_url.rstrip('/')}/embeddings"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of the texts. Raises `ModelUnavailable` or `ModelRefused`."""
+        body = {"model": self._model, "input": [*texts], "encoding_format": "float"}
+        try:
+            answer = await self._client.post(self._url, json=body)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            said = str(error) or type(error).__name__
+            raise ModelUnavailable(f"{self.name} is unavailable: {said}") from error
+        if answer.status_code != HTTPStatus.OK:
+            raise self._refusal(answer)
+        try:
+            return _vectors(answer.json(), len(texts))
+        except (ValueError, TypeError, LookupError) as error:
+            raise ModelUnavailable(f"{self.name} has answered with something else than vectors.") from error
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def _refusal(self, answer: httpx.Response) -> ModelError:
+        status = answer.status_code
+        said = f"{self.name} ({status}): {brief(answer.text.strip(), _LONGEST)}"
+        if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
+            return ModelRefused(f"The request was refused by {said}")
+        return ModelUnavailable(f"No answer from {said}")
+
+
+# Any: a provider's JSON, of which whatever does not fit raises
+def _vectors(parsed: Any, count: int) -> list[list[float]]:
+    vectors = {each["index"]: [float(number) for number in each["embedding"]] for each in parsed["data"]}
+    return [vectors[n] for n in range(count)]

@@ -1,0 +1,119 @@
+"""Semantic search of passages: their vectors are made by an embedder, stored, filled in later, and compared.
+
+An embedder is a service like any other: it may be slow or down. So it is asked before a commit and never within one,
+for a few seconds; where it does not answer, a passage is stored without a vector and a search finds by keyword alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from toolwright.core.agents.memory import Passage, Vector
+from toolwright.core.agents.vectors import SCANNED, Near, embedded_text, nearest, shortened, vector_of
+from toolwright.core.broken_rows import broken_of
+from toolwright.core.journal.effects import SetVector
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Apply
+from toolwright.core.ports import Clock, Embedder, NewId
+
+log = logging.getLogger("toolwright.runtime")
+
+PATIENCE, BATCH_PATIENCE = 3.0, 30.0
+"""Seconds that a call waits for the embedder, and that housekeeping waits for a batch."""
+BATCH, MOST_FILLED = 32, 10_000
+"""Passages that housekeeping embeds at once, and in one hour."""
+LONGEST_FILL = 600.0  # seconds of an hour, behind which all other housekeeping waits
+PAGE = 500  # vectors that are read and compared together: 3 MB of 1,536 numbers each, 12 ms of a thread
+
+
+class Semantics:
+    """The vectors of agents' passages, by one embedder."""
+
+    def __init__(self, store: Store, embedder: Embedder, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._clock = clock
+        self._new_id = new_id
+        self._failing = False
+        self._place = 0  # behind which passages are to be looked at for vectors that they lack
+
+    async def vector(self, passage: Passage) -> Vector | None:
+        """The vector of a passage that is to be stored; None if the embedder fails or takes too long."""
+        vectors = await self._embed([embedded_text(passage)], PATIENCE)
+        return vectors[0] if vectors else None
+
+    async def nearest(self, agent_id: str, text: str) -> Sequence[Passage]:
+        """The agent's passages nearest in meaning to the text, the nearest first; none if the embedder fails."""
+        vectors = await self._embed([shortened(text)], PATIENCE)
+        query = vectors[0] if vectors else None
+        near = [] if query is None else await self._near(agent_id, query)
+        rows = await self._store.agents.passages_of(agent_id, [each.id for each in near])
+        passages = {passage.id: passage for passage in rows}
+        return [passages[each.id] for each in near if each.id in passages]
+
+    async def fill(self) -> int:
+        """Embed passages that lack a vector of this embedder, of all agents; how many got one.
+
+        What the embedder fails at is tried again after all others.
+        """
+        total, end = 0, self._clock.monotonic() + LONGEST_FILL
+        for _ in range(0, MOST_FILLED, BATCH):
+            if self._clock.monotonic() >= end:
+                break
+            rows = await self._store.agents.unembedded(self._embedder.name, after=self._place, limit=BATCH)
+            self._place = rows[-1][0] if rows else 0
+            passages = [passage for _, passage in rows]
+            vectors = await self._embed([embedded_text(each) for each in passages], BATCH_PATIENCE)
+            if not vectors:
+                break
+            total += await self._set(passages, vectors)
+        return total
+
+    async def _set(self, passages: Sequence[Passage], vectors: Sequence[Vector | None]) -> int:
+        effects = [
+            SetVector(agent_id=passage.agent_id, id=passage.id, vector=vector)
+            for passage, vector in zip(passages, vectors, strict=True)
+            if vector is not None
+        ]
+        if effects:
+            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=tuple(effects))
+            await self._store.commit(unit)
+        return len(effects)
+
+    async def _near(self, agent_id: str, query: Vector) -> list[Near]:
+        """The nearest of the agent's newest passages, read and compared page by page, in a thread."""
+        near: list[Near] = []
+        before: int | None = None
+        for _ in range(0, SCANNED, PAGE):
+            rows = await self._store.agents.vectors(agent_id, before=before, limit=PAGE)
+            near = await asyncio.to_thread(nearest, query, rows, near)
+            if not rows or len(rows) + len(broken_of(rows)) < PAGE:
+                break
+            before = rows[-1].place
+        return near
+
+    async def _embed(self, texts: Sequence[str], seconds: float) -> list[Vector | None]:
+        """A vector of each text that has one; an empty list if the embedder fails, which is logged once."""
+        if not texts:
+            return []
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._embedder.embed(texts)
+            vectors = [vector_of(self._embedder.name, numbers) for numbers in answer]
+            if len(vectors) != len(texts):
+                raise ValueError(f"There are {len(vectors)} vectors of {len(texts)} texts.")
+        except Exception as error:  # noqa: BLE001 - whatever somebody's embedder raises, memory goes on without it
+            self._note(error)
+            return []
+        self._failing = False
+        return vectors
+
+    def _note(self, error: Exception) -> None:
+        if not self._failing:
+            said = str(error) or type(error).__name__
+            log.warning(
+                "The embedder %r fails: passages are stored without vectors and found by keyword: %s",
+                self._embedder.name,
+                said,
+            )
+        self._failing = True
