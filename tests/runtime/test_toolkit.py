@@ -45,9 +45,9 @@ class Gate:
 
     def __init__(self) -> None:
         self.begun, self.open = asyncio.Event(), asyncio.Event()
-        self.tool = tw.tool(name="hold", description="Wait.", timeout=None)(self._hold)
+        self.tool = tw.tool(name="hold", description="Wait.", timeout=None)(self.wait)
 
-    async def _hold(self) -> str:
+    async def wait(self) -> str:
         self.begun.set()
         await self.open.wait()
         return "held"
@@ -360,6 +360,31 @@ async def test_a_toolkit_of_its_own_begins_another_run_after_one_that_was_cancel
         assert told(await toolkit.handlers["add"]({"a": 1, "b": 2})) == 3
         assert toolkit.run_id != first
         assert (await rt.runs.get(first)).status == "cancelled"
+
+
+async def test_calls_that_are_begun_and_calls_that_wait_are_given_up_with_their_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = Gate(), Gate()
+    again = tw.tool(name="again", description="Wait.", timeout=None)(second.wait)
+    async with working(agent("michael", first.tool, again, add)) as rt:
+        toolkit = rt.toolkit("michael")
+        asking = [asyncio.create_task(toolkit.call("hold", {}))]
+        await first.begun.wait()
+        run_id = toolkit.run_id or ""
+        thread_id = (await rt.runs.get(run_id)).thread_id
+        asking += [asyncio.create_task(toolkit.call(name, {"a": 1, "b": 1})) for name in ("again", "add")]
+        await until(lambda: posted(rt, thread_id, 3))
+        first.open.set()
+        await second.begun.wait()
+        asking.append(asyncio.create_task(toolkit.call("add", {"a": 1, "b": 1})))
+        await until(lambda: posted(rt, thread_id, 4))
+        await rt.runs.cancel(run_id)
+        held, *given_up = [await each for each in asking]
+        assert "is_error" not in held
+        assert [told(each)["error_code"] for each in given_up] == ["cancelled", "not_begun", "not_begun"]
+        assert list(pairs(await record(rt, run_id)).values()) == [BOTH] * 4
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 async def test_while_the_thread_is_at_work_on_another_run_a_call_waits() -> None:
