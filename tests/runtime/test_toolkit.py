@@ -524,6 +524,18 @@ async def test_an_agent_that_is_configured_over_http_is_awaited() -> None:
         assert len(unawaited.definitions) == len(S4_TOOLS)
 
 
+async def test_a_deleted_agent_calls_nothing_any_more() -> None:
+    async with working() as rt:
+        await rt.agents.save("dwight", {"agent": {"system": "Be."}, "toolkits": ["channels", "memory"]})
+        await rt.spaces.create("General", "public", id="general")
+        toolkit = await rt.toolkit("dwight")
+        await toolkit.handlers["do_nothing"]({})
+        await rt.agents.delete("dwight")
+        with pytest.raises(NotFound, match="no agent 'dwight'"):
+            await toolkit.handlers["send_message"]({"channelId": "general", "text": "Boo."})
+        assert list(await rt.spaces.messages("general")) == []
+
+
 async def test_who_waits_may_go_and_the_call_is_carried_out_all_the_same() -> None:
     gate = Gate()
     async with working(agent("michael", gate.tool)) as rt:

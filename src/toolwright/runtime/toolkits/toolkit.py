@@ -166,6 +166,8 @@ class Toolkit:
                     if self._given_run is None
                     else await self._thread(self._thread_id or "")
                 )
+            if not await self._parts.agents.exists(thread.agent):
+                raise NotFound(f"There is no agent {self._agent!r} any more.")
             assert self._run_id is not None, "it goes with the thread"
             return thread, self._run_id
 
