@@ -14,7 +14,7 @@ from toolwright.core.journal.store import ThreadView
 from toolwright.core.journal.units import Advance, Claim, Committed, Leaving, Takeover
 from toolwright.core.json_value import JSON
 from toolwright.core.schemas.state_paths import read_value_key
-from toolwright.core.threads.call import OPEN, Call, CallChange, is_over
+from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -156,25 +156,18 @@ class RunRecord:
             self._absorb_effect(effect)
 
     def _absorb_calls(self, unit: Advance) -> list[Call]:
-        calls, changes = unit.calls, unit.changes
+        if unit.calls and unit.changes:
+            self._give_up(unit)
+        if unit.calls:
+            answered = set(map(CALL_ID, unit.messages))
+            parent_id = unit.calls[0].parent_id
+            (self.root if parent_id is None else self._frame_of(parent_id)).begin(unit.calls, answered)
+        calls = unit.calls
         if unit.nested:
             self.nested.update({call.id: call for call in unit.nested})
             calls = (*calls, *unit.nested)
         begun = [call for call in calls if call.status in OPEN] if calls else []
-        if unit.calls:
-            new = {call.id for call in unit.calls}
-            # those of the step before are given up with the same unit that records what came too late
-            begun += self._absorb_changes([change for change in changes if change.id not in new])
-            changes = [change for change in changes if change.id in new]
-            answered = set(map(CALL_ID, unit.messages))
-            parent_id = unit.calls[0].parent_id
-            (self.root if parent_id is None else self._frame_of(parent_id)).begin(unit.calls, answered)
-        return begun + self._absorb_changes(changes) if changes else begun
-
-    def _absorb_changes(self, changes: Iterable[CallChange]) -> list[Call]:
-        """Take over changes of calls that are known; the calls that are open from now on."""
-        begun: list[Call] = []
-        for change in changes:
+        for change in unit.changes:
             call = self.frame.calls.get(change.id)
             if call is not None:
                 call = call.moved(change)
@@ -185,6 +178,13 @@ class RunRecord:
             if change.now in OPEN and change.starts:
                 begun.append(call)
         return begun
+
+    def _give_up(self, unit: Advance) -> None:
+        """Keep the calls of the step before that the unit changes, where it begins others in their place."""
+        known = [
+            call for call in self.root.calls.values() if any(each.id == call.id for each in unit.changes)
+        ]
+        self.nested.update({call.id: call for call in known})
 
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
