@@ -181,10 +181,9 @@ class RunRecord:
 
     def _give_up(self, unit: Advance) -> None:
         """Keep the calls of the step before that the unit changes, where it begins others in their place."""
-        known = [
-            call for call in self.root.calls.values() if any(each.id == call.id for each in unit.changes)
-        ]
-        self.nested.update({call.id: call for call in known})
+        changed_ids = {each.id for each in unit.changes}
+        for frame in self._frames:
+            self.nested.update({call.id: call for call in frame.calls.values() if call.id in changed_ids})
 
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
