@@ -13,6 +13,7 @@ from tests.behaviour.marks import requirement
 
 import toolwright as tw
 from toolwright.core.env.redact import NOTHING, Redactor, open_end
+from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import CUT, brief
 from toolwright.runtime.env.redaction import clean_arguments
 
@@ -325,6 +326,13 @@ def test_what_is_written_anew_around_a_secret_has_letters_as_they_are() -> None:
     )
     arguments = clean_arguments(json.dumps({"city": "Zürich", "key": SECRET}), REDACTOR)
     assert arguments == '{"city":"Zürich","key":"[redacted:API_KEY]"}'
+
+
+def test_arguments_of_more_values_than_are_taken_are_cleaned_as_text() -> None:
+    many = '{"n": [' + "1, " * MAX_JSON_VALUES + '1], "key": "SECRET"}'
+    assert clean_arguments(many.replace("SECRET", SECRET), REDACTOR) == many.replace(
+        "SECRET", "[redacted:API_KEY]"
+    )
 
 
 def test_a_long_number_that_is_a_secret_leaves_a_json_text_what_it_is() -> None:

@@ -45,9 +45,9 @@ class Gate:
 
     def __init__(self) -> None:
         self.begun, self.open = asyncio.Event(), asyncio.Event()
-        self.tool = tw.tool(name="hold", description="Wait.", timeout=None)(self._hold)
+        self.tool = tw.tool(name="hold", description="Wait.", timeout=None)(self.wait)
 
-    async def _hold(self) -> str:
+    async def wait(self) -> str:
         self.begun.set()
         await self.open.wait()
         return "held"
@@ -211,8 +211,9 @@ async def test_whatever_is_wrong_is_a_result_and_is_recorded() -> None:
             assert answer["is_error"] is True
             assert error in told(answer)["error"], (name, given)
         assert told(await toolkit.handlers["add"]('{"a": 1, "b": 2}')) == 3
+        assert told(await toolkit.handlers["add"](b'{"a": 2, "b": 2}')) == 4
         assert toolkit.run_id is not None
-        assert list(pairs(await record(rt, toolkit.run_id)).values()) == [BOTH] * (len(wrong) + 1)
+        assert list(pairs(await record(rt, toolkit.run_id)).values()) == [BOTH] * (len(wrong) + 2)
 
 
 @requirement("S4-1-4", "S4-3-2")
@@ -379,6 +380,31 @@ async def test_a_handler_cannot_wait_for_a_call_of_the_run_that_waits_for_it() -
         assert "'text': '3'" in str(nested)
 
 
+async def test_calls_that_are_begun_and_calls_that_wait_are_given_up_with_their_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = Gate(), Gate()
+    again = tw.tool(name="again", description="Wait.", timeout=None)(second.wait)
+    async with working(agent("michael", first.tool, again, add)) as rt:
+        toolkit = rt.toolkit("michael")
+        asking = [asyncio.create_task(toolkit.call("hold", {}))]
+        await first.begun.wait()
+        run_id = toolkit.run_id or ""
+        thread_id = (await rt.runs.get(run_id)).thread_id
+        asking += [asyncio.create_task(toolkit.call(name, {"a": 1, "b": 1})) for name in ("again", "add")]
+        await until(lambda: posted(rt, thread_id, 3))
+        first.open.set()
+        await second.begun.wait()
+        asking.append(asyncio.create_task(toolkit.call("add", {"a": 1, "b": 1})))
+        await until(lambda: posted(rt, thread_id, 4))
+        await rt.runs.cancel(run_id)
+        held, *given_up = [await each for each in asking]
+        assert "is_error" not in held
+        assert [told(each)["error_code"] for each in given_up] == ["cancelled", "not_begun", "not_begun"]
+        assert list(pairs(await record(rt, run_id)).values()) == [BOTH] * 4
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
+
+
 async def test_while_the_thread_is_at_work_on_another_run_a_call_waits() -> None:
     gate = Gate()
     model = ScriptedModel([{"when": "hold", **call("hold")}, {"text": "."}])
@@ -514,6 +540,18 @@ async def test_an_agent_that_is_configured_over_http_is_awaited() -> None:
         unawaited = rt.toolkit("dwight")
         assert told(await unawaited.handlers["do_nothing"]({})) == {"action": "none"}
         assert len(unawaited.definitions) == len(S4_TOOLS)
+
+
+async def test_a_deleted_agent_calls_nothing_any_more() -> None:
+    async with working() as rt:
+        await rt.agents.save("dwight", {"agent": {"system": "Be."}, "toolkits": ["channels", "memory"]})
+        await rt.spaces.create("General", "public", id="general")
+        toolkit = await rt.toolkit("dwight")
+        await toolkit.handlers["do_nothing"]({})
+        await rt.agents.delete("dwight")
+        with pytest.raises(NotFound, match="no agent 'dwight'"):
+            await toolkit.handlers["send_message"]({"channelId": "general", "text": "Boo."})
+        assert list(await rt.spaces.messages("general")) == []
 
 
 async def test_who_waits_may_go_and_the_call_is_carried_out_all_the_same() -> None:

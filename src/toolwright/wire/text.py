@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Container
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -15,6 +16,10 @@ _encode = json.JSONEncoder(
 ).encode
 _UNCLEAN = re.compile(r"\\[bfu]|[\x7f-\x9f\ud800-\udfff\U000e0000-\U000e007f]")  # within JSON text
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LINE_END = re.compile("[\u2028\u2029]")
+_LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # that JSON leaves as they are, and that end a line
+_SEEMING = re.compile(r"(?:agent|inbox|plan|service|subagent|tool result|you)\b")
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters that show nothing
 
 
 def clean_text(text: str) -> str:
@@ -34,6 +39,26 @@ def plain_line(text: str) -> str:
 def speaker_name(name: str) -> str:
     """A name as it stands before what was said, between brackets: on one line, and without any of its own."""
     return plain_line(name.replace("[", "(").replace("]", ")"))
+
+
+def seen_name(name: str) -> str:
+    """The name as it is compared with others: without case, widths of letters, and what nobody sees."""
+    folded = unicodedata.normalize("NFKC", speaker_name(name)).casefold()
+    return "".join([each for each in folded if not _is_unseen(each)]).strip()
+
+
+def _is_unseen(letter: str) -> bool:
+    return unicodedata.category(letter) == "Cf" or "\ufe00" <= letter <= "\ufe0f" or letter in _BLANK
+
+
+def seems_more(name: str) -> bool:
+    """Whether a name may be read as more, before what was said: as a name with an id, as another line, as one that has
+    nothing in it that is not seen.
+    """
+    seen = seen_name(name)
+    if not seen or seen != unicodedata.normalize("NFC", speaker_name(name)).casefold():
+        return True
+    return _SEEMING.match(seen) is not None or any(mark in seen for mark in '()"')
 
 
 def clean_json(value: JSON) -> JSON:
@@ -60,7 +85,7 @@ def _free(name: str, key: str, value: Container[str], cleaned: Container[str]) -
 
 
 def readable(value: JSON) -> str:
-    """Compact JSON text for a model: clean, and with letters as they are."""
+    """Compact JSON text for a model: clean, on one line, and with letters as they are."""
     try:
         text = to_json(value).decode()
     except PydanticSerializationError:  # half a character
@@ -69,9 +94,9 @@ def readable(value: JSON) -> str:
         text.isascii() and "\\" not in text and "\x7f" not in text
     ):  # JSON escapes the other control characters
         return text
-    if _UNCLEAN.search(text) is None:
-        return text
-    return _encode(clean_json(value))
+    if _UNCLEAN.search(text) is not None:
+        text = _encode(clean_json(value))
+    return text.translate(_LINE_ENDS) if _LINE_END.search(text) else text
 
 
 def partial_json(text: str) -> JSON:

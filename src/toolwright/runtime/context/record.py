@@ -156,6 +156,8 @@ class RunRecord:
             self._absorb_effect(effect)
 
     def _absorb_calls(self, unit: Advance) -> list[Call]:
+        if unit.calls and unit.changes:
+            self._give_up(unit)
         if unit.calls:
             answered = set(map(CALL_ID, unit.messages))
             parent_id = unit.calls[0].parent_id
@@ -176,6 +178,12 @@ class RunRecord:
             if change.now in OPEN and change.starts:
                 begun.append(call)
         return begun
+
+    def _give_up(self, unit: Advance) -> None:
+        """Keep the calls of the step before that the unit changes, where it begins others in their place."""
+        changed_ids = {each.id for each in unit.changes}
+        for frame in self._frames:
+            self.nested.update({call.id: call for call in frame.calls.values() if call.id in changed_ids})
 
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)

@@ -9,7 +9,9 @@ from toolwright.core.env.redact import Redactor
 from toolwright.core.journal.effects import AddPassage, Effect, SetBlock, SetGoal, SetMemory, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Reseal
+from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
+from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.call import Call
@@ -119,8 +121,15 @@ def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
 
 
 def clean_arguments(text: str, redactor: Redactor) -> str:
-    """Arguments without secrets, still JSON if they were; as the model wrote them where there are none in them."""
+    """Arguments without secrets, still JSON if they were; as the model wrote them where there are none in them.
+
+    Those with more values than a judge takes are text: to read them would take seconds.
+    """
+    if not redactor:
+        return text
     try:
+        if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
+            ValueCount(MAX_JSON_VALUES).add(text.encode("utf-8", "replace"))
         value: JSON = json.loads(text)
     except (ValueError, RecursionError):
         return redactor.text(text)

@@ -12,7 +12,7 @@ from toolwright.core.spaces.space import Reaction, Space, SpaceMessage, open_to
 from toolwright.core.text import brief
 from toolwright.core.value import value
 from toolwright.runtime.agents.agents import Agents
-from toolwright.wire.text import plain_line, readable, speaker_name
+from toolwright.wire.text import plain_line, readable, seems_more, seen_name, speaker_name
 
 MOST_MESSAGES = 20
 MOST_PLACES = 5  # that a run is spoken to in, of which a prompt tells
@@ -29,7 +29,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What was said last in a place, in order, with names of the authors by their ids, no two alike."""
+    """What was said last in a place, in order, with the names of the authors by their ids."""
 
     space: Space
     parent_id: str | None
@@ -69,7 +69,7 @@ class ChannelHistory:
             parent_id=place.parent_id,
             messages=messages,
             reactions=reactions,
-            names=distinct(names),
+            names=names,
         )
 
     async def name(self, entity_id: str) -> str:
@@ -82,33 +82,38 @@ class ChannelHistory:
 
 
 def distinct(names: Mapping[str, str]) -> dict[str, str]:
-    """The names by entity, each with the id behind it that another has too, or that stands for the agent itself."""
-    shown = {entity_id: speaker_name(name) for entity_id, name in names.items()}
-    counts = Counter(["you", *[name.casefold() for name in shown.values()]])
+    """The names by entity, each with its id behind it if another's looks like it, or if it may be read as more."""
+    counts = Counter(map(seen_name, names.values()))
     return {
-        entity_id: name if counts[name.casefold()] == 1 else f"{name} ({entity_id})"
-        for entity_id, name in shown.items()
+        entity_id: f"{speaker_name(name)} ({entity_id})"
+        if counts[seen_name(name)] > 1 or seems_more(name)
+        else speaker_name(name)
+        for entity_id, name in names.items()
     }
 
 
-def conversation(said: Said, me: str) -> str:
-    """What was said in a place, as lines; what others wrote is quoted, so that nobody writes a line for another."""
+def conversation(said: Said, me: str, company: Mapping[str, str]) -> str:
+    """What was said in a place, as lines; what others wrote is quoted, so that nobody writes a line for another.
+
+    Nor has anybody there the name of another, or of somebody of the company who has not spoken.
+    """
+    names = distinct({**company, **said.names})
     name = plain_line(said.space.name or said.space.id)
     where = f"in {name} (channelId: {said.space.id})"
     if said.parent_id is not None:
         where += f", under the message {said.parent_id}"
-    lines = [_line(message, said, me) for message in said.messages]
+    lines = [_line(message, said, names, me) for message in said.messages]
     return "\n".join([f"The last messages {where}:", *lines]) if lines else f"Nothing was said yet {where}."
 
 
-def _line(message: SpaceMessage, said: Said, me: str) -> str:
-    who = "You" if message.entity_id == me else said.names[message.entity_id]
+def _line(message: SpaceMessage, said: Said, names: Mapping[str, str], me: str) -> str:
+    who = "You" if message.entity_id == me else names[message.entity_id]
     if message.shows_call:
         tool = plain_line(str(message.metadata.get("toolName")))
         return f"- [{who} called the tool {tool}: {message.metadata.get('status')}]"
     quoted = readable([brief(message.content, LONGEST_MESSAGE)])[1:-1]
     reactions = [
-        f"{each.emoji} by {'you' if each.entity_id == me else said.names[each.entity_id]}"
+        f"{speaker_name(each.emoji)} by {'you' if each.entity_id == me else names[each.entity_id]}"
         for each in said.reactions
         if each.message_id == message.id
     ]

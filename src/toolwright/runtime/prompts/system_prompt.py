@@ -14,7 +14,7 @@ from toolwright.core.spaces.space import Member, Space
 from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.prompts.channel_history import ChannelHistory, Place, Said, conversation
+from toolwright.runtime.prompts.channel_history import ChannelHistory, Place, Said, conversation, distinct
 from toolwright.wire.text import clean_text, plain_line, readable
 
 MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
@@ -139,7 +139,10 @@ def sections(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Secti
     if CHANNELS in kits:
         parts += [
             Section(name="channels", text=_channels(home)),
-            *[Section(name="conversation", text=conversation(said, entity_id)) for said in home.said],
+            *[
+                Section(name="conversation", text=conversation(said, entity_id, _company(home, said.space)))
+                for said in home.said
+            ],
             Section(name="rules", text="\n".join([THROUGH_TOOLS, LATER, STAY_SILENT])),
         ]
     return [section for section in parts if section.text]
@@ -174,8 +177,13 @@ def _channel(space: Space) -> str:
 
 
 def _people(home: Home, space: Space) -> str:
-    names = [f"{plain_line(name)} ({member.type})" for member, name in home.members.get(space.id, ())]
-    return f" {', '.join(names)}" if names else ""
+    names = distinct(_company(home, space))
+    shown = [f"{names[member.entity_id]} ({member.type})" for member, _ in home.members.get(space.id, ())]
+    return f" {', '.join(shown)}" if shown else ""
+
+
+def _company(home: Home, space: Space) -> dict[str, str]:
+    return {member.entity_id: name for member, name in home.members.get(space.id, ())}
 
 
 def _rules(agent: ActiveAgent) -> str:
@@ -204,7 +212,14 @@ def _memory(memory: Memory) -> str:
 def _block(block: Block, owner: str | None) -> str:
     label = f"memory block {plain_line(block.label)!r}"
     title = f"Your {label}" if owner is None else f"The {label} of {plain_line(owner)}, which you read only"
-    return f"{title}:\n{clean_text(block.content)}"
+    if owner is None:
+        return f"{title}:\n{clean_text(block.content)}"
+    return f"{title}:\n{_quoted(block.content)}"
+
+
+def _quoted(text: str) -> str:
+    """The lines of what another agent wrote, so marked that none of them seems a part of the prompt."""
+    return "\n".join([f"> {line}" for line in clean_text(text).splitlines()])
 
 
 def _plan(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.wire.result import attachment_from_json, attachment_to_json
-from toolwright.wire.text import readable, speaker_name
+from toolwright.wire.text import readable, seems_more, speaker_name
 
 OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
 PREVIEWED = 80  # characters of an event in a preview
@@ -64,7 +64,10 @@ def line(event: InboxEvent) -> str:
             if content.get("spaceName"):
                 place = f"in {readable([content.get('spaceName')])[1:-1]}, {place}"
             kind = "Agent " if content.get("entityType") == "agent" else ""
-            return f"[{kind}{speaker_name(who)}: {_quoted(content.get('content'))}] ({place})"
+            named = (
+                f"{speaker_name(who)} ({content.get('entityId')})" if seems_more(who) else speaker_name(who)
+            )
+            return f"[{kind}{named}: {_quoted(content.get('content'))}] ({place})"
         case "tool_result":
             return (
                 f"[Tool Result: {content['toolName']}] (callId: {content['toolCallId']}) "

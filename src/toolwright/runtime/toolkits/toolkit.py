@@ -174,6 +174,8 @@ class Toolkit:
                     if self._given_run is None
                     else await self._thread(self._thread_id or "")
                 )
+            if not await self._parts.agents.exists(thread.agent):
+                raise NotFound(f"There is no agent {self._agent!r} any more.")
             assert self._run_id is not None, "it goes with the thread"
             return thread, self._run_id
 
@@ -272,6 +274,8 @@ def _written(given: object) -> str:
     """The input as JSON text; what is none as words that are none either, so that its judge says so."""
     if isinstance(given, str):
         return given
+    if isinstance(given, bytes):
+        return given.decode(errors="replace")
     if has_more_values(given, MAX_JSON_VALUES):
         return f"more than {MAX_JSON_VALUES} values"
     try:
