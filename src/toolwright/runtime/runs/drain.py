@@ -245,6 +245,9 @@ class Drainer:
             renewed = isinstance(asked, str) or retries(run) or run.opened_again
             if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
                 taken = changed(taken, revision=agent.agent.revision)
+            if run.opened_again:
+                await context.where.check(changes, context.author)
+                changes.effects += (*presence(context, context.where.space_id, "agent.active"),)
             await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
