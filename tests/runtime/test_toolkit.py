@@ -231,7 +231,7 @@ async def test_calls_of_many_toolkits_at_once_are_never_mixed() -> None:
                 toolkit.handlers["send_message"]({"channelId": "general", "text": text}),
                 toolkit.handlers["update_memory"]({"label": f"b{n}", "content": text}),
                 toolkit.handlers["store_memory"]({"content": text}),
-                *[toolkit.handlers["do_nothing"]({}) for _ in range(8)],
+                *[toolkit.handlers["do_nothing"]({}) for _ in range(24)],
             )
             assert told(answers[0])["agent"] == ids[name].id
             assert not any("is_error" in each for each in answers)
@@ -250,7 +250,7 @@ async def test_calls_of_many_toolkits_at_once_are_never_mixed() -> None:
         runs = await rt.runs.list(limit=1_000)
         assert len(runs) == len(toolkits)
         for run in runs:
-            assert list(pairs(await record(rt, run.id)).values()) == [BOTH] * 12
+            assert list(pairs(await record(rt, run.id)).values()) == [BOTH] * 28
 
 
 async def test_calls_are_recorded_in_a_run_that_is_over_and_leave_it_as_it_was() -> None:
