@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from tests.conformance.conftest import Journal
+from tests.conformance.test_spaces import act, delivery
 from tests.play import AT, Drain, begun, committed, create_thread, draft, dump, new_id, post, token
 
+from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Answer, Conflict, Finish, Leaving, PostCall
 from toolwright.core.threads.inbox import InboxEvent
@@ -123,3 +125,17 @@ async def test_a_run_that_answers_a_message_asks_the_model_again(store: Store):
     await drain.do(drain.unit(Answer, {"calls_only": False, "step_count": 1}))
     run = await store.run("run_1")
     assert run is not None and not run.calls_only
+
+
+async def test_what_is_delivered_while_a_run_is_open_again_waits_for_another_run(store: Store):
+    drain = await begun(store)
+    await over(drain)
+    await committed(store, asked(run_id=drain.run.id))
+    thread = await store.thread("th_1")
+    assert thread is not None and thread.begun
+    late = delivery("th_1")
+    answer = await committed(store, act(Deliver(delivery=late)))
+    assert answer.runs == (("th_1", late.run.id),)
+    view = await store.view("th_1")
+    assert view is not None and view.run is not None
+    assert (view.run.id, view.thread.next_run_id) == (drain.run.id, late.run.id)

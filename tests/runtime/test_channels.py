@@ -380,6 +380,10 @@ async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_
         await made.hears("Thanks", parent_id=root)
         prompt = made.model.last_told("michael")
         assert '- [You: "The red one"]' in prompt
+        for n in range(25):
+            await made.hears(f"And {n}", parent_id=root)
+        lines = [line for line in made.model.last_told("michael").splitlines() if line.startswith("- [")]
+        assert (len(lines), '"Buy it?"' in lines[0], '"And 6"' in lines[1]) == (20, True, True)
 
 
 async def test_the_preview_is_what_a_run_is_told() -> None:

@@ -1,5 +1,6 @@
 """Agents in spaces: woken by messages, speaking, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -665,6 +666,18 @@ async def test_an_agent_that_is_cancelled_is_seen_at_work_no_longer() -> None:
         await made.motor.run_until_idle()
         assert (await made.rt.runs.get(run_id)).status == "cancelled"
         assert [type for type, _, _ in await presence(made)] == ["agent.active", "agent.inactive"]
+
+
+async def test_an_agent_whose_run_is_open_again_is_seen_at_work_where_it_is() -> None:
+    async with house([calls(ENTER), {"text": "."}]) as made:
+        run_id = await made.hears("Hi")
+        toolkit = await made.rt.toolkit("host", run_id)
+        asking = asyncio.create_task(toolkit.call("get_plans", {}))
+        while not asking.done():
+            await asyncio.sleep(0)
+            await made.motor.run_until_idle()
+        assert "is_error" not in await asking
+        assert [type for type, _, _ in await presence(made)] == ["agent.active", "agent.inactive"] * 2
 
 
 async def test_a_run_that_nobody_in_a_space_began_is_seen_at_work_nowhere() -> None:

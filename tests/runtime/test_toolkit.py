@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.runtime.family_rig import RESUMABLE, create, home, worker
 from tests.runtime.talk import call
 from toolwright import testing
 from toolwright.core.errors import InvalidRequest, NotFound, RunOver, TenvsLacking, ThreadTerminated
@@ -231,7 +232,7 @@ async def test_calls_of_many_toolkits_at_once_are_never_mixed() -> None:
                 toolkit.handlers["send_message"]({"channelId": "general", "text": text}),
                 toolkit.handlers["update_memory"]({"label": f"b{n}", "content": text}),
                 toolkit.handlers["store_memory"]({"content": text}),
-                *[toolkit.handlers["do_nothing"]({}) for _ in range(8)],
+                *[toolkit.handlers["do_nothing"]({}) for _ in range(24)],
             )
             assert told(answers[0])["agent"] == ids[name].id
             assert not any("is_error" in each for each in answers)
@@ -250,7 +251,7 @@ async def test_calls_of_many_toolkits_at_once_are_never_mixed() -> None:
         runs = await rt.runs.list(limit=1_000)
         assert len(runs) == len(toolkits)
         for run in runs:
-            assert list(pairs(await record(rt, run.id)).values()) == [BOTH] * 12
+            assert list(pairs(await record(rt, run.id)).values()) == [BOTH] * 28
 
 
 async def test_calls_are_recorded_in_a_run_that_is_over_and_leave_it_as_it_was() -> None:
@@ -282,6 +283,18 @@ async def test_calls_are_recorded_in_a_run_that_is_over_and_leave_it_as_it_was()
             "run.started",
             "run.completed",
         ] * 2
+
+
+async def test_skipping_ends_no_run_that_was_over() -> None:
+    model = ScriptedModel([{"text": "Good morning."}])
+    async with working(agent("michael", model=model, toolkits=["spaces"])) as rt:
+        thread = await rt.threads.create("michael")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hello")).id, 10)
+        toolkit = await rt.toolkit("michael", run.id)
+        assert told(await toolkit.handlers["skip"]({"reason": "Nothing to do"})) == {"skipped": True}
+        after = await rt.runs.wait(run.id, 10)
+        assert (after.status, after.stop_reason, after.output) == ("completed", "end_turn", "Good morning.")
+        assert told(await toolkit.handlers["skip"]({})) == {"skipped": True}
 
 
 async def test_a_call_joins_the_run_that_is_at_work_and_the_model_goes_on() -> None:
@@ -405,6 +418,23 @@ async def test_calls_that_are_begun_and_calls_that_wait_are_given_up_with_their_
     assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
 
 
+async def test_a_handler_cannot_wait_for_another_run_of_its_own_thread() -> None:
+    made: list[Toolkit] = []
+
+    @tw.tool(description="Calls an earlier run.", timeout=5)
+    async def look_back() -> str:
+        return str(await made[0].handlers["add"]({"a": 1, "b": 2}))
+
+    model = ScriptedModel([{"when": "back", **call("look_back")}, {"text": "."}])
+    async with working(agent("michael", look_back, add, model=model)) as rt:
+        thread = await rt.threads.create("michael")
+        first = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 10)
+        made.append(await rt.toolkit("michael", first.id))
+        await rt.runs.wait((await rt.threads.send(thread.id, "back")).id, 10)
+        results = [each.content for each in await rt.threads.messages(thread.id) if each.role == "tool"]
+        assert len(results) == 1 and "waits for this handler" in results[0]
+
+
 async def test_while_the_thread_is_at_work_on_another_run_a_call_waits() -> None:
     gate = Gate()
     model = ScriptedModel([{"when": "hold", **call("hold")}, {"text": "."}])
@@ -432,9 +462,8 @@ async def test_a_thread_that_is_over_takes_no_calls() -> None:
 
     async with working(agent("michael", end_all)) as rt:
         toolkit = rt.toolkit("michael")
-        assert told({"content": [{"type": "text", "text": '"over"'}]}) == "over"
         answer = await toolkit.handlers["end_all"]({})
-        assert "is_error" not in answer
+        assert answer == {"content": [{"type": "text", "text": "over"}]}
         with pytest.raises(ThreadTerminated):
             await toolkit.handlers["do_nothing"]({})
 
@@ -582,6 +611,108 @@ async def test_a_message_to_the_toolkits_thread_is_answered_by_the_model() -> No
         await asking
         run = await rt.runs.wait(joined.id, 10)
         assert (run.status, run.output, run.calls_only) == ("completed", "Yes?", False)
+
+
+async def begun(rt: Runtime, toolkit: Toolkit, calls: int = 1) -> str:
+    """The id of the toolkit's thread, once so many calls have come to it."""
+
+    async def there() -> bool:
+        return any(run.id == toolkit.run_id for run in await rt.runs.list())
+
+    await until(there)
+    thread_id = (await rt.runs.get(toolkit.run_id or "")).thread_id
+    await until(lambda: posted(rt, thread_id, calls))
+    return thread_id
+
+
+async def test_a_message_that_joins_before_the_first_call_is_carried_out_is_answered_too() -> None:
+    app = tw.App(agents=[agent("michael", add, model=ScriptedModel([{"text": "Yes?"}]))])
+    async with testing.by_hand(app) as (rt, motor):
+        toolkit = rt.toolkit("michael")
+        asking = asyncio.create_task(toolkit.call("add", {"a": 1, "b": 2}))
+        joined = await rt.threads.send(await begun(rt, toolkit), "Hello?")
+        assert joined.id == toolkit.run_id
+        await motor.run_until_idle()
+        assert told(await asking) == 3
+        run = await rt.runs.get(joined.id)
+        assert (run.status, run.output, run.calls_only) == ("completed", "Yes?", False)
+
+
+async def test_a_late_result_that_a_run_of_calls_reads_is_told_to_the_model() -> None:
+    app = tw.App(agents=[agent("michael", add, ASK_LATER, model=ScriptedModel([{"text": "Noted."}]))])
+    async with testing.by_hand(app) as (rt, motor):
+        toolkit = rt.toolkit("michael")
+        asking = asyncio.create_task(toolkit.call("askLater", {}))
+        thread_id, first = await begun(rt, toolkit), toolkit.run_id or ""
+        await motor.run_until_idle()
+        pending = told(await asking)["pendingToolCallId"]
+        asking = asyncio.create_task(toolkit.call("add", {"a": 1, "b": 1}))
+        await begun(rt, toolkit, 2)
+        await rt.runs.cancel(first)
+        await motor.run_until_idle()
+        assert "cancelled" in told(await asking)["error"]
+        asking = asyncio.create_task(toolkit.call("add", {"a": 1, "b": 1}))
+        await until(lambda: posted(rt, thread_id, 3))
+        await rt.calls.submit(first, pending, {"yes": True})
+        await motor.run_until_idle()
+        assert told(await asking) == 2
+        run = await rt.runs.get(toolkit.run_id or "")
+        assert run.id != first and (run.status, run.output) == ("completed", "Noted.")
+
+
+async def test_the_parent_is_told_of_a_session_that_is_cancelled_while_its_run_is_open_again() -> None:
+    gate = Gate()
+    agents = worker([{"text": "Done it."}], [gate.tool])
+    async with home(agents, RESUMABLE, [create(message="Do it"), {"text": "Well."}]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        [first] = await at.rt.runs.list(thread_id=child.id)
+        toolkit = await at.rt.toolkit("worker", first.id)
+        asking = asyncio.create_task(toolkit.call("hold", {}))
+        await gate.begun.wait()
+        assert (await at.rt.threads.send(child.id, "And more")).id == first.id
+        await at.rt.runs.cancel(first.id)
+        gate.open.set()
+        await asking
+        assert (await at.rt.runs.wait(first.id, 10)).status == "cancelled"
+        events = await at.rt.inboxes.list("boss", thread.id, 10)
+        told_of = [each.content["error"] for each in events if each.type == "subagent"]
+        assert told_of == ["The session was cancelled."]
+
+
+async def test_a_parent_that_waits_for_no_call_is_told_of_each_end_of_a_session() -> None:
+    gate = Gate()
+    agents = worker([{"text": "Done it."}, {"text": "."}, {"text": "Done more."}], [gate.tool])
+    config = {**RESUMABLE, "blocking": False}
+    async with home(agents, config, [create(message="Do it"), *[{"text": "Well."}] * 3]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        [first] = await at.rt.runs.list(thread_id=child.id)
+        await at.rt.runs.wait(first.id, 10)
+        toolkit = await at.rt.toolkit("worker", first.id)
+        asking = asyncio.create_task(toolkit.call("hold", {}))
+        await gate.begun.wait()
+        assert (await at.rt.threads.send(child.id, "And more")).id == first.id
+        gate.open.set()
+        assert await asking == {"content": [{"type": "text", "text": "held"}]}
+        assert (await at.rt.runs.wait(first.id, 10)).output == "Done more."
+        events = await at.rt.inboxes.list("boss", thread.id, 10)
+        results = [each.content["result"] for each in events if each.content.get("reference") == child.id]
+        assert results == ["Done it.", "Done more."]
+
+
+async def test_calls_are_carried_out_by_the_agent_as_it_is_configured_now() -> None:
+    config: JSONObject = {"agent": {"system": "Be."}, "toolkits": ["channels", "memory"], "tools": []}
+    async with working(tools=[add]) as rt:
+        await rt.agents.save("dwight", config)
+        toolkit = await rt.toolkit("dwight")
+        await toolkit.handlers["do_nothing"]({})
+        await rt.agents.save("dwight", {**config, "tools": ["add"]})
+        again = await rt.toolkit("dwight", toolkit.run_id)
+        assert "add" in again.handlers
+        assert told(await again.handlers["add"]({"a": 1, "b": 2})) == 3
 
 
 async def test_on_sqlite_it_is_the_same_and_a_run_goes_on_in_the_next_process(tmp_path: Path) -> None:

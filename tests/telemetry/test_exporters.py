@@ -12,8 +12,8 @@ from tests.forks import Forks
 from tests.telemetry.program import PROGRAM, SECRET, lead
 from tests.telemetry.receiver import receiving
 from toolwright.core.errors import MissingExtra
+from toolwright.wiring.telemetry.choice import TelemetryChoice
 from toolwright.wiring.telemetry.opening import open_telemetry
-from toolwright.wiring.telemetry.wanted import Wanted
 
 
 def test_spans_go_to_the_endpoint_of_the_environment(tmp_path: Path, commands: Forks) -> None:
@@ -102,12 +102,12 @@ def test_without_the_extra_it_says_what_to_install(variables: dict[str, str], ex
 
 def test_figures_alone_are_wanted_by_the_name_of_their_exporter() -> None:
     settings = tw.Settings(trace_content=True)
-    wanted = Wanted.read(settings, {"OTEL_METRICS_EXPORTER": "Prometheus"})
-    assert wanted == Wanted(metrics="prometheus", content=True)
+    wanted = TelemetryChoice.read(settings, {"OTEL_METRICS_EXPORTER": "Prometheus"})
+    assert wanted == TelemetryChoice(metrics="prometheus", content=True)
     captured = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
-    assert Wanted.read(tw.Settings(), captured) == Wanted(content=True)
-    assert not Wanted.read(tw.Settings(), captured)
-    assert Wanted.read(tw.Settings(sentry_dsn=" "), {}) == Wanted()
+    assert TelemetryChoice.read(tw.Settings(), captured) == TelemetryChoice(content=True)
+    assert not TelemetryChoice.read(tw.Settings(), captured)
+    assert TelemetryChoice.read(tw.Settings(sentry_dsn=" "), {}) == TelemetryChoice()
 
 
 def test_where_figures_alone_are_wanted_no_spans_are_made(tmp_path: Path, commands: Forks) -> None:

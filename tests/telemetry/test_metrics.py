@@ -94,6 +94,19 @@ async def test_prometheus_reads_what_calls_runs_and_models_have_come_to() -> Non
     )
 
 
+async def test_a_run_that_is_opened_again_for_calls_is_counted_once() -> None:
+    watching = counting()
+    async with at_work(tw.App(agents=[agent_of("boss", [], add)]), watching) as rt, served(rt) as port:
+        toolkit = rt.toolkit("boss")
+        for _ in range(3):
+            await toolkit.handlers["add"]({"a": 1, "b": 2})
+            await rt.runs.wait(toolkit.run_id or "", 10)
+        async with httpx.AsyncClient() as http:
+            text = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
+    assert figure(text, "toolwright_calls_total", tool="add") == 3
+    assert figure(text, "toolwright_run_duration_seconds_count", status="completed") == 1
+
+
 async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
     watching = counting()
     app = tw.App(agents=[agent_of("boss", [calling("later"), DONE], later)])

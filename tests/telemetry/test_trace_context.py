@@ -138,6 +138,20 @@ async def test_a_run_is_below_the_trace_of_the_request_that_began_it() -> None:
     assert watching.traces == 3
 
 
+async def test_a_run_that_a_service_triggers_is_below_the_trace_of_its_request() -> None:
+    watching = Watching()
+    app = tw.App(agents=[agent_of("boss", [DONE])])
+    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient() as http:
+        url = f"http://127.0.0.1:{port}/api/agents/{(await rt.agents.get('boss')).id}/trigger"
+        sent = await http.post(url, json={"serviceName": "mail"}, headers={"traceparent": TRACEPARENT})
+        assert sent.json()["success"] is True
+        [run] = await rt.runs.list()
+        await rt.runs.wait(run.id, 20)
+    parent = watching.span("invoke_agent boss").parent
+    assert parent is not None
+    assert (parent.trace_id, parent.span_id) == ids_in(TRACEPARENT)
+
+
 async def test_an_agent_woken_by_what_another_one_says_is_below_the_call_that_said_it() -> None:
     watching = Watching()
     speaking = [calling("enter_space", spaceId="den"), calling("send_message", text="Hello"), DONE]

@@ -146,7 +146,7 @@ def assemble(
         blocks=Blocks(store, agents, effect_commits, clock),
         passages=Passages(store, agents, effect_commits, clock, ids, semantics),
         prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),
-        inboxes=Inboxes(store, agents, deliveries, motor, clock, ids),
+        inboxes=Inboxes(store, agents, deliveries, effect_commits, motor, clock, ids),
         entities=entities,
         spaces=spaces,
         clients=FrontEnds(store, entities, clock, ids),

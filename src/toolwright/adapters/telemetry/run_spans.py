@@ -67,6 +67,7 @@ class RunSpans:
         self._waiting = waiting
         self._redact = redact
         self._run_row = run
+        self._counted = run.opened_again
         self._known = {call.id: call for call in calls}
         self._led = Stretch(instruments, f"invoke_agent {agent}", context_of(run.traceparent))
         self._led.span.set_attributes(_attributes(run, agent))
@@ -153,6 +154,8 @@ class RunSpans:
             self._led.span.set_status(Status(StatusCode.ERROR, brief(self._redact(run.error or ""))))
             self._led.span.set_attribute("error.type", "run_failed")
         self._led.end()
+        if self._counted:
+            return  # its duration was told at its first end
         if run.over and run.completed_at is not None and run.started_at is not None:
             seconds = (run.completed_at - run.started_at).total_seconds()
             self._instruments.metrics.run(run.status, seconds)

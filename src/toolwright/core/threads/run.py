@@ -86,6 +86,11 @@ class Run:
         """Whether the run has ended."""
         return self.status in OVER
 
+    @property
+    def opened_again(self) -> bool:
+        """Whether it was completed before, and nobody has begun yet the calls from outside that it is open for."""
+        return self.calls_only and self.status == "queued" and self.started_at is not None
+
 
 @value
 class Step:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError, ThreadTerminated
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Apply, Conflict, RetryEvent
+from toolwright.core.journal.units import Conflict, RetryEvent
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.ports import Clock, Motor, NewId
@@ -14,6 +14,7 @@ from toolwright.core.tools.tenvs_needed import tenvs_lacking
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
+from toolwright.runtime.journal import EffectCommits
 
 LONGEST_NAME = 200  # characters
 
@@ -22,11 +23,19 @@ class Inboxes:
     """The inbox of an agent is that of its home thread; those of its other threads are read by naming the thread."""
 
     def __init__(
-        self, store: Store, agents: Agents, deliveries: Deliveries, motor: Motor, clock: Clock, new_id: NewId
+        self,
+        store: Store,
+        agents: Agents,
+        deliveries: Deliveries,
+        effect_commits: EffectCommits,
+        motor: Motor,
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
         self._store = store
         self._agents = agents
         self._deliveries = deliveries
+        self._effect_commits = effect_commits
         self._motor = motor
         self._clock = clock
         self._new_id = new_id
@@ -54,15 +63,13 @@ class Inboxes:
             raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", lacking)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
-        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))
-        answer = await self._store.commit(unit)
+        answer = await self._effect_commits.commit(Deliver(delivery=delivery))
         if isinstance(answer, Conflict):
             raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
         if not answer.runs:
             raise ThreadTerminated(
                 f"The home thread of the agent {agent!r} is terminated: nobody answers in it any more."
             )
-        self._motor.wake(receiver.home_thread_id)
         return delivery.event
 
     async def retry(self, agent: str, event_id: str, thread_id: str | None = None) -> InboxEvent:

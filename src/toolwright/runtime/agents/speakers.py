@@ -32,7 +32,8 @@ class Speakers:
         """The agent as the run began with it, or as it is now; or why it cannot run.
 
         A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
-        or have another model, since. That of an agent which is deleted since does not ask a failing model for ever.
+        or have another model, since; so does one that is open again, for calls of the tools that there are now.
+        That of an agent which is deleted since does not ask a failing model for ever.
         """
         agent_id = thread.answering
         if agent_id == REQUESTS.id:
@@ -40,8 +41,9 @@ class Speakers:
         began = run.started_at is not None and agent_id == run.agent
         waits = (run.waiting or {}).get("reason") == "variables"
         backs_off = run.status == "queued" and run.error is not None
+        renewed = waits or backs_off or run.opened_again
         try:
-            speaker = await self._agents.usable(agent_id) if began and (waits or backs_off) else None
+            speaker = await self._agents.usable(agent_id) if began and renewed else None
             if speaker is None and (not backs_off or await self._agents.exists(agent_id)):
                 speaker = await self._agents.find(agent_id, run.revision if began else None)
         except (InvalidRequest, DefinitionError) as error:

@@ -60,7 +60,7 @@ class ChannelHistory:
         if place.parent_id is None:
             messages = all_of(await spaces.newest(space.id, MOST_MESSAGES, 0))
         else:
-            messages = all_of(await spaces.answers(place.parent_id, MOST_MESSAGES))
+            messages = await self._under(place.parent_id)
         reactions = all_of(await spaces.reactions([each.id for each in messages]))
         entities = {entity_id, *[each.entity_id for each in (*messages, *reactions)]}
         names = {each: await self.name(each) for each in entities}
@@ -71,6 +71,14 @@ class ChannelHistory:
             reactions=reactions,
             names=names,
         )
+
+    async def _under(self, message_id: str) -> Sequence[SpaceMessage]:
+        """The message, if it is there still, and the last answers to it."""
+        messages = all_of(await self._store.spaces.answers(message_id, MOST_MESSAGES))
+        if any(each.id == message_id for each in messages):
+            return messages
+        message = await self._store.spaces.message(message_id)
+        return messages if message is None else [message, *messages[1:]]
 
     async def name(self, entity_id: str) -> str:
         """The name of an agent or a person, their id if there is none any more."""

@@ -159,6 +159,8 @@ class RunCommits:
             all_changes = changed(changes.copy(), read=())
             await self.give_up(context, all_changes, end)
             self._decline(context, all_changes, context.joined_calls(), last_words(context, end).what)
+            if context.run.calls_only and context.joined():
+                context.run = changed(context.run, calls_only=False)  # who spoke is told of the end
             for event in context.joined():
                 all_changes.read += (event.event_id,)
                 context.say(

@@ -242,14 +242,22 @@ class Drainer:
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
                 changes.effects += (CloseRequest(thread_id=context.thread.id, id=asked),)
-            renewed = isinstance(asked, str) or retries(run)
+            renewed = isinstance(asked, str) or retries(run) or run.opened_again
             if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
                 taken = changed(taken, revision=agent.agent.revision)
+            if run.opened_again:
+                await context.where.check(changes, context.author)
+                changes.effects += (*presence(context, context.where.space_id, "agent.active"),)
             await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
         waiting = batch(view.inbox, run.id)
-        taken = changed(taken, revision=revision, chain_depth=depth_of(waiting, taken))
+        taken = changed(
+            taken,
+            revision=revision,
+            chain_depth=depth_of(waiting, taken),
+            calls_only=taken.calls_only and all(event.type == "call" for event in waiting),
+        )
         if context.trace is not None:
             taken = changed(taken, traceparent=context.trace.traceparent)
         try:

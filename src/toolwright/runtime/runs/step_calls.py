@@ -157,7 +157,7 @@ class StepCalls:
             return Next(kind=Result, changes=changes, run=run)
         if context.holder is not None:
             context.holder.hear(execution)
-        elif execution.ends:
+        elif execution.ends and not (run.calls_only and execution.skipped is not None):
             return await self._stopped(context, changes, execution)
         return self._following(context, changes, run)
 

@@ -123,10 +123,10 @@ class Toolkit:
         arguments = await in_thread_if_large(given, _written, given)
         while True:
             thread, run_id = await self._place()
-            if place().get("runId") == run_id:
+            if place().get("threadId") == thread.id:
                 raise InvalidRequest(
-                    f"The run {run_id!r} waits for this handler, and the call would wait for the run: a handler calls "
-                    "its agent's tools with state.invoke_tool."
+                    f"The thread {thread.id!r} waits for this handler, and the call would wait for the thread: a "
+                    "handler calls its agent's tools with state.invoke_tool."
                 )
             event = await self._event(thread, call_id, name, arguments)
             with self._ends.expect(event, call_id) as end:

@@ -1,1 +1,1 @@
-"""Whether a process has telemetry, and which."""
+"""Telemetry of a process: which is chosen, and how it is opened."""

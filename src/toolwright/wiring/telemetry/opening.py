@@ -9,7 +9,7 @@ from types import ModuleType
 from toolwright.core.errors import MissingExtra
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.wiring.settings import Settings
-from toolwright.wiring.telemetry.wanted import Wanted
+from toolwright.wiring.telemetry.choice import TelemetryChoice
 
 
 def open_telemetry(
@@ -21,22 +21,22 @@ def open_telemetry(
 
     Raises `MissingExtra`, or `DefinitionError` for an exporter that there is not.
     """
-    wanted = Wanted.read(settings, os.environ if environment is None else environment)
-    if wanted.disabled or not (wanted or _set_up()):
+    choice = TelemetryChoice.read(settings, os.environ if environment is None else environment)
+    if choice.disabled or not (choice or _set_up()):
         return None
     try:
         providers = load("toolwright.adapters.telemetry.providers")  # by name: it needs the extra
-        if not wanted:
-            used: Telemetry = providers.use_providers(content=wanted.content)
+        if not choice:
+            used: Telemetry = providers.use_providers(content=choice.content)
             return used
         opened: Telemetry = providers.open_providers(
-            traces=wanted.traces,
-            metrics=wanted.metrics,
-            sentry_dsn=wanted.sentry_dsn,
-            content=wanted.content,
+            traces=choice.traces,
+            metrics=choice.metrics,
+            sentry_dsn=choice.sentry_dsn,
+            content=choice.content,
         )
     except ModuleNotFoundError as error:
-        extra = "sentry" if wanted.sentry_dsn is not None else "telemetry"
+        extra = "sentry" if choice.sentry_dsn is not None else "telemetry"
         raise MissingExtra(f"Telemetry needs an extra: install toolwright[{extra}].") from error
     return opened
 

@@ -134,6 +134,7 @@ def _post_call(unit: PostCall, tables: Tables) -> Written:
         return Written(Committed(run_id=unit.run.id))
     opened = changed(unit.run if run is None else run, status="queued", completed_at=None, calls_only=True)
     thread.run_id, tables.runs[opened.id] = opened.id, opened
+    thread.begun = opened.started_at is not None
     thread.ev += 1
     events = numbered((unit.queued,), thread.ev, unit, event.thread_id, opened.id, thread.born.agent)
     thread.events.append(events)

@@ -159,6 +159,8 @@ def _post_call(unit: PostCall, sql: Statements) -> Program:
         raise GuardFailed("busy")
     named: Params = {"id": run.id, "thread_id": thread_id}
     opened = yield Op(sql.reopen_run, named)
+    if opened:
+        yield Op(sql.begin, {"thread_id": thread_id})
     joins = [] if opened else (yield Op(sql.find_open_run, named))
     if not opened and not joins:
         yield Op(sql.insert_run, RUNS.params(run), "run")

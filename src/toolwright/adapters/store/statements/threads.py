@@ -179,6 +179,7 @@ class Statements:
         )
         opened = {"status": "queued", "completed_at": null(), "calls_only": true()}
         self.reopen_run = compiled(update(runs).where(completed).values(opened).returning(runs.c.id))
+        self.begin = compiled(update(threads).where(threads.c.id == string("thread_id")).values(begun=true()))
         save = update(runs).where(here).values(written).returning(runs.c.cancel_requested_at)
         self.save_run = compiled(save)
         self.end_run = compiled(save.where(runs.c.cancel_requested_at.is_(None)))

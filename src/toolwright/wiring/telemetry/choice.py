@@ -1,4 +1,4 @@
-"""The telemetry that somebody wants: what the settings and OpenTelemetry's own variables say."""
+"""Choice of telemetry: what the settings and OpenTelemetry's own variables say."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The telemetry that somebody wants: names of OpenTelemetry's exporters, None for none; Sentry's DSN."""
+class TelemetryChoice:
+    """The telemetry that is asked for: names of OpenTelemetry's exporters, None for none; Sentry's DSN."""
 
     traces: str | None = None
     metrics: str | None = None
@@ -20,7 +20,7 @@ class Wanted:
     disabled: bool = False
 
     @classmethod
-    def read(cls, settings: Settings, environment: Mapping[str, str]) -> "Wanted":
+    def read(cls, settings: Settings, environment: Mapping[str, str]) -> "TelemetryChoice":
         """As the settings and OpenTelemetry's own variables say."""
         if _is_true(environment.get("OTEL_SDK_DISABLED")):
             return cls(disabled=True)
