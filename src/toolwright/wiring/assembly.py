@@ -99,8 +99,7 @@ def assemble(
     agents, environment = shared.agents, shared.environment
     keeper, membership = shared.keeper, shared.membership
     entities = Entities(store, agents, environment, clock, ids)
-    deliveries = shared.deliveries
-    speech = Speech(store, membership, deliveries)
+    speech = Speech(store, membership, shared.deliveries)
     effect_commits = EffectCommits(store, motor, clock, ids, parts.telemetry)
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
     semantics = _semantics(parts)
@@ -108,21 +107,10 @@ def assemble(
     offers = Offers(store, motor, clock, parts.telemetry)
     speakers = Speakers(agents, equipment.equip, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
-    plans = Plans(store, agents, deliveries, motor.wake, clock, ids)
+    plans = Plans(store, agents, shared.deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, parts.bus, clock, ids)
-    pending = PendingCalls(
-        store,
-        motor,
-        agents,
-        shared.lineages,
-        drainer.known,
-        keeper,
-        membership,
-        clock,
-        ids,
-        parts.telemetry,
-    )
+    pending = _pending(shared, drainer)
     threads = Threads(
         store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages, parts.telemetry
     )
@@ -146,7 +134,7 @@ def assemble(
         blocks=Blocks(store, agents, effect_commits, clock),
         passages=Passages(store, agents, effect_commits, clock, ids, semantics),
         prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),
-        inboxes=Inboxes(store, agents, deliveries, effect_commits, motor, clock, ids),
+        inboxes=Inboxes(store, agents, shared.deliveries, effect_commits, motor, clock, ids),
         entities=entities,
         spaces=spaces,
         clients=FrontEnds(store, entities, clock, ids),
@@ -154,21 +142,44 @@ def assemble(
         health=Health(store, parts.files, clock, ids),
         keys=keys,
         housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids, semantics=semantics),
-        toolkit_parts=ToolkitParts(
-            store=store,
-            catalog=catalog,
-            agents=agents,
-            tools_of=lambda active: callable_tools(equipment.equip(active)),
-            lineages=shared.lineages,
-            files=keeper,
-            motor=motor,
-            bus=parts.bus,
-            clock=clock,
-            new_id=ids,
-            telemetry=parts.telemetry,
-        ),
+        toolkit_parts=_toolkit_parts(shared, equipment),
         telemetry=parts.telemetry,
         close=(*parts.close, parts.sandbox.close),
+    )
+
+
+def _pending(shared: _Shared, drainer: Drainer) -> PendingCalls:
+    """The calls that somebody outside has."""
+    parts = shared.parts
+    return PendingCalls(
+        parts.store,
+        parts.motor,
+        shared.agents,
+        shared.lineages,
+        drainer.known,
+        shared.keeper,
+        shared.membership,
+        parts.clock,
+        parts.new_id,
+        parts.telemetry,
+    )
+
+
+def _toolkit_parts(shared: _Shared, equipment: Equipment) -> ToolkitParts:
+    """The parts of the toolkits that are given to loops of others."""
+    parts = shared.parts
+    return ToolkitParts(
+        store=parts.store,
+        catalog=shared.catalog,
+        agents=shared.agents,
+        tools_of=lambda active: callable_tools(equipment.equip(active)),
+        lineages=shared.lineages,
+        files=shared.keeper,
+        motor=parts.motor,
+        bus=parts.bus,
+        clock=parts.clock,
+        new_id=parts.new_id,
+        telemetry=parts.telemetry,
     )
 
 
