@@ -16,7 +16,13 @@ from tests.behaviour.marks import requirement
 from tests.runtime.family_rig import RESUMABLE, create, home, worker
 from tests.runtime.talk import call
 from toolwright import testing
-from toolwright.core.errors import InvalidRequest, NotFound, RunOver, TenvsLacking, ThreadTerminated
+from toolwright.core.errors import (
+    InvalidRequest,
+    NotFound,
+    RunOver,
+    TenvsLacking,
+    ThreadTerminated,
+)
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.toolkits import TOOLKITS

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
+from toolwright.core.errors import RowBroken
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Bus
 from toolwright.core.results.result import ToolResult
@@ -63,7 +64,11 @@ class CallEnds:
             waiting = self._waiting.get(call_id)
             if waiting is None or waiting[1].done():
                 continue
-            result = await self._result(call_id, waiting[0])
+            try:
+                result = await self._result(call_id, waiting[0])
+            except RowBroken as error:  # the others' rows may be whole
+                self._fail(call_id, error)
+                continue
             if result is not None and not waiting[1].done():
                 waiting[1].set_result(result)
 
@@ -83,9 +88,9 @@ class CallEnds:
         return self._files.cut(result_from_json(call.result))
 
     def _fail(self, call_id: str, error: Exception) -> None:
-        end = self._waiting[call_id][1]
-        if not end.done():
-            end.set_exception(error)
+        waiting = self._waiting.get(call_id)
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_exception(error)
 
 
 def _told_of(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
