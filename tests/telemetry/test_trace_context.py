@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 import toolwright as tw
 from tests.client.rig import client_of, served
 from tests.databases import stores
+from tests.executors.rig import answer
 from tests.executors.rig import serving as http_server
 from tests.telemetry.watching import DONE, Watching, agent_of, at_work, by_hand, calling, led, lines
 from toolwright.client import Worker
@@ -67,6 +68,26 @@ async def test_the_request_of_an_http_tool_carries_the_trace_of_its_call() -> No
     assert "password" not in watching.written
     assert "sk-in-the-url" not in watching.written
     assert "attic" not in watching.written
+
+
+async def test_of_what_an_http_tool_was_answered_a_span_has_the_status_alone() -> None:
+    watching = Watching()
+    async with http_server() as server:
+        server.replies["/look"] = answer("503 Go Away", "the patient's name is Ada")
+        execution = HttpExecution(url=f"http://127.0.0.1:{server.port}/look", method="GET")
+        look = tw.Tool(
+            name="look",
+            description="Look.",
+            kind="gateway",
+            parameters={"type": "object"},
+            execution=execution,
+        )
+        app = tw.App(agents=[agent_of("boss", [calling("look"), DONE], look)])
+        async with at_work(app, watching) as rt:
+            await led(rt, "boss")
+    [call] = [span for span in watching.ended if span.name == "execute_tool look"]
+    assert call.status.description == "HTTP 503 Service Unavailable"
+    assert "patient" not in watching.written
 
 
 async def test_a_worker_works_within_the_trace_of_its_call() -> None:
