@@ -9,7 +9,7 @@ from toolwright.core.journal.child_effects import Activated
 from toolwright.core.journal.units import Finish, Result
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import prepare
 from toolwright.core.value import changed
@@ -66,8 +66,11 @@ class BeforeStep:
             return False
         if context.inbox and (asked := context.joined_calls()):
             lost = [event for event in asked if event.content["agent"] != context.thread.answering]
+            faulty = [event for event in asked if FAULT in event.content]
             if lost:
                 await self._commits.commit(context, partial(self._commits.handed_over, context, lost))
+            elif faulty:
+                await self._commits.commit(context, partial(self._commits.refused, context, faulty))
             else:
                 await self._carry_out(context, asked[:MOST_AT_ONCE])
             return False

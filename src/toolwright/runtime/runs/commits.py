@@ -8,8 +8,10 @@ from toolwright.core.agents.turns import steps_of
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
 from toolwright.core.journal.units import Advance, Finish, Result
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventType
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
@@ -185,18 +187,30 @@ class RunCommits:
         self._decline(context, changes, events, "The thread was handed over to another agent")
         return Next(kind=Result, changes=changes, run=context.run)
 
+    async def refused(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
+        """Word of the faults of calls from outside whose input is no JSON."""
+        changes = Changes()
+        for call, event in zip(self._read(context, changes, events), events, strict=True):
+            fault = f"Invalid arguments: {event.content[FAULT]}"
+            self._calls.settle(context, changes, call, ToolResult.fail(fault, error_code="invalid_arguments"))
+        return Next(kind=Result, changes=changes, run=context.run)
+
     def _decline(
         self, context: RunContext, changes: Changes, events: Sequence[InboxEvent], what: str
     ) -> None:
         """Calls from outside that nobody has begun are recorded all the same, with word of `what` came before them."""
         if not events:
             return
+        for call in self._read(context, changes, events):
+            self._calls.refuse(context, changes, call, what)
+
+    def _read(self, context: RunContext, changes: Changes, events: Sequence[InboxEvent]) -> Sequence[Call]:
+        """The calls of these events, recorded as if the one that speaks had made them; each is to be answered."""
         calls = outside_calls(context, events, context.run.step_count + 1)
         changes.read += tuple([event.event_id for event in events])
         changes.calls |= {call.id: call for call in calls}
         context.put(changes, queued_message(context, calls, context.place(changes)))
-        for call in calls:
-            self._calls.refuse(context, changes, call, what)
+        return calls
 
     async def fail(self, context: RunContext, error: str) -> None:
         """End the run as failed, for what it has read or how it is set up."""

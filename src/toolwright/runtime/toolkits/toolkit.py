@@ -26,12 +26,12 @@ from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.plain import has_more_values, plain
 from toolwright.core.ports import Bus, Clock, Motor, NewId
 from toolwright.core.threads.event import Topic
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import tenvs_lacking
 from toolwright.core.tools.toolset import Format, Toolset
-from toolwright.core.value import changed
+from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.env.redaction import clean_arguments, clean_name
@@ -120,7 +120,7 @@ class Toolkit:
     async def call(self, name: str, given: object) -> JSONObject:
         """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
         parts, call_id = self._parts, self._parts.new_id("call")
-        arguments = await in_thread_if_large(given, _written, given)
+        written = await in_thread_if_large(given, _written, given)
         while True:
             thread, run_id = await self._place()
             if place().get("threadId") == thread.id:
@@ -128,7 +128,7 @@ class Toolkit:
                     f"The thread {thread.id!r} waits for this handler, and the call would wait for the thread: a "
                     "handler calls its agent's tools with state.invoke_tool."
                 )
-            event = await self._event(thread, call_id, name, arguments)
+            event = await self._event(thread, call_id, name, written)
             with self._ends.expect(event, call_id) as end:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
@@ -194,9 +194,9 @@ class Toolkit:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return thread
 
-    async def _event(self, thread: Thread, call_id: str, name: object, arguments: str) -> InboxEvent:
+    async def _event(self, thread: Thread, call_id: str, name: object, written: "_Written") -> InboxEvent:
         """The call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
-        parts = self._parts
+        parts, arguments = self._parts, written.arguments
         env = await parts.lineages.env(thread, self._active)
         named = name if isinstance(name, str) else brief_value(name)
         content: JSONObject = {
@@ -205,6 +205,8 @@ class Toolkit:
             "name": clean_name(named, env.redactor, [tool.name for tool in self.tools]),
             "arguments": await in_thread_if_large(arguments, clean_arguments, arguments, env.redactor),
         }
+        if written.fault is not None:
+            content[FAULT] = env.redactor.text(written.fault)
         return InboxEvent(
             thread_id=thread.id,
             event_id=f"ask_{call_id}",
@@ -270,18 +272,25 @@ class Handlers(Mapping[str, Handler]):
         return len(self._toolkit.tools)
 
 
-def _written(given: object) -> str:
-    """The input as JSON text; what is none as words that are none either, so that its judge says so."""
+@value
+class _Written:
+    """The input of a call as JSON text, or what it is in words, and the fault why it is none."""
+
+    arguments: str
+    fault: str | None = None
+
+
+def _written(given: object) -> _Written:
     if isinstance(given, str):
-        return given
+        return _Written(arguments=given)
     if isinstance(given, bytes):
-        return given.decode(errors="replace")
+        return _Written(arguments=given.decode(errors="replace"))
     if has_more_values(given, MAX_JSON_VALUES):
-        return f"more than {MAX_JSON_VALUES} values"
+        return _Written(arguments=brief_value(given), fault=f"hold more than {MAX_JSON_VALUES} JSON values.")
     try:
-        return dumps_unescaped(plain(given))
-    except InvalidJSON:
-        return brief_value(given)
+        return _Written(arguments=dumps_unescaped(plain(given)))
+    except InvalidJSON as error:
+        return _Written(arguments=brief_value(given), fault=error.message)
 
 
 def _over(run: Run) -> RunOver:
