@@ -228,6 +228,25 @@ async def test_whatever_is_wrong_is_a_result_and_is_recorded() -> None:
         assert list(pairs(await record(rt, toolkit.run_id)).values()) == [BOTH] * (len(wrong) + 2)
 
 
+async def test_calls_are_recorded_in_their_order_also_beside_faulty_ones() -> None:
+    gate = Gate()
+    async with working(agent("michael", gate.tool, add)) as rt:
+        toolkit = rt.toolkit("michael")
+        asking = [asyncio.create_task(toolkit.call("hold", {}))]
+        await gate.begun.wait()
+        thread_id = (await rt.runs.get(toolkit.run_id or "")).thread_id
+        for n, given in enumerate([1, float("nan"), float("inf"), 2], 2):
+            asking.append(asyncio.create_task(toolkit.call("add", {"a": given, "b": n})))
+            await until(lambda count=n: posted(rt, thread_id, count))
+        gate.open.set()
+        assert ["is_error" in await each for each in asking] == [False, False, True, True, False]
+        recorded = [
+            each.content for each in await rt.runs.messages(toolkit.run_id or "") if each.role == "tool"
+        ]
+        assert recorded[:2] == ["held", "3"] and recorded[-1] == "7"
+        assert list(pairs(await record(rt, toolkit.run_id or "")).values()) == [BOTH] * 5
+
+
 @requirement("S4-1-4", "S4-3-2")
 async def test_calls_of_many_toolkits_at_once_are_never_mixed() -> None:
     names = [f"worker{n}" for n in range(8)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import InvalidRequest
@@ -66,13 +67,14 @@ class BeforeStep:
             return False
         if context.inbox and (asked := context.joined_calls()):
             lost = [event for event in asked if event.content["agent"] != context.thread.answering]
-            faulty = [event for event in asked if FAULT in event.content]
+            faulty = FAULT in asked[0].content
+            first = [*takewhile(lambda event: (FAULT in event.content) == faulty, asked[:MOST_AT_ONCE])]
             if lost:
                 await self._commits.commit(context, partial(self._commits.handed_over, context, lost))
             elif faulty:
-                await self._commits.commit(context, partial(self._commits.refused, context, faulty))
+                await self._commits.commit(context, partial(self._commits.refused, context, first))
             else:
-                await self._carry_out(context, asked[:MOST_AT_ONCE])
+                await self._carry_out(context, first)
             return False
         if context.run.calls_only and not context.run.queued and not context.joined():
             await self._commits.commit(context, partial(_calls_over, context))

@@ -192,17 +192,11 @@ class StepCalls:
             return Next(kind=kind, changes=changes, run=run)
         turn, reason, active = run.turn, None, context.active
         stops = active.stops
-        if run.calls_only:
-            pass  # only what the model calls ends a turn
-        elif stops.stop_tool or stops.session_stop or stops.session_fail:
-            run, reason = after_calls(active, run, _calls_of_step(context, changes))
-        if (
-            reason is None
-            and not run.calls_only
-            and isinstance(active.form, ComposedForm)
-            and run.output is not None
-        ):
-            reason = "end_turn"  # the answer that made the calls gave the output too
+        if not run.calls_only:  # only what the model calls ends a turn
+            if stops.stop_tool or stops.session_stop or stops.session_fail:
+                run, reason = after_calls(active, run, _calls_of_step(context, changes))
+            if reason is None and isinstance(active.form, ComposedForm) and run.output is not None:
+                reason = "end_turn"  # the answer that made the calls gave the output too
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)
