@@ -4,19 +4,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+NPM := npm ci --prefix $(VENV)/npm --ignore-scripts --omit=optional --omit=peer --no-audit --no-fund --loglevel=error
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
-.PHONY: demo test test-rest test-all check behaviour bench bench-save lock clean
+.PHONY: demo test test-rest test-all check mcp-conformance behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
 
 test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash matrix
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not exhaustive and not outage and not browser"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not exhaustive and not outage and not browser and not peers"
 
-test-rest: $(VENV)/.dev  ## what `make test` leaves out: every point of the crash matrices, outages, the browser
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "exhaustive or outage or browser"
+test-rest: $(VENV)/.dev $(VENV)/.npm  ## what `make test` leaves out: all points of the crash matrices, outages, the browser, MCP's peers
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "exhaustive or outage or browser or peers"
 
 test-all: test test-rest  ## all tests
 
@@ -26,6 +27,9 @@ check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_house.py
+
+mcp-conformance: $(VENV)/.dev $(VENV)/.npm  ## MCP's official conformance suite, against our server and our client
+	$(BIN)/python -m tests.mcp.conformance
 
 behaviour: $(VENV)/.dev  ## every statement of the documents with the tests that prove it
 	$(BIN)/python -m tests.behaviour
@@ -53,3 +57,9 @@ $(VENV)/.demo $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BI
 	$(INSTALL) --require-hashes -r $<
 	$(INSTALL) --no-deps -e .
 	touch $@
+
+# MCP's programs from npm; without npm there are none, and their tests are skipped, but fail under CI=true.
+$(VENV)/.npm: tests/mcp/npm/package.json tests/mcp/npm/package-lock.json | $(BIN)/pip
+	mkdir -p $(VENV)/npm
+	cp $^ $(VENV)/npm
+	if command -v npm > /dev/null; then $(NPM) && touch $@; fi

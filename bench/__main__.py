@@ -28,6 +28,7 @@ PARTS = (
     "bodies",
     "http",
     "sandbox",
+    "mcp",
 )
 
 

@@ -19,20 +19,31 @@ SOURCES = sorted((ROOT / "src" / "toolwright").rglob("*.py"))
 WITHOUT_IO = ("sqlalchemy", "fastapi", "uvicorn", "httpx", "typer", "rich", "yaml", "pydantic_ai")
 PUBLIC = [
     "Agent",
+    "AgentStream",
     "App",
     "Attachment",
     "AttachmentRef",
     "Call",
+    "CallDone",
+    "CallProgress",
+    "CallStarted",
+    "CallWaiting",
+    "Elicited",
     "ImageContent",
     "Prompt",
     "Registry",
+    "RunDone",
+    "RunEvent",
+    "RunResult",
     "Secret",
     "Settings",
     "Side",
     "Solution",
+    "StepDone",
     "SubagentToolConfig",
     "SubpromptConfig",
     "TextContent",
+    "TextDelta",
     "ThreadState",
     "Tool",
     "ToolContent",
@@ -41,6 +52,9 @@ PUBLIC = [
     "ToolwrightError",
     "Variable",
     "compose",
+    "run",
+    "run_sync",
+    "stream",
     "tool",
 ]
 PUBLIC_CLIENT = [
@@ -76,8 +90,9 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 420
-"""384 before channels, routes, vectors and telemetry, 375 before memory, 360 before composed requests: all systems."""
+MOST_MODULES = 530
+"""480 before short forms, approvals, dependencies, 420 before MCP, 384 before channels and telemetry, 375 before
+memory, 360 before composed requests."""
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

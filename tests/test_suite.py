@@ -96,11 +96,11 @@ def collected(*selections: Sequence[str]) -> list[set[str]]:
     return [set(re.findall(r"^(tests/\S+?::\w+)", each, re.MULTILINE)) for each in shown]
 
 
-def test_make_test_runs_every_test_but_outages_and_the_browser_at_some_point() -> None:
+def test_make_test_runs_every_test_but_outages_the_browser_and_mcps_peers_at_some_point() -> None:
     selection = re.search(r'-m "(.*)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert selection
-    folders = ["tests/crash", "tests/browser"]
-    marks = ("outage or browser", "exhaustive", selection[1])
+    folders = ["tests/crash", "tests/browser", "tests/mcp"]
+    marks = ("outage or browser or peers", "exhaustive", selection[1])
     whole, beside, exhaustive, chosen = collected(folders, *[["-m", each, *folders] for each in marks])
     assert len(beside) > 10
     assert exhaustive

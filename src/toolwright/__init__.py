@@ -4,8 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolwright import testing as testing
+    from toolwright.core import errors as errors
     from toolwright.core.agents.agent import Agent, Side
     from toolwright.core.agents.prompt import Prompt
+    from toolwright.core.agents.run_events import (
+        CallDone,
+        CallProgress,
+        CallStarted,
+        CallWaiting,
+        RunDone,
+        RunEvent,
+        StepDone,
+        TextDelta,
+    )
+    from toolwright.core.agents.run_result import RunResult
     from toolwright.core.env.variable import Variable
     from toolwright.core.errors import ToolwrightError
     from toolwright.core.requests.solution import Solution
@@ -18,6 +31,7 @@ if TYPE_CHECKING:
     )
     from toolwright.core.results.result import ToolResult
     from toolwright.core.schemas.meta import Call
+    from toolwright.core.state.elicitation import Elicited
     from toolwright.core.state.state import ThreadState
     from toolwright.core.tools.compose import compose
     from toolwright.core.tools.registry import Registry
@@ -25,25 +39,37 @@ if TYPE_CHECKING:
     from toolwright.core.tools.tenvs_needed import Secret
     from toolwright.core.tools.tool import Tool, tool
     from toolwright.core.tools.toolset import Toolset
+    from toolwright.wiring.agent_runs.run import AgentStream, run, run_sync, stream
     from toolwright.wiring.app import App
     from toolwright.wiring.settings import Settings
 
 __all__ = [
     "Agent",
+    "AgentStream",
     "App",
     "Attachment",
     "AttachmentRef",
     "Call",
+    "CallDone",
+    "CallProgress",
+    "CallStarted",
+    "CallWaiting",
+    "Elicited",
     "ImageContent",
     "Prompt",
     "Registry",
+    "RunDone",
+    "RunEvent",
+    "RunResult",
     "Secret",
     "Settings",
     "Side",
     "Solution",
+    "StepDone",
     "SubagentToolConfig",
     "SubpromptConfig",
     "TextContent",
+    "TextDelta",
     "ThreadState",
     "Tool",
     "ToolContent",
@@ -52,25 +78,39 @@ __all__ = [
     "ToolwrightError",
     "Variable",
     "compose",
+    "run",
+    "run_sync",
+    "stream",
     "tool",
 ]
 
 _MODULES = {
     "Agent": "core.agents.agent",
+    "AgentStream": "wiring.agent_runs.run",
     "App": "wiring.app",
     "Attachment": "core.results.content",
     "AttachmentRef": "core.results.content",
     "Call": "core.schemas.meta",
+    "CallDone": "core.agents.run_events",
+    "CallProgress": "core.agents.run_events",
+    "CallStarted": "core.agents.run_events",
+    "CallWaiting": "core.agents.run_events",
+    "Elicited": "core.state.elicitation",
     "ImageContent": "core.results.content",
     "Prompt": "core.agents.prompt",
     "Registry": "core.tools.registry",
+    "RunDone": "core.agents.run_events",
+    "RunEvent": "core.agents.run_events",
+    "RunResult": "core.agents.run_result",
     "Secret": "core.tools.tenvs_needed",
     "Settings": "wiring.settings",
     "Side": "core.agents.agent",
     "Solution": "core.requests.solution",
+    "StepDone": "core.agents.run_events",
     "SubagentToolConfig": "core.tools.relations",
     "SubpromptConfig": "core.tools.relations",
     "TextContent": "core.results.content",
+    "TextDelta": "core.agents.run_events",
     "ThreadState": "core.state.state",
     "Tool": "core.tools.tool",
     "ToolContent": "core.results.content",
@@ -79,21 +119,26 @@ _MODULES = {
     "ToolwrightError": "core.errors",
     "Variable": "core.env.variable",
     "compose": "core.tools.compose",
+    "run": "wiring.agent_runs.run",
+    "run_sync": "wiring.agent_runs.run",
+    "stream": "wiring.agent_runs.run",
     "tool": "core.tools.tool",
 }
 """Modules of the public names, below this package."""
 
 
-def __getattr__(name: str) -> Any:  # whatever the module has under that name
-    """Each name is imported when it is first asked for: a client, say, has no use for what makes tools."""
-    if name in _MODULES:
-        named = getattr(import_module(f"toolwright.{_MODULES[name]}"), name)
-    elif name in ("errors", "testing"):
-        named = import_module("toolwright.core.errors" if name == "errors" else "toolwright.testing")
-    else:
-        raise AttributeError(f"module 'toolwright' has no attribute {name!r}")
-    globals()[name] = named
-    return named
+if not TYPE_CHECKING:  # a name that is none is an error of the type checker
+
+    def __getattr__(name: str) -> Any:  # whatever the module has under that name
+        """Each name is imported when it is first asked for: a client, say, has no use for what makes tools."""
+        if name in _MODULES:
+            named = getattr(import_module(f"toolwright.{_MODULES[name]}"), name)
+        elif name in ("errors", "testing"):
+            named = import_module("toolwright.core.errors" if name == "errors" else "toolwright.testing")
+        else:
+            raise AttributeError(f"module 'toolwright' has no attribute {name!r}")
+        globals()[name] = named
+        return named
 
 
 def __dir__() -> list[str]:

@@ -19,9 +19,9 @@ from toolwright.core.tools.function import FunctionExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.http_tools import HttpTools
+from toolwright.wiring.executors.http_tools import HttpTools
+from toolwright.wiring.executors.sandbox import CodeSandbox
 from toolwright.wiring.parts import Parts
-from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
 
 __all__ = [

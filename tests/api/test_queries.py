@@ -47,6 +47,7 @@ async def test_a_parameter_that_the_route_does_not_know_is_refused_and_nothing_i
         ("/api/smart-spaces/{space_id}/messages", ["limit=200"]),
         ("/api/agents/{agent_id}/inbox", ["threadId={thread_id}", "limit=1"]),
         ("/api/agents/{agent_id}/prompt", []),
+        ("/api/agents/{agent_id}/mcp", []),
         ("/api/runs/{run_id}/events", ["after=0", "limit=1", "offset=0"]),
         ("/api/threads", ["userId=x", "limit=1"]),
         ("/api/clients", ["entityId={ada}"]),

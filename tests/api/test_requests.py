@@ -290,7 +290,7 @@ async def test_the_openapi_document_describes_every_route() -> None:
             if path != "/health":
                 assert operation["security"]
                 assert {"400", "401", "403", "503", "default"} <= set(operation["responses"])
-            bodiless = ("/cancel", "/stream-tokens", "/retry")
+            bodiless = ("/cancel", "/stream-tokens", "/retry", "/accept")
             reads = method in {"POST", "PATCH", "PUT"} and not (
                 path.endswith(bodiless) or "/readers/" in path
             )

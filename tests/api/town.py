@@ -105,7 +105,7 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
             "event_id": "tr:x",
             "label": "mood",
             "reader_id": configured.id,
-            **dict.fromkeys(("goal_id", "key", "plan_id", "passage_id"), "none"),
+            **dict.fromkeys(("goal_id", "key", "plan_id", "passage_id", "server", "tool"), "none"),
             "thread_id": thread.id,
             "run_id": run.id,
             "call_id": call.id,

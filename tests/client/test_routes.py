@@ -438,7 +438,12 @@ async def test_no_route_is_left_out() -> None:
         "/api/threads/{thread_id}/variables/{request_id}"  # see tests.api.test_variables, also for children
     )
     left_out |= {f"GET {asked}", f"POST {asked}", "GET /api/threads/{thread_id}/children"}
-    beside = ("/api/spaces", "/api/messages", "/api/clients")  # see test_spaces, test_front_ends
+    beside = (
+        "/api/spaces",
+        "/api/messages",
+        "/api/clients",
+        "/api/agents/{agent_id}/mcp",
+    )  # see their own tests
     async with serving(hello(), [outside]) as api:
         document = (await api.client.get("/openapi.json")).json()
     routes = {
@@ -469,6 +474,6 @@ async def test_no_route_is_left_out() -> None:
         "GET /api/runs/{run_id}", "GET /api/runs/{run_id}/events", "POST /api/runs/{run_id}/cancel",
         "POST /api/entities", "GET /api/entities", "GET /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}",
         "DELETE /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}/env",
-        "POST /api/runs/{run_id}/tool-results", "GET /api/calls", "POST /api/stream-tokens",
+        "POST /api/runs/{run_id}/tool-results", "GET /api/calls", "GET /api/calls/{call_id}", "POST /api/stream-tokens",
         "POST /api/calls/{call_id}/cancel", "POST /api/calls/{call_id}/claim",
     }  # fmt: skip

@@ -140,7 +140,9 @@ def test_a_call_is_read_back(result: JSON) -> None:
         result=result_to_json(tw.ToolResult.ok(result)), deadline=NOW, created_at=NOW, completed_at=NOW,
     )  # fmt: skip
     found = read(seen.Call, wired(call_json(call)))
-    assert_same(found, call, "args", "visible", "space_id", "agent_entity_id", "resolved_at", "result")
+    assert_same(found, call, "args", "visible", "space_id", "agent_entity_id", "resolved_at", "result",
+                "result_status", "attachments")  # fmt: skip
+    assert (found.result_status, found.attachments) == ("success", ())
     assert found.args == {"snake_case": {"camelCase": 1}}
     assert (found.result, found.resolved_at) == (result, NOW)
     assert (found.visible, found.agent_entity_id) == (True, "ent_1")

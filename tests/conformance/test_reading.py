@@ -68,6 +68,14 @@ async def test_a_run_keeps_its_trace_context(store: Store):
     assert view is not None and view.run is not None and view.run.traceparent == LATER_TRACE
 
 
+async def test_a_run_that_failed_keeps_the_code_of_its_error(store: Store):
+    drain = await begun(store)
+    await drain.do(drain.unit(Finish, {"status": "failed", "error": "No.", "error_code": "output"}))
+    run, listed = await store.run(drain.run.id), await store.runs(status="failed")
+    assert run is not None and (run.error, run.error_code) == ("No.", "output")
+    assert [each.error_code for each in listed] == ["output"]
+
+
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_any_text_survives(store: Store, text: str):
     await create_thread(store, name=text, tags=(text,), arguments={text: text})

@@ -73,8 +73,8 @@ def method(self: Any, query: str) -> str:
 del method.__annotations__["self"]
 SIDE: Any = tw.Agent("sage", "p")
 LOOSE: Any = tw.Prompt("loose")
-PLAIN: Any = plain
 MODEL: Any = {"model": "openai:gpt-5"}
+VARIABLES: Any = {"variables": []}
 FIRST: Any = ("sqlite:///journal.db",)
 
 DECLARED: list[tuple[Callable[[], object], str]] = [
@@ -128,20 +128,12 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
         "there, and the prompt, with expose_as_tool=True, into the app.",
     ),
     (
-        lambda: tw.Prompt("p", tools=[greet, PLAIN]),
-        "Prompt 'p': tools: 'plain' is a plain function: decorate it with @tw.tool, or put tw.tool(plain) there.",
-    ),
-    (
-        lambda: tw.App(tools=[PLAIN]),
-        "A toolset: 'plain' is a plain function: decorate it with @tw.tool, or put tw.tool(plain) there.",
-    ),
-    (
         lambda: tw.Agent("a", "p", **MODEL),
-        "An agent has no model=: its prompt has. Write tw.Agent('name', tw.Prompt('name', model=…)).",
+        "Agent 'a' has a side_a: its model= belongs to the prompt there.",
     ),
     (
-        lambda: tw.Agent("a", **MODEL),
-        "An agent has no model=: its prompt has. Write tw.Agent('name', tw.Prompt('name', model=…)).",
+        lambda: tw.Agent("a", **VARIABLES),
+        "An agent has no variables=: its prompt has. Write tw.Agent('name', tw.Prompt('name', variables=…)).",
     ),
     (
         lambda: tw.tool(keyed),

@@ -17,6 +17,7 @@ from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Prune, Unit
+from toolwright.core.mcp.servers import McpServers
 from toolwright.core.ports import Lock
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
@@ -24,6 +25,7 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus
 from toolwright.wiring.assembly import assemble
+from toolwright.wiring.executors.mcp import LazyMcp
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -80,7 +82,10 @@ class KillingStore:
 
 @asynccontextmanager
 async def at_work(
-    order: Order, catalog: Catalog, executors: Mapping[Kind, Executor] = FUNCTIONS
+    order: Order,
+    catalog: Catalog,
+    executors: Mapping[Kind, Executor] = FUNCTIONS,
+    servers: McpServers | None = None,
 ) -> AsyncGenerator[Runtime]:
     """The app on the journal of the order, which kills where the order says."""
     folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
@@ -89,7 +94,15 @@ async def at_work(
     killing: Any = KillingStore(store, order.get("kill") or {})  # its reads pass
     motor = EmbeddedMotor(killing, clock, lock)
     cipher = KeyFileCipher(folder / "journal.key")
-    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors, cipher=cipher)
+    parts = Parts(
+        store=killing,
+        motor=motor,
+        bus=bus,
+        clock=clock,
+        executors=executors,
+        cipher=cipher,
+        mcp=servers or LazyMcp(Settings()),
+    )
     runtime = assemble(catalog, parts, Settings())
     await runtime.start()
     yield runtime

@@ -24,6 +24,7 @@ from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.reads.agents import AgentQueries
 from toolwright.adapters.store.reads.children import ChildQueries
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
+from toolwright.adapters.store.reads.mcp import McpQueries
 from toolwright.adapters.store.reads.offers import OfferQueries
 from toolwright.adapters.store.reads.spaces import SpaceQueries
 from toolwright.adapters.store.reads.threads import Queries
@@ -38,7 +39,10 @@ from toolwright.wiring.settings import Settings
 
 Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
-COMPILED = (Statements, Queries, ChildQueries, AgentQueries, OfferQueries, SpaceQueries, FrontEndStatements)
+COMPILED = (
+    *(Statements, Queries, ChildQueries, AgentQueries),
+    *(OfferQueries, SpaceQueries, FrontEndStatements, McpQueries),
+)
 
 
 def serve() -> None:

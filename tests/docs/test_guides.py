@@ -22,8 +22,16 @@ pytestmark = pytest.mark.anyio
 
 
 def blocks(path: Path) -> str:
-    """All Python of a page, as one program."""
-    return "\n".join(match["code"] for match in BLOCK.finditer(path.read_text(encoding="utf-8")))
+    """All Python of a page, as one program, but for what lies in files of its own."""
+    found = BLOCK.finditer(path.read_text(encoding="utf-8"))
+    return "\n".join(match["code"] for match in found if match["title"] in (None, "app.py"))
+
+
+def write_files(path: Path, folder: Path) -> None:
+    """Write the blocks of a page whose titles are files beside its program."""
+    for match in BLOCK.finditer(path.read_text(encoding="utf-8")):
+        if match["title"] not in (None, "app.py"):
+            (folder / match["title"]).write_text(match["code"], encoding="utf-8")
 
 
 def environment(server: WireServer) -> dict[str, str]:
@@ -49,6 +57,7 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) -> None:
+    write_files(guide, tmp_path)
     (tmp_path / "page.py").write_text(blocks(guide), encoding="utf-8")
     done = commands.run([], tmp_path, os.environ, program="page.py")
     assert done.returncode == 0, done.stderr

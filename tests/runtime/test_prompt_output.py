@@ -88,6 +88,7 @@ async def test_a_faulty_answer_is_sent_back_twice_and_then_the_run_has_failed() 
     run, messages, model = await answered([{"text": "Berlin."}, text({"city": 1}), text({}), text(BERLIN)])
     assert (run.status, run.output, run.step_count) == ("failed", None, 3)
     assert run.error == "The model's answer broke its schema 3 times in a row: city: is missing."
+    assert run.error_code == "output"
     assert [m.role for m in messages] == ["user", "assistant", "user", "assistant", "user", "assistant"]
     assert "the text is not valid JSON" in messages[2].content
     assert "city: must be a string, not a number" in messages[4].content
@@ -231,5 +232,7 @@ def test_prompts_that_are_tools_and_agents_of_two_sides_have_no_output() -> None
             DefinitionError, match="Agent 'talk' talks with itself, and so its prompt 'b' can have no"
         ):
             tw.App(agents=[agent])
-    with pytest.raises(DefinitionError, match=r"An agent has no output=: its prompt has"):
-        tw.Agent("a", tw.Prompt("a"), output=CITY)  # type: ignore[call-arg]  # a mistake
+    with pytest.raises(
+        DefinitionError, match=r"Agent 'a' has a side_a: its output= belongs to the prompt there"
+    ):
+        tw.Agent("a", tw.Prompt("a"), output=CITY)

@@ -8,6 +8,7 @@ import toolwright as tw
 from tests.runtime.rig import running
 from tests.runtime.test_variables import calling
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
+from toolwright.core.json_value import JSONObject
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +79,7 @@ async def test_a_configured_agents_values_are_of_the_declared_type_and_the_same_
         assert {name: var.type for name, var in active.tool_env["tell"].items()} == {"REGION": "text"}
 
 
-OPEN = {"TOKEN": {"value": "t-0123456789", "type": "text"}}
+OPEN: JSONObject = {"TOKEN": {"value": "t-0123456789", "type": "text"}}
 REFUSED = r"env\.TOKEN is declared as a secret\."
 
 
@@ -101,10 +102,11 @@ async def test_a_declared_secret_cannot_be_given_as_text_to_a_thread_or_an_agent
         assert await rig.rt.threads.env(thread.id) == {}
     app = tw.App(agents=[], tools=[telling()])
     async with tw.testing.runtime(app) as rt:
-        for config in (
+        configs: list[JSONObject] = [
             {"tools": ["tell"], "toolkits": [], "env": OPEN},
             {"tools": [{"name": "tell", "env": OPEN}], "toolkits": []},
-        ):
+        ]
+        for config in configs:
             with pytest.raises(InvalidConfiguration, match=REFUSED):
                 await rt.agents.save("scout", config)
 

@@ -30,6 +30,15 @@ def test_what_is_sealed_is_opened_and_does_not_show(make: Callable[[], Cipher]) 
         cipher.open("not sealed by anyone")
 
 
+@pytest.mark.parametrize("appended", ["x", "-TAMPERED", "=", "\n", "A" * 100])
+@pytest.mark.parametrize("text", ["", "x", "hunter2-hunter2", "call_" * 5])
+def test_what_is_sealed_and_then_lengthened_is_not_opened(text: str, appended: str) -> None:
+    cipher = FernetCipher([ONE])
+    sealed, _ = cipher.seal(text)
+    with pytest.raises(CannotUnseal):
+        cipher.open(sealed + appended)
+
+
 def test_the_first_key_seals_and_all_open() -> None:
     old, _ = FernetCipher([ONE]).seal("x")
     both = FernetCipher([TWO, ONE])

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from tests.conformance.test_children import done, report, run_of, spawn, speak
+from tests.conformance.test_mcp import parent, question
+from tests.conformance.test_spaces import act, made, message, says, space
 from tests.play import AT, Drain, begun, committed, draft
 from tests.postgres_server import fresh_database
 
@@ -80,5 +82,27 @@ async def test_word_up_and_down_the_family_at_once_is_no_deadlock(url: str, up: 
     await holder.close()
     await store.close()
     await until(watcher, OURS, 0)  # what they have counted is told when they are gone
+    assert await watcher.fetchval(DEADLOCKS) == 0
+    await watcher.close()
+
+
+async def test_a_question_in_a_space_and_a_message_of_its_thread_there_at_once_are_no_deadlock(
+    url: str,
+) -> None:
+    store = await open_postgres(url, lambda _: None)
+    drain, above = await parent(store)
+    await committed(store, act(made(space())))
+    holder, watcher = await connect(url), await connect(url)
+    await holder.execute("BEGIN")
+    await holder.execute("SELECT id FROM spaces FOR UPDATE")
+    asking = asyncio.create_task(committed(store, act(says(message()), question(above))))
+    await until(watcher, WAITING, 1)
+    speaking = asyncio.create_task(committed(store, drain.unit(Result, effects=(says(message()),))))
+    await until(watcher, WAITING, 2)
+    await holder.execute("COMMIT")
+    await asyncio.gather(asking, speaking)
+    await holder.close()
+    await store.close()
+    await until(watcher, OURS, 0)
     assert await watcher.fetchval(DEADLOCKS) == 0
     await watcher.close()

@@ -26,7 +26,7 @@ from toolwright.wiring import database
 pytestmark = pytest.mark.anyio
 
 WRITTEN = Path(__file__).parent / "journal_0001.sql"
-NEW_TABLES = {"files", "env", "entities"}
+NEW_TABLES = {"files", "env", "entities", "mcp_tasks", "mcp_definitions"}
 
 
 def calling(name: str, **args: int) -> dict[str, object]:

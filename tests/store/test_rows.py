@@ -17,6 +17,7 @@ from toolwright.adapters.store.tables.calls import CALLS
 from toolwright.adapters.store.tables.children import REQUESTS
 from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES
 from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS
+from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
 from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES
 from toolwright.adapters.store.tables.messages import MESSAGES
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
@@ -29,6 +30,7 @@ from toolwright.core.env.variable import Variable, VariablesRequest
 from toolwright.core.files.file import File
 from toolwright.core.journal.units import Wake
 from toolwright.core.json_value import JSON, dumps_unescaped
+from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.entity import Entity, FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
@@ -348,6 +350,32 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
         BLOCKS,
         st.builds(
             Block, agent_id=texts, label=texts, content=texts, updated_at=times, is_shared=st.booleans()
+        ),
+    ),
+    (
+        MCP_TASKS,
+        st.builds(
+            McpTask,
+            call_id=texts,
+            thread_id=texts,
+            agent_id=texts,
+            server=texts,
+            task_id=texts,
+            questions=objects,
+            created_at=times,
+        ),
+    ),
+    (
+        MCP_DEFINITIONS,
+        st.builds(
+            McpDefinition,
+            agent_id=texts,
+            server=texts,
+            tool=texts,
+            digest=texts,
+            held=some(texts),
+            definition=some(objects),
+            updated_at=times,
         ),
     ),
     (MEMORIES, st.builds(Memory, agent_id=texts, key=texts, value=texts, updated_at=times)),

@@ -67,6 +67,21 @@ def serve(
     return run(target, host, port, dev=dev)
 
 
+@cli.command("mcp")
+def mcp_server(
+    target: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Argument(
+            envvar="TOOLWRIGHT_APP", metavar="[MODULE:APP | CONFIG.json]", help="Default: app in app.py."
+        ),
+    ] = None,
+) -> int:
+    """Offer the app's tools to an MCP host, on stdin and stdout."""
+    from toolwright.cli.mcp import serve_tools  # noqa: PLC0415 - loads the runtime
+
+    return serve_tools(target)
+
+
 @cli.command()
 def chat(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the app, by name or id.")],
@@ -115,11 +130,31 @@ def call(
 
 
 @tools.command("list")
-def list_tools(app: AppOption = None) -> None:
-    """Name the app's tools."""
+def list_tools(
+    app: AppOption = None,
+    mcp: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The tools of an MCP server: its URL, or a command in quotes."),
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="A header for the MCP server.")
+    ] = None,
+) -> int:
+    """Name the app's tools, or those of an MCP server."""
+    if mcp is not None:
+        from toolwright.cli.loop import run as on_loop  # noqa: PLC0415 - loads asyncio
+        from toolwright.cli.mcp_servers import list_mcp_tools  # noqa: PLC0415 - loads the runtime
+        from toolwright.cli.settings import read_settings  # noqa: PLC0415 - the same
+
+        return on_loop(list_mcp_tools(mcp, header or [], read_settings()))
+    if header:
+        from toolwright.cli.output import Refusal  # noqa: PLC0415 - as all commands here
+
+        raise Refusal("--header is for an MCP server: name it with --mcp URL.")
     from toolwright.cli.tools import list_tools as run  # noqa: PLC0415 - loads the app
 
     run(app)
+    return 0
 
 
 @tools.command("show")

@@ -25,7 +25,7 @@ from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.parts import file_store, key_file
 from toolwright.wiring.settings import MEMORY, Settings, warning
 
-EXTRAS = {"openai": "openai", "anthropic": "anthropic", "postgres": "asyncpg", "demo": "PIL"}
+EXTRAS = {"openai": "openai", "anthropic": "anthropic", "postgres": "asyncpg", "demo": "PIL", "mcp": "mcp"}
 SHORTEST_KEY = 16
 
 
@@ -108,6 +108,22 @@ def check_app(target: str | None) -> tuple[Finding, list[str]]:
     return found, [model for model in models if isinstance(model, str)]
 
 
+def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
+    """Whether the MCP servers of the app's agents are there."""
+    if not target and not DEFAULT_FILE.is_file():
+        return []
+    try:
+        app = the_app(target)
+    except Refusal:
+        return []  # said of the app
+    if not any(app.catalog.active(agent.id).mcp for agent in app.catalog.agents):
+        return []
+    from toolwright.cli.mcp_servers import looked_at  # noqa: PLC0415 - few apps have them
+
+    found = run(looked_at(app, settings))
+    return [Finding("mcp", "ok" if there else "broken", f"{name}: {said}") for name, there, said in found]
+
+
 def check_keys(settings: Settings) -> Finding:
     """Whether callers need a key, and whether it is worth the name."""
     keys, public = settings.secret_keys, settings.public_keys
@@ -185,7 +201,7 @@ def doctor(target: str | None, host: str, port: int) -> int:
         findings.append(Finding("settings", "broken", str(refusal)))
     else:
         found, named = check_app(target)
-        findings += [*run(_outside(settings, named)), found]
+        findings += [*run(_outside(settings, named)), found, *check_mcp(settings, target)]
         findings += [
             check_keys(settings),
             check_secrets(settings),

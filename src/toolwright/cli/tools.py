@@ -23,7 +23,7 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_text
 from toolwright.wiring.app import App
-from toolwright.wiring.http_tools import HttpTools
+from toolwright.wiring.executors.http_tools import HttpTools
 
 _OPTIONS = ("--tenv", "--env")
 
@@ -47,7 +47,7 @@ def show_tool(name: str, target: str | None) -> None:
     """Print what a model is told of the tool, and what is known of its effect, as JSON."""
     app = the_app(target)
     tools = _tools(app)
-    tool = _named(name, tools)
+    tool = _named(name, tools, app)
     shown = {
         "name": tool.name,
         "description": tool.description,
@@ -80,7 +80,7 @@ def call(
     app = the_app(target)
     active = voice_with(app, name, agent)
     tools = _tools(app) if active is None else active.tools
-    tool = _named(name, tools)
+    tool = _named(name, tools, app)
     tenvs, env = (pairs(option, given, os.environ) for option, given in zip(_OPTIONS, values, strict=True))
     state = MemoryState(
         tenvs=given_tenvs(tool, tenvs, {} if active is None else active.tenvs),
@@ -145,13 +145,14 @@ def _users(app: App) -> dict[str, list[str]]:
     return users
 
 
-def _named(name: str, tools: Toolset) -> Tool:
+def _named(name: str, tools: Toolset, app: App) -> Tool:
     if name in tools:
         return tools[name]
     names = [tool.name for tool in tools]
     close = get_close_matches(name, names, n=1)
     if close:
         raise Refusal(f"There is no tool {name!r}. Did you mean {close[0]!r}?")
-    raise Refusal(
-        sentence(f"There is no tool {name!r}. {'It has: ' + ', '.join(names) if names else 'It has none'}")
-    )
+    said = sentence(f"There is no tool {name!r}. {'It has: ' + ', '.join(names) if names else 'It has none'}")
+    if any(app.catalog.active(agent.id).mcp for agent in app.catalog.agents):
+        said += " Tools of MCP servers are called by agents alone: toolwright tools list --mcp shows them."
+    raise Refusal(said)

@@ -9,6 +9,7 @@ from toolwright.client.transport.http import Http, Repeat, segment
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.wire.agent import Agent, Goal, InboxEvent, Memory, Plan, SystemPrompt
+from toolwright.wire.mcp import McpServer
 from toolwright.wire.reading import Items, read, read_field, read_list
 
 
@@ -58,6 +59,16 @@ class Agents:
     async def prompt(self, agent: str, space_id: str | None = None) -> SystemPrompt:
         """System prompt of the agent now, or as if it were in that space."""
         return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", {"spaceId": space_id}))
+
+    async def mcp(self, agent: str, thread_id: str | None = None) -> Items[McpServer]:
+        """The MCP servers of the agent, asked with the values of a thread, or with its own. Raises `NotFound`."""
+        answer = await self._http.get(f"{_path(agent)}/mcp", {"threadId": thread_id})
+        return read_list(McpServer, answer, "servers")
+
+    async def accept_mcp_tool(self, agent: str, server: str, tool: str) -> None:
+        """Let the agent have a tool again that is held back since its server has changed it. Raises `NotFound`."""
+        path = f"{_path(agent)}/mcp/{segment(server)}/tools/{segment(tool)}/accept"
+        await self._http.call("POST", path, {})
 
     async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Goal]:
         """Goals of the agent, the oldest first. Raises `NotFound`."""

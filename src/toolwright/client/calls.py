@@ -35,6 +35,10 @@ class Calls:
         query = {"status": wanted, "runId": run_id, "limit": limit, "offset": offset}
         return read_list(Call, await self._http.get("/api/calls", query), "calls")
 
+    async def get(self, call_id: str) -> Call:
+        """The call, whatever its status. Raises `NotFound`."""
+        return read_field(Call, await self._http.get(_path(call_id)), "call")
+
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult = None, *, error: str | None = None
     ) -> None:

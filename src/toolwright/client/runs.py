@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from toolwright.client.run_results import RunResults
 from toolwright.client.transport.follow import CONNECTED, follow, signals
 from toolwright.client.transport.http import RETRIABLE, Http, segment
+from toolwright.core.agents.run_events import RunEvent
+from toolwright.core.agents.run_result import RunResult
 from toolwright.core.threads.run import OVER, RunStatus
 from toolwright.wire.event import Event
 from toolwright.wire.reading import Items, read_broken, read_field, read_list
@@ -19,6 +22,7 @@ class Runs:
 
     def __init__(self, http: Http) -> None:
         self._http = http
+        self._results = RunResults(http)
 
     async def get(self, run_id: str) -> Run:
         """The run, with its steps."""
@@ -48,6 +52,14 @@ class Runs:
         """The run's recorded events with a number above `after`, in order."""
         query = {"after": after, "limit": limit, "offset": offset}
         return read_list(Event, await self._http.get(f"{_path(run_id)}/events", query), "events")
+
+    async def result(self, run_id: str) -> RunResult:
+        """What the run has come to, so far if it goes on: its output as JSON, its messages and calls."""
+        return await self._results.result(run_id)
+
+    def stream(self, run_id: str) -> AsyncGenerator[RunEvent]:
+        """The run's events as values, from its beginning until it is over; the last one is `RunDone`. See `follow`."""
+        return self._results.run(run_id)
 
     def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event]:
         """The run's events, for ever, also when it is over: those recorded after the number `after` first (0: all),

@@ -3,8 +3,10 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from toolwright.client.requests import Values, read_names, values_json
+from toolwright.client.run_results import RunResults
 from toolwright.client.transport.follow import follow
 from toolwright.client.transport.http import Http, segment
+from toolwright.core.agents.run_events import RunEvent
 from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
@@ -21,6 +23,7 @@ class Threads:
 
     def __init__(self, http: Http) -> None:
         self._http = http
+        self._results = RunResults(http)
 
     async def create(
         self,
@@ -85,6 +88,10 @@ class Threads:
         body: JSONObject = {"env": values_json(env)}
         answer = await self._http.call("PATCH", f"{_path(thread_id)}/env", body, repeat="lost")
         return read_names(answer.json)
+
+    def stream(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
+        """The events of the thread's runs as values, for ever. See `follow`."""
+        return self._results.thread(thread_id, after)
 
     def follow(self, thread_id: str, after: int | None = None) -> AsyncGenerator[Event]:
         """The thread's events, for ever: those recorded after the number `after` first (0: all), then what happens,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
-from inspect import isroutine
 from typing import TypeAlias, TypeVar, cast
 
 from toolwright.core.errors import DefinitionError, InvalidRequest
@@ -57,11 +56,6 @@ def check_callee(what: str, value: object) -> None:
         raise DefinitionError(
             f"{what}: the {kind.lower()} {name!r} is called by its name: put {name!r} or tw.{config}(name={name!r}) "
             f"there, and the {kind.lower()}, with expose_as_tool=True, into the app."
-        )
-    if isroutine(value):
-        raise DefinitionError(
-            f"{what}: {value.__name__!r} is a plain function: decorate it with @tw.tool, or put "
-            f"tw.tool({value.__name__}) there."
         )
 
 

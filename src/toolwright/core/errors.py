@@ -17,6 +17,7 @@ ToolwrightError
 │   ├── CallResolved
 │   └── CallCancelled
 ├── CallClaimed          another worker has a call
+├── RunFailed            a run that was waited for has failed, or was cancelled; `result` is what it came to
 ├── NotFailed            an inbox event is tried again, but has not failed
 ├── AlreadyThere         something else has this name
 ├── NoRoom               there are as many of these as there may be
@@ -42,7 +43,7 @@ ToolwrightError
 Each class has a stable `code`; its docstring is the message it has when none is given.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ToolwrightError(Exception):
@@ -170,6 +171,23 @@ class CallClaimed(ToolwrightError):
     """Tool call already claimed"""
 
     code = "call_claimed"
+
+
+class RunFailed(ToolwrightError):
+    """The run failed."""
+
+    code = "run_failed"
+
+    def __init__(
+        self, message: str | None = None, result: Any = None
+    ) -> None:  # a RunResult, which stands above
+        super().__init__(message)
+        self.result = result
+
+    @property
+    def error_code(self) -> str | None:
+        """The code of the run's own error, `cancelled` for one that was cancelled."""
+        return getattr(self.result, "error_code", None)
 
 
 class NotFailed(ToolwrightError):

@@ -18,6 +18,9 @@ MAX_STATE = 1024 * 1024
 MOST_FAULTS = 50
 """Most faults of one input that are told."""
 
+OUTSIDE_TIMEOUT = 30.0
+"""Seconds that a call waits for a service, a person or an MCP server, where its tool says nothing else (D8)."""
+
 MAX_NAME = 200
 """Characters of a name, a label, a key: what people and models read in passing."""
 

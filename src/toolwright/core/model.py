@@ -1,7 +1,7 @@
 """The model seam: a request goes in, a stream of events comes out, the response comes last."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject
@@ -37,13 +37,16 @@ class AnswerSchema:
 class ModelSettings:
     """Settings of a model that providers share; those that are None are the provider's own defaults.
 
-    `temperature` and `top_p` are as the provider takes them, `max_tokens` bounds the answer, in tokens.
+    `temperature`, `top_p` and the penalties are as the provider takes them, `max_tokens` bounds the answer, in tokens.
     """
 
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
+    stop_sequences: tuple[str, ...] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
 
 
 @value
@@ -70,7 +73,7 @@ class ModelRequest:
     settings: ModelSettings | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     """More of the answer's text."""
 

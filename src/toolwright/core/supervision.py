@@ -3,7 +3,8 @@
 import asyncio
 import ctypes
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -104,6 +105,7 @@ class Supervision(Generic[T]):
         "_cancelled",
         "_deadline",
         "_deadlines",
+        "_ends_at",
         "_loop",
         "_overdue",
         "_patience",
@@ -119,6 +121,7 @@ class Supervision(Generic[T]):
         self._work = work
         self._deadlines = deadlines_of(loop)
         self._deadline: int | None = None
+        self._ends_at = 0.0
         self._abort: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._overdue = False
@@ -137,7 +140,23 @@ class Supervision(Generic[T]):
         """From now on the work's time is over at that time of the loop."""
         if self._deadline is not None:
             self._deadlines.remove(self._deadline)
+        self._ends_at = when
         self._deadline = self._deadlines.add(when, self._cut_by_time)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Let the work's time stand still: it waits for somebody who may take longer."""
+        if self._deadline is None:
+            yield
+            return
+        left = self._ends_at - self._loop.time()
+        self._deadlines.remove(self._deadline)
+        self._deadline = None
+        try:
+            yield
+        finally:
+            if not self._task.done():
+                self.limit(self._loop.time() + left)
 
     def expired(self) -> bool:
         """Whether the work was cut off."""

@@ -1,5 +1,7 @@
 """Other people's words and quantities in ours: never longer than somebody can read."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import cast
 
 MOST_WORDS = 2_000  # characters
@@ -22,6 +24,13 @@ def words(error: BaseException) -> str:
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text
         text = ""
     return brief(error_text(error, text))
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The error itself, of a group what it begins with."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 _FEW = 5  # errors of a group
@@ -53,3 +62,15 @@ def quantity(number: int | float, noun: str) -> str:
     if number == 1:
         return f"{count} {noun}"
     return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
+
+
+_LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and takes long to compare
+
+
+def hint(name: str, options: Iterable[str]) -> str:
+    """The option that was perhaps meant by a name."""
+    names = sorted(options)
+    close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    return sentence(f" It has: {', '.join(names)}") if names else ""

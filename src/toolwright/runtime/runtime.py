@@ -21,6 +21,7 @@ from toolwright.runtime.files.files import ThreadFiles
 from toolwright.runtime.gauges import Gauges
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
+from toolwright.runtime.pending.app_calls import AppCalls
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts.preview import Prompts
@@ -32,6 +33,7 @@ from toolwright.runtime.threads.events import Events
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import Timers
+from toolwright.runtime.toolkits.mcp_servers import AgentServers
 from toolwright.runtime.toolkits.toolkit import Toolkit, ToolkitParts
 
 
@@ -67,6 +69,7 @@ class Runtime:
         health: Health,
         housekeeper: Housekeeper,
         toolkit_parts: ToolkitParts,
+        mcp: AgentServers,
         telemetry: Telemetry | None = None,
         close: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
@@ -96,6 +99,8 @@ class Runtime:
         self.health = health
         self._housekeeper = housekeeper
         self._toolkit_parts = toolkit_parts
+        self.app_calls = AppCalls(toolkit_parts, runs, calls)
+        self.mcp = mcp
         self.telemetry = telemetry
         self._tasks: list[asyncio.Task[None]] = []
         self._close = close

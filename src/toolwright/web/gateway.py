@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import TypeAlias
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers.document import correct_document
@@ -13,7 +14,7 @@ from toolwright.web.auth.access import Access
 from toolwright.web.auth.stream_tokens import StreamTokens
 from toolwright.web.middleware.body_limit import BodyLimit
 from toolwright.web.middleware.caller_trace import CallerTrace
-from toolwright.web.middleware.cors import HEADERS, METHODS, Cors
+from toolwright.web.middleware.cors import HEADERS, MCP_HEADERS, METHODS, Cors
 from toolwright.web.middleware.errors import Guard, add_fault_handlers
 from toolwright.web.middleware.other_paths import OtherPaths
 from toolwright.web.options import GatewayOptions
@@ -61,9 +62,16 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
             try:
                 yield
             finally:
+                await end_mcp(serving)
                 serving.opened = None
 
     return _application(serving, lifespan)
+
+
+async def end_mcp(serving: Serving) -> None:
+    """End the sessions of MCP hosts, while the runtime is at work yet."""
+    if serving.mcp is not None:
+        await serving.mcp.aclose()
 
 
 def _serving(options: GatewayOptions) -> Serving:
@@ -120,6 +128,9 @@ def _application(
     ):
         # As they are: `include_router` would make each route once more, at the first request.
         gateway.router.routes.extend(router.routes)
+    if options.mcp is not None:
+        serving.mcp = options.mcp(serving)
+        gateway.router.routes.append(Route("/mcp", serving.mcp, include_in_schema=False))
     correct_document(gateway)
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
@@ -129,7 +140,12 @@ def _application(
     )
     gateway.add_middleware(OtherPaths)
     if options.cors_origins:
+        more = () if options.mcp is None else MCP_HEADERS
         gateway.add_middleware(
-            Cors, allow_origins=options.cors_origins, allow_methods=METHODS, allow_headers=HEADERS
+            Cors,
+            allow_origins=options.cors_origins,
+            allow_methods=METHODS,
+            allow_headers=(*HEADERS, *more),
+            expose_headers=more[:1],
         )
     return gateway

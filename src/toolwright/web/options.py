@@ -1,9 +1,12 @@
 """Options of a gateway."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal, Protocol, TypeAlias
+
+from starlette.types import Receive, Scope, Send
 
 from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.ports import Clock
@@ -11,6 +14,18 @@ from toolwright.web.auth.verifier import TokenVerifier
 
 MAX_BODY = 10 * 1024 * 1024  # bytes (D20)
 MAX_BODY_WITH_FILES = 36 * 1024 * 1024  # bytes: an attachment of 25 MiB in base64, and what goes with it
+
+
+class McpApplication(Protocol):
+    """An ASGI application that answers at `/mcp`, and has something to end."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+OpenMcp: TypeAlias = Callable[[Any], McpApplication]
+"""Makes it of the gateway's `Serving`, which is made of these options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +38,8 @@ class GatewayOptions:
     come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive` those between two
     comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`,
     a file that the server reads), None for any. `docs` shows the OpenAPI document and its page to
-    whoever may call, `open` to everybody. Once `closing` is set, open streams end: the server is about to stop.
+    whoever may call, `open` to everybody. `mcp` makes what offers the app's tools to MCP hosts, None for nothing.
+    Once `closing` is set, open streams end: the server is about to stop.
     """
 
     clock: Clock
@@ -38,5 +54,6 @@ class GatewayOptions:
     keep_alive: float = 15.0
     scripts: frozenset[str] | None = None
     docs: bool | Literal["open"] = True
+    mcp: OpenMcp | None = None
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

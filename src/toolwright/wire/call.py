@@ -2,7 +2,9 @@
 
 import json
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
+
+from pydantic import JsonValue
 
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.errors import InvalidJSON
@@ -11,7 +13,8 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import CallShown, SpaceMessage
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
-from toolwright.wire.result import result_from_json, s3_result
+from toolwright.wire.message import Reference
+from toolwright.wire.result import attachment_to_json, result_from_json, s3_result
 from toolwright.wire.shape import ABSENT, Absent, Json, Shape, documented, spelt
 
 
@@ -82,8 +85,8 @@ def has_result_to_show(call: CallRow) -> bool:
 class Call(Shape, title="CallShape"):
     """A tool call.
 
-    `result` is there once it has one, and `resolved_at` says that it has. A call that another one has made, of a
-    prompt tool or a handler, has that as its `parent_id`.
+    `result` is there once it has one, with its status and its files, and `resolved_at` says that it has. A call that
+    another one has made, of a prompt tool or a handler, has that as its `parent_id`.
     """
 
     id: Annotated[str, spelt("callId")]
@@ -100,6 +103,8 @@ class Call(Shape, title="CallShape"):
     expires_at: datetime | None = None
     deadline: datetime | None = None
     result: Annotated[Json, ABSENT] = None
+    result_status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
+    attachments: Annotated[tuple[Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
     resolved_at: Absent[datetime] = None
 
 
@@ -132,7 +137,10 @@ def call_json(call: CallRow) -> JSONObject:
         "deadline": _instant(call.deadline),
     }
     if call.result is not None:
-        fields["result"] = s3_result(result_from_json(call.result))
+        result = result_from_json(call.result)
+        fields["result"], fields["toolStatus"] = s3_result(result), result.status
+        if result.attachments:
+            fields["attachments"] = [attachment_to_json(each) for each in result.attachments]
         fields["resolvedAt"] = _instant(call.completed_at)
     return fields
 

@@ -14,7 +14,7 @@ from toolwright.core.threads.event import EventDraft, EventType, LateDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.wire.message import message_json
-from toolwright.wire.result import error_object
+from toolwright.wire.result import attachment_to_json, error_object
 from toolwright.wire.run import usage_json
 from toolwright.wire.shape import Absent, JsonObject, Shape, spelt
 
@@ -33,6 +33,7 @@ _KEPT = frozenset(
         "streamId",
         "toolCallId",
         "toolName",
+        "parentCallId",
     }
 )
 SURELY_SMALL = (
@@ -86,17 +87,20 @@ def _run_payload(run: Run) -> JSONObject:
         payload["stopReason"] = run.stop_reason
     if run.error is None and run.waiting is None:
         return payload
-    optional: JSONObject = {"error": run.error, "waiting": run.waiting}
+    optional: JSONObject = {"error": run.error, "error_code": run.error_code, "waiting": run.waiting}
     payload.update({name: value for name, value in optional.items() if value is not None})
     return _bounded(payload)
 
 
 def step_event(type_: EventType, number: int, usage: Usage | None = None) -> EventDraft:
     """`step.started` and `step.done {stepNumber, usage?}`."""
-    payload: JSONObject = {"stepNumber": number}
-    if usage is not None:
-        payload["usage"] = usage_json(usage)
-    return EventDraft(type=type_, payload=payload)
+    if usage is None:
+        return EventDraft(type=type_, payload={"stepNumber": number})
+    return LateDraft(type_, partial(_step_payload, number, usage))
+
+
+def _step_payload(number: int, usage: Usage) -> JSONObject:
+    return {"stepNumber": number, "usage": usage_json(usage)}
 
 
 def subagent_event(
@@ -118,11 +122,19 @@ def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObjec
     return payload if len(name) < 100 and _is_short(more) else _bounded(payload)
 
 
+def mcp_held_event(server: str, tool: str) -> EventDraft:
+    """`tool.held`: a tool of an MCP server is held back, since its definition has changed."""
+    return EventDraft(type="tool.held", payload={"serverName": server, "toolName": tool})
+
+
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
     """The event that ends a call: `tool.done` with its result, or `tool.error` with its error."""
     if result.status == "error":
         return tool_event("tool.error", call_id, name, error_object(result))
-    return tool_event("tool.done", call_id, name, {"result": result.result})
+    payload: JSONObject = {"result": result.result}
+    if result.attachments:
+        payload["attachments"] = [attachment_to_json(each) for each in result.attachments]
+    return tool_event("tool.done", call_id, name, payload)
 
 
 def live_event(

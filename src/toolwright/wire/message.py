@@ -17,7 +17,8 @@ from toolwright.core.value import changed
 from toolwright.wire.result import attachment_to_json, reference_from_json
 from toolwright.wire.shape import ABSENT, Absent, Shape, documented, spelt
 
-_Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json), documented(dict[str, JsonValue])]
+Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json), documented(dict[str, JsonValue])]
+"""A file of a thread, as messages and results name it."""
 
 
 class MessageCall(Shape, title="MessageCallShape"):
@@ -29,20 +30,24 @@ class MessageCall(Shape, title="MessageCallShape"):
 
 
 class Message(Shape, title="MessageShape"):
-    """A message; `seq` is its place in the thread, absent until it has one."""
+    """A message; `seq` is its place in the thread, absent until it has one.
+
+    What a prompt tool said is `within` its call.
+    """
 
     id: str
     role: Role
     content: str
     seq: Absent[int] = None
     run_id: Absent[str] = None
+    within: Annotated[Absent[str], spelt("parentCallId")] = None
     calls: Annotated[
         tuple[MessageCall, ...], ABSENT, documented(list[MessageCall] | None), spelt("toolCalls")
     ] = ()
     call_id: Annotated[Absent[str], spelt("toolCallId")] = None
     tool_name: Absent[str] = None
     status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
-    attachments: Annotated[tuple[_Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
+    attachments: Annotated[tuple[Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
     stack: Absent[str] = None
     created_at: datetime
 
@@ -61,6 +66,8 @@ def message_json(message: MessageRow) -> JSONObject:
         fields["seq"] = message.seq
     if message.run_id is not None:
         fields["runId"] = message.run_id
+    if message.within is not None:
+        fields["parentCallId"] = message.within
     if message.calls:
         calls: list[JSON] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.calls]
         fields["toolCalls"] = calls

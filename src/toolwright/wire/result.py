@@ -31,6 +31,8 @@ def result_from_json(written: JSONObject) -> ToolResult:
     """The result that `result_to_json` wrote; raises `InvalidJSON` for anything else."""
     try:
         attachments = cast("list[JSONObject]", written.get("attachments", []))
+        if written["status"] not in ("success", "error"):
+            raise InvalidJSON("This is not a recorded tool result.")
         return ToolResult(
             status=cast("Literal['success', 'error']", written["status"]),
             result=written.get("result"),

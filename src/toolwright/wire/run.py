@@ -92,6 +92,7 @@ class ListedRun(Shape, title="RunShape"):
     status: RunStatus
     stop_reason: StopReason | None = None
     error: str | None = None
+    error_code: Annotated[Absent[str], spelt("error_code")] = None
     output: Json = None
     chain_depth: int = 0
     usage: _Usage = UsageRow()
@@ -155,6 +156,8 @@ def run_json(run: RunRow) -> JSONObject:
         "startedAt": _instant(run.started_at),
         "completedAt": _instant(run.completed_at),
     }
+    if run.error_code is not None:
+        fields["error_code"] = run.error_code
     if run.waiting is not None:
         fields["waiting"] = run.waiting
     return fields

@@ -2,22 +2,29 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.prompt import Env, Prompt
+from toolwright.core.agents.prompt import Env, Prompt, is_model
+from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import check_kind
 from toolwright.core.errors import DefinitionError
+from toolwright.core.model import Model
 from toolwright.core.plain import one_line, unwritable
 from toolwright.core.ports import Embedder
+from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.settings import Settings
+
+if TYPE_CHECKING:
+    from toolwright.wiring.memory_journal import MemoryJournal
 
 
 class App:
@@ -26,6 +33,8 @@ class App:
     The tools of a `registry` are carried out as it says now: handlers that come later are not seen. `requests` is a
     folder of saved requests, JSON files of `{"config", "schema", "context"}`, that tools may name as their delegates.
     With an `embedder`, this one or the settings', agents find the passages of their memory by what they mean too.
+    `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`: all
+    agents have their tools that name no servers of their own.
     Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
@@ -34,42 +43,68 @@ class App:
         *,
         agents: Sequence[Agent] = (),
         prompts: Sequence[Prompt] = (),
-        tools: Sequence[Tool] | Toolset = (),
+        tools: Sequence[Tool | Handler] | Toolset = (),
         env: Env | None = None,
         registry: Registry | None = None,
         requests: str | Path | None = None,
         embedder: Embedder | None = None,
+        mcp: object = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # a path to where the process was started
             raise DefinitionError("App: requests must be the path of a folder, not ''.")
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
         self.embedder = _checked(embedder)
+        self._model: object | None = None
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers
         saved = None if requests is None else _saved_requests(Path(requests))
         self.catalog = Catalog(
-            agents=agents, prompts=prompts, tools=all_tools, env=env, handlers=handlers, requests=saved
+            agents=agents,
+            prompts=prompts,
+            tools=all_tools,
+            env=env,
+            handlers=handlers,
+            requests=saved,
+            servers=_servers(mcp),
         )
         if saved:
             from toolwright.wiring.saved_requests import check_saved_requests  # noqa: PLC0415 - few apps have them
 
             check_saved_requests(self.catalog)
 
+    def with_model(self, model: str | Model | object) -> "App":
+        """The app with that model in the place of every other, and of none: of prompts, settings, configured agents."""
+        if not is_model(model) or model is None:
+            raise DefinitionError(
+                f"with_model takes a name such as 'openai:gpt-5' or a model object, not {model!r}."
+            )
+        made = copy(self)
+        made._model = model
+        return made
+
     @asynccontextmanager
     async def runtime(
-        self, settings: Settings | None = None, *, grace: float = 10.0
+        self,
+        settings: Settings | None = None,
+        *,
+        grace: float = 10.0,
+        memory: "MemoryJournal | None" = None,
     ) -> AsyncGenerator[Runtime]:
         """The app at work: its runs are led in this process until the block ends.
 
-        On leaving, calls at work have `grace` seconds to end; what is unfinished goes on at the next start.
+        On leaving, calls at work have `grace` seconds to end; what is unfinished goes on at the next start. A journal
+        that is to be in memory is lost then, unless it is this `memory`.
         """
         from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
         from toolwright.wiring.parts import open_parts  # noqa: PLC0415 - the same
 
         check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
         chosen = Settings() if settings is None else settings
-        runtime = assemble(self.catalog, await open_parts(chosen, self.embedder), chosen)
+        if self._model is not None and chosen.model is None:
+            chosen = chosen.model_copy(update={"model": getattr(self._model, "name", str(self._model))})
+        parts = await open_parts(chosen, self.embedder, self._model, memory)
+        runtime = assemble(self.catalog, parts, chosen)
         try:
             await runtime.start()
             yield runtime
@@ -89,6 +124,18 @@ def _checked(embedder: Embedder | None) -> Embedder | None:
             "named by the setting TOOLWRIGHT_EMBEDDER."
         )
     return embedder
+
+
+def _servers(mcp: object) -> list[McpServer]:
+    if mcp is None:
+        return []
+    from toolwright.core.mcp.config import declared_servers  # noqa: PLC0415 - few apps have them
+
+    servers = declared_servers(mcp, "App")
+    named = next((each for each in servers if isinstance(each, str)), None)
+    if named is not None:
+        raise DefinitionError(f"App: mcp names the server {named!r}, and an app has configurations.")
+    return [each for each in servers if isinstance(each, McpServer)]
 
 
 def _saved_requests(folder: Path) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
+from toolwright.core.mcp.questions import handler_tools
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
@@ -22,6 +23,7 @@ from toolwright.runtime.agents.speakers import Equipment, Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers
 from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.sampling import Sampling
 from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.children.requests import Requests
@@ -37,7 +39,10 @@ from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.mcp.offer import McpOffers
+from toolwright.runtime.mcp.task_timers import TASK
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
+from toolwright.runtime.pending.mcp_tasks import McpTasks
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts.preview import Prompts
@@ -53,10 +58,13 @@ from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech
 from toolwright.runtime.threads.events import Events
 from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.results import RunResults
 from toolwright.runtime.threads.runs import Runs
+from toolwright.runtime.threads.streams import RunStreams
 from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, Timers
 from toolwright.runtime.toolkits.channels import ChannelsToolkit
+from toolwright.runtime.toolkits.mcp_servers import AgentServers
 from toolwright.runtime.toolkits.memory import MemoryToolkit
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
@@ -84,6 +92,7 @@ class _Shared:
     lineages: Lineages
     catalog: Catalog
     request_agents: RequestAgents
+    mcp_offers: McpOffers
 
 
 def assemble(
@@ -109,10 +118,13 @@ def assemble(
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
     plans = Plans(store, agents, shared.deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
-    runs = Runs(store, motor, parts.bus, clock, ids)
+    events, results = Events(store, parts.bus, motor), RunResults(store, agents)
+    streams = RunStreams(events, results)
+    runs = Runs(store, motor, parts.bus, clock, ids, results, streams)
     pending = _pending(shared, drainer)
+    mcp_tasks = McpTasks(store, parts.mcp, agents, shared.lineages, pending, membership, clock, ids)
     threads = Threads(
-        store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages, parts.telemetry
+        store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages, streams, parts.telemetry
     )
     return Runtime(
         catalog=catalog,
@@ -120,7 +132,10 @@ def assemble(
         store=store,
         motor=motor,
         drainer=drainer,
-        timers=Timers(store, drainer, {CALL: pending.expire, PLAN: plans.fire}, clock, ids),
+        timers=Timers(
+            store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.look}, clock, ids
+        ),
+        mcp=AgentServers(store, agents, equipment.equip, shared.lineages, shared.mcp_offers, clock, ids),
         threads=threads,
         runs=runs,
         composed=ComposedRequests(catalog, shared.request_agents, store, threads, runs, clock, ids),
@@ -138,7 +153,7 @@ def assemble(
         entities=entities,
         spaces=spaces,
         clients=FrontEnds(store, entities, clock, ids),
-        events=Events(store, parts.bus, motor),
+        events=events,
         health=Health(store, parts.files, clock, ids),
         keys=keys,
         housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids, semantics=semantics),
@@ -179,6 +194,8 @@ def _toolkit_parts(shared: _Shared, equipment: Equipment) -> ToolkitParts:
         bus=parts.bus,
         clock=parts.clock,
         new_id=parts.new_id,
+        cipher=parts.cipher,
+        mcp=shared.mcp_offers,
         telemetry=parts.telemetry,
     )
 
@@ -221,6 +238,7 @@ def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
         lineages=Lineages(store, agents, environment),
         catalog=catalog,
         request_agents=RequestAgents(catalog),
+        mcp_offers=McpOffers(parts.mcp, store, clock),
     )
 
 
@@ -250,8 +268,20 @@ def _drainer(
     nested = Nested(store)
     rounds = Rounds(store, shared.deliveries)
     commits = RunCommits(calls, nested, ChildReports(store), rounds, max_steps=settings.max_steps)
-    waiting, step_tools = Waiting(store, calls, inline_wait), StepTools(store, lifecycle_tools)
-    loop = Loop(calls, handlers, model_answers, waiting, nested, commits, speakers, step_tools, environment)
+    waiting = Waiting(store, calls, inline_wait)
+    step_tools = StepTools(store, lifecycle_tools, shared.mcp_offers)
+    loop = Loop(
+        calls,
+        handlers,
+        model_answers,
+        waiting,
+        nested,
+        commits,
+        speakers,
+        step_tools,
+        environment,
+        handler_tools(Sampling(model_answers).answer),
+    )
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
     return Drainer(
         store,

@@ -1,15 +1,19 @@
 """An app that is a configuration file: its agents, people and spaces are there whenever it is at work."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import AlreadyThere, DefinitionError, InvalidRequest, NotFound
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Space
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.config_form import ConfigFile, SpaceEntry, faulty_file, read_config
+from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import Settings
 
 
@@ -24,15 +28,29 @@ class ConfigApp(App):
         super().__init__()
         self._path = path
         self._config = read_config(path, {tool.name: tool for tool in self.catalog.tools})
+        self.catalog = Catalog(configured=[*_agents(self._config)])
 
     @asynccontextmanager
     async def runtime(
-        self, settings: Settings | None = None, *, grace: float = 10.0
+        self,
+        settings: Settings | None = None,
+        *,
+        grace: float = 10.0,
+        memory: MemoryJournal | None = None,
     ) -> AsyncGenerator[Runtime]:
         """The app at work, with all that the file names."""
-        async with super().runtime(settings, grace=grace) as runtime:
+        async with super().runtime(settings, grace=grace, memory=memory) as runtime:
             await apply(self._config, runtime, self._path)
             yield runtime
+
+
+def _agents(config: ConfigFile) -> Iterator[Agent]:
+    """The file's agents as they are declared there; one that is faulty is told of when the file is applied."""
+    for entry in config.agents:
+        with suppress(DefinitionError):
+            yield read_agent(
+                entry.config, Identity(name=entry.name, description=entry.description), {}, trusted=True
+            )
 
 
 async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:

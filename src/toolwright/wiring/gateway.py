@@ -24,11 +24,11 @@ from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import is_loopback
 from toolwright.web.auth.verifier import TokenVerifier
-from toolwright.web.gateway import create_gateway, open_gateway
+from toolwright.web.gateway import create_gateway, end_mcp, open_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection
-from toolwright.wiring.lazy import NamedModels
+from toolwright.wiring.lazy import NamedModels, open_mcp
 from toolwright.wiring.parts import warn_of_agents
 from toolwright.wiring.settings import Settings
 
@@ -97,9 +97,13 @@ async def serve(
         async with app.runtime(settings, grace=grace) as runtime:
             options = _options(settings)
             settle_memory()
-            server = Server(create_gateway(runtime, options), options, bound, ready)
+            application = create_gateway(runtime, options)
+            server = Server(application, options, bound, ready)
             async with _watching_agents(runtime, settings):
-                await server.serve(sockets=[bound])
+                try:
+                    await server.serve(sockets=[bound])
+                finally:
+                    await end_mcp(application.state.serving)
 
 
 @asynccontextmanager
@@ -198,6 +202,7 @@ def _options(settings: Settings) -> GatewayOptions:
         max_json_values=settings.max_json_values,
         scripts=_scripts(settings),
         docs=settings.docs,
+        mcp=open_mcp("endpoint").McpEndpoint if settings.mcp_server else None,
     )
 
 

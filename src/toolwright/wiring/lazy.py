@@ -3,10 +3,11 @@
 import asyncio
 import os
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from toolwright.adapters.models.resolve import Resolver
-from toolwright.core.errors import ModelRefused
+from toolwright.core.errors import MissingExtra, ModelRefused
 from toolwright.core.model import Model
 
 if TYPE_CHECKING:
@@ -49,6 +50,30 @@ class NamedModels:
             adapter = import_module("toolwright.adapters.models.providers.model")
             self._wrapped[id(model)] = (model, adapter.PydanticAIModel(model))
         return self._wrapped[id(model)][1]
+
+
+class OneModel:
+    """The `Models` port that gives the same model for every other."""
+
+    def __init__(self, model: object) -> None:
+        self._model = model
+        self._models = NamedModels()
+
+    async def __call__(self, model: object) -> Model:
+        return await self._models(self._model)
+
+    async def aclose(self) -> None:
+        """Close the model's connections."""
+        await self._models.aclose()
+
+
+def open_mcp(module: str) -> ModuleType:
+    """That module of the MCP server; raises `MissingExtra` where the SDK is not installed."""
+    try:
+        import_module("mcp")
+    except ImportError as error:
+        raise MissingExtra("The MCP server needs an extra: install toolwright[mcp].") from error
+    return import_module(f"toolwright.web.mcp.{module}")
 
 
 def open_embedder(name: str) -> "OpenAIEmbedder":

@@ -17,6 +17,7 @@ from toolwright.core.broken_rows import broken_of
 from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.mcp.servers import McpServers
 from toolwright.core.ports import Bus, Cipher, Clock, Embedder, Files, Lock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.threads.event import Event
@@ -26,10 +27,12 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.http_tools import HttpTools
-from toolwright.wiring.lazy import NamedModels, open_embedder
-from toolwright.wiring.sandbox import CodeSandbox
-from toolwright.wiring.settings import Settings
+from toolwright.wiring.executors.http_tools import HttpTools
+from toolwright.wiring.executors.mcp import LazyMcp
+from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.lazy import NamedModels, OneModel, open_embedder
+from toolwright.wiring.memory_journal import MemoryJournal
+from toolwright.wiring.settings import MEMORY, Settings
 from toolwright.wiring.telemetry.opening import open_telemetry
 
 log = logging.getLogger("toolwright.serve")
@@ -53,23 +56,36 @@ class Parts:
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
     telemetry: Telemetry | None = None
+    mcp: McpServers = field(default_factory=lambda: LazyMcp(Settings()))
     abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
 
 
-async def open_parts(settings: Settings, embedder: Embedder | None = None) -> Parts:
-    """The parts that the settings name: a journal, its lock, the embedded motor. An embedder that is given is used."""
+async def open_parts(
+    settings: Settings,
+    embedder: Embedder | None = None,
+    model: object | None = None,
+    memory: MemoryJournal | None = None,
+) -> Parts:
+    """The parts that the settings name: a journal, its lock, the embedded motor.
+
+    An embedder that is given is used, a `model` instead of all others, and a journal in `memory` for what the settings
+    want to have in memory.
+    """
     opened = None
     if embedder is None and settings.embedder is not None:
         opened = open_embedder(settings.embedder)
     telemetry = open_telemetry(settings)
-    bus, clock, files = MemoryBus(), SystemClock(), file_store(settings)
+    if not settings.database_url.startswith(MEMORY):
+        memory = None
+    bus, clock = MemoryBus() if memory is None else memory.bus, SystemClock()
+    files = file_store(settings) if memory is None or settings.files_url is not None else memory.files
     if settings.files_url is not None and settings.files_folder is not None:
         await files.probe()  # a folder that was named must be usable; a bucket is not waited for
-    store, lock = await _journal(settings, bus.publish)
+    store, lock = await _journal(settings, bus.publish, memory)
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
-    models, functions = NamedModels(), FunctionExecutor()
-    http_tools = HttpTools(settings, telemetry)
+    models, functions = NamedModels() if model is None else OneModel(model), FunctionExecutor()
+    http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
 
     async def end_threads() -> None:
         functions.close()
@@ -81,15 +97,17 @@ async def open_parts(settings: Settings, embedder: Embedder | None = None) -> Pa
         clock=clock,
         models=models,
         files=files,
-        cipher=_cipher(settings),
-        executors={"function": functions, "gateway": http_tools},
+        cipher=_cipher(settings) if memory is None or settings.encryption_keys else memory.cipher,
+        executors={"function": functions, "gateway": http_tools, "mcp": mcp},
+        mcp=mcp,
         telemetry=telemetry,
         embedder=embedder or opened,
         close=(
             models.aclose,
             http_tools.aclose,
+            mcp.aclose,
             end_threads,
-            files.close,
+            *(() if memory is not None and files is memory.files else (files.close,)),
             *(() if opened is None else (opened.aclose,)),
         ),
     )
@@ -142,8 +160,13 @@ def key_file(settings: Settings) -> Path | None:
     return None if path is None or settings.encryption_keys else beside(path, "key")
 
 
-async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None]) -> tuple[Store, Lock]:
+async def _journal(
+    settings: Settings, publish: Callable[[Sequence[Event]], None], memory: MemoryJournal | None
+) -> tuple[Store, Lock]:
     path = settings.sqlite_path
+    if memory is not None:
+        memory.store.reopen()
+        return memory.store, NoLock()
     if path is None and settings.database_url.startswith("memory:"):
         return MemoryStore(publish), NoLock()
     opening = import_module("toolwright.adapters.store.opening")  # by name: SQLAlchemy takes its time to load

@@ -115,7 +115,8 @@ class Settings(BaseSettings):
     port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
     `embedder`, as in `openai:text-embedding-3-small`, lets agents search their passages by meaning too.
     `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`
-    to whoever may call, `open` to everybody. Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
+    to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at `/mcp`.
+    Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
     spans hold arguments and results, without secrets. `log_format` is that of the commands.
     Raises `DefinitionError`, which names each faulty setting.
     """
@@ -147,6 +148,7 @@ class Settings(BaseSettings):
     max_http_answer: int = Field(default=MAX_HTTP_ANSWER, ge=1)
     http_allow: Names = ()
     docs: bool | Literal["open"] = True
+    mcp_server: bool = False
     concurrency: int = Field(default=1_000, ge=1)
     sentry_dsn: str | None = Field(default=None, repr=False)
     trace_content: bool = False

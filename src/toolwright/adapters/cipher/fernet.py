@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -32,10 +33,20 @@ class FernetCipher:
         raise CannotSeal
 
     def open(self, sealed: str) -> str:
+        if not _is_canonical(sealed):
+            raise CannotUnseal
         for fernet in self._fernets.values():
             with contextlib.suppress(InvalidToken):
                 return fernet.decrypt(sealed).decode()
         raise CannotUnseal
+
+
+def _is_canonical(sealed: str) -> bool:
+    """Whether this is the one way to write these bytes: Fernet also reads what is appended to them."""
+    try:
+        return urlsafe_b64encode(urlsafe_b64decode(sealed)).decode() == sealed
+    except ValueError:
+        return False
 
 
 class KeyFileCipher:

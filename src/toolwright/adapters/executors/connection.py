@@ -7,17 +7,15 @@ again, so a name that resolves otherwise the second time gains nothing. Host and
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
-from typing import Any, TypeAlias
+from typing import Any
 
 import httpcore
 
 from toolwright.adapters.executors.request import AddressRefused
-from toolwright.core.tools.addresses import Address, Allowed, is_public
+from toolwright.core.tools.addresses import Judge, Resolve
 
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-Judge: TypeAlias = Callable[[str, int, Address], bool]
 CONNECTIONS = 1_000
 KEPT_ALIVE = 20
 
@@ -26,16 +24,6 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     """The addresses of a name as the operating system knows them; also of numbers in its odd forms (`0x7f.1`)."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-def anywhere(host: str, port: int, address: Address) -> bool:
-    """The judge of URLs that are taken as written."""
-    return True
-
-
-def public_or(allowed: Allowed) -> Judge:
-    """The judge of URLs from outside, and of redirects."""
-    return lambda host, port, address: is_public(address) or allowed.admits(host, port, address)
 
 
 class Dialer(httpcore.AsyncNetworkBackend):

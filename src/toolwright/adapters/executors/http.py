@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 import httpcore
 import httpx
 
-from toolwright.adapters.executors.connection import Dialer, Resolve, anywhere, pool, public_or, resolve
+from toolwright.adapters.executors.connection import Dialer, pool, resolve
 from toolwright.adapters.executors.request import Answer, Ask, Exchange, HttpFailure, ask_of
 from toolwright.adapters.executors.response import result_of
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.limits import MAX_HTTP_ANSWER, MAX_JSON_VALUES
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.addresses import Allowed
+from toolwright.core.tools.addresses import Allowed, Resolve, anywhere, public_or
 from toolwright.core.tools.http import HttpExecution, HttpRequest, request_for
 from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
 from toolwright.core.tools.url_template import Unfillable

@@ -24,6 +24,9 @@ REVISIONS = (
     "0010",
     "0011",
     "0012",
+    "0013",
+    "0014",
+    "0015",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

@@ -11,6 +11,7 @@ from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.reads.agents import SqlAgents
 from toolwright.adapters.store.reads.children import SqlChildren
 from toolwright.adapters.store.reads.front_ends import SqlFrontEnds
+from toolwright.adapters.store.reads.mcp import SqlMcp
 from toolwright.adapters.store.reads.offers import SqlOffers
 from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
 from toolwright.adapters.store.reads.spaces import SqlSpaces
@@ -44,6 +45,7 @@ class SqlStore:
         self.spaces = SqlSpaces(driver)
         self.agents = SqlAgents(driver)
         self.front_ends = SqlFrontEnds(driver)
+        self.mcp = SqlMcp(driver)
         self.offers = SqlOffers(driver)
         self.children = SqlChildren(driver)
 

@@ -10,12 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
+from toolwright.cli.chat.questions import Questions
 from toolwright.cli.chat.view import Lines, View
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
 from toolwright.cli.settings import read_settings, the_app, warn_of_variables
-from toolwright.core.errors import AlreadyOver, InvalidRequest, NotFound
+from toolwright.core.errors import AlreadyOver, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.state.elicitation import ELICIT
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import OVER
 from toolwright.core.threads.thread import Thread
@@ -38,6 +40,7 @@ class Conversation:
         self._console = console
         self._over: dict[str, str] = {}
         self._news = asyncio.Event()
+        self._asked: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that ask whoever sits here
         self._quit = asyncio.Event()
         self._busy = False
         self._cancelling: asyncio.Task[None] | None = None
@@ -82,11 +85,12 @@ class Conversation:
             if not sys.stdin.isatty():
                 self._console.print(f"you  {line}", markup=False, highlight=False, soft_wrap=True)
             if line.strip():
-                code = FAILED if await self._ask(line) == "run.failed" else 0
+                code = FAILED if await self._ask(line, lines) == "run.failed" else 0
 
-    async def _ask(self, text: str) -> str:
+    async def _ask(self, text: str, lines: Lines) -> str:
         """Send a message and wait for the end of its run; the run's last event."""
         self._busy = True
+        answering = asyncio.create_task(self._answer(lines), name="answer questions")
         try:
             run = await self._runtime.threads.send(self._thread.id, text)
             while run.id not in self._over:
@@ -97,8 +101,18 @@ class Conversation:
             self._console.print(f" · {error.message}", style="red", markup=False)
             return "refused"
         finally:
+            answering.cancel()
             self._busy = False
             self._cancelling = None
+
+    async def _answer(self, lines: Lines) -> None:
+        """Put the questions of the run, one after another."""
+        questions = Questions(self._runtime, self._console, lines)
+        while True:
+            try:
+                await questions.put(await self._asked.get())
+            except ToolwrightError as error:
+                self._console.print(f" · {error.message}", style="red", markup=False)
 
     async def _cancel(self) -> None:
         with suppress(NotFound, AlreadyOver):  # it has ended meanwhile
@@ -108,6 +122,8 @@ class Conversation:
         """Show all that happens in the thread, for ever."""
         async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
             self._view.take(event.type, await self._full_payload(event), event.at.astimezone(UTC))
+            if event.type == "tool.started" and event.payload.get("toolName") == ELICIT:
+                self._asked.put_nowait(str(event.payload.get("toolCallId")))
             if event.run_id is not None and event.type.removeprefix("run.") in OVER:
                 self._over[event.run_id] = event.type
                 self._news.set()

@@ -39,8 +39,11 @@ class Lines:
         asyncio.get_running_loop().remove_reader(self._file)
 
     async def next(self) -> str | None:
-        """The next line, None at the end."""
-        return await self._lines.get()
+        """The next line, None at the end, however often it is asked for."""
+        line = await self._lines.get()
+        if line is None:
+            self._lines.put_nowait(None)
+        return line
 
     def _read(self) -> None:
         if not self._take():

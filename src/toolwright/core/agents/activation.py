@@ -1,7 +1,6 @@
 """Activation of agents: names are found, tools made of the prompts and agents that they call."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
 from toolwright.core.agents.active import ActiveAgent
@@ -10,12 +9,15 @@ from toolwright.core.agents.prompt import Callee, Env, Prompt
 from toolwright.core.env.types import SECRETS, EnvTypes, Shown
 from toolwright.core.env.variable import NamedVariable, merged
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.mcp.config import chosen_servers
+from toolwright.core.model import ModelSettings
 from toolwright.core.plain import plain
 from toolwright.core.schemas.answer_form import OutputForm
 from toolwright.core.schemas.output import Output
-from toolwright.core.text import sentence
+from toolwright.core.text import hint
 from toolwright.core.threads.run import Side as SideName
+from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import (
     AgentCall,
     Handoff,
@@ -72,6 +74,9 @@ class Declared(Protocol):
 
     @property
     def prompts(self) -> Mapping[str, Prompt]: ...
+
+    @property
+    def servers(self) -> Mapping[str, McpServer]: ...
 
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]: ...
@@ -177,8 +182,10 @@ class _Activation:
             if isinstance(each, PromptCall)
         }
         tenvs = cast("JSONObject", plain({**prompt.tenvs, **self._agent.tenvs}))  # a dict stays an object
+        servers = () if above else chosen_servers(self._agent.servers, self._app.servers, self._agent.name)
         return ActiveAgent(
             agent=self._agent,
+            settings=cast("ModelSettings | None", prompt.model_settings),  # as it was declared
             agent_id=self._agent.id,
             side=side,
             stops=stops,
@@ -194,8 +201,10 @@ class _Activation:
                     *prompt.variables,
                     *[each for tool in tools for each in tool.variables],
                     *[each for below in nested.values() for each in below.variables],
+                    *[NamedVariable(name, "secret") for each in servers for name in each.variables],
                 ]
             ),
+            mcp=servers,
             env=(),
             tool_env={},
             relations=children,
@@ -325,7 +334,8 @@ def _config(wanted: type[Any], callee: object, name: str) -> Any:  # one of the 
 
 
 def _name_in(callee: Callee, prompt: Prompt) -> str:
-    name = callee.get("name") if isinstance(callee, Mapping) else getattr(callee, "name", None)
+    named = cast("Mapping[str, JSON]", callee).get("name") if isinstance(callee, Mapping) else None
+    name = getattr(cast("object", callee), "name", named)
     if not isinstance(name, str):
         raise DefinitionError(f"Prompt {prompt.name!r}: what it calls needs a name.")
     return name
@@ -381,15 +391,3 @@ def _secrets(active: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tup
     named = {(n, value) for n, value in active.tenvs.items() if n in secret_tenvs and isinstance(value, str)}
     named.update((n, var.value) for layer in layers for n, var in layer.items() if var.type == "secret")
     return frozenset(named)
-
-
-_LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and takes long to compare
-
-
-def hint(name: str, options: Iterable[str]) -> str:
-    """The option that was perhaps meant by a name."""
-    names = sorted(options)
-    close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
-    if close:
-        return f" Did you mean {close[0]!r}?"
-    return sentence(f" It has: {', '.join(names)}") if names else ""

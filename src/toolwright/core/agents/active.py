@@ -12,6 +12,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelSettings
 from toolwright.core.schemas.answer_form import AnswerForm
 from toolwright.core.threads.run import Side as SideName
+from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
 from toolwright.core.tools.tool import Tool
@@ -34,7 +35,8 @@ class ActiveAgent:
     `types` are those of values that are given as plain text, by what the whole agent declares.
     Of an agent that `has_relations` one of its prompts has them; one of an agent that `has_schema_tools` has those.
     `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
-    run at once, and to no model (D6). `form` is what its answers must be, None for any; `settings` are the model's.
+    run at once, and to no model (D6). `mcp` are the servers whose tools it has beside its own. `form` is what its
+    answers must be, None for any; `settings` are the model's.
     """
 
     agent: Agent
@@ -61,6 +63,7 @@ class ActiveAgent:
     hidden: frozenset[str]
     has_relations: bool
     has_schema_tools: bool
+    mcp: tuple[McpServer, ...] = ()
     form: AnswerForm | None = None
     settings: ModelSettings | None = None
 

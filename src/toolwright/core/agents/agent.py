@@ -2,16 +2,20 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from types import NoneType
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
-from toolwright.core.agents.prompt import Env, Prompt, check_exposed, check_values, keep
+from toolwright.core.agents.prompt import Callee, Env, Prompt, check_exposed, check_values, keep
 from toolwright.core.checks import brief_value, check_kind, check_line, check_list, check_name, refuse_fields
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
+from toolwright.core.mcp.config import declared_servers
+from toolwright.core.model import Model, ModelSettings
 from toolwright.core.threads.run import Side as SideName
+from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.toolkits import faulty_toolkits
+from toolwright.core.tools.toolset import Toolset
 
 AgentType: TypeAlias = Literal["ai_human", "dual_ai"]
 
@@ -55,20 +59,21 @@ class Side:
 
 
 _HINTS = {
-    name: f"An agent has no {name}=: its prompt has. Write tw.Agent('name', tw.Prompt('name', {said}))."
-    for name, said in {
-        "model": "model=…",
-        "instructions": "'The instructions.'",
-        "system": "'The instructions.'",
-        "tools": "tools=[…]",
-        "variables": "variables=[…]",
-        "output": "output=…",
-    }.items()
+    "system": "An agent has no system=: give instructions='…'.",
+    "system_prompt": "An agent has no system_prompt=: give instructions='…'.",
+    "output_type": "An agent has no output_type=: give output=….",
+    "settings": "An agent has no settings=: give model_settings={…}.",
+    **{
+        name: f"An agent has no {name}=: its prompt has. Write tw.Agent('name', tw.Prompt('name', {name}=…))."
+        for name in ("variables", "reasoning", "tool_choice", "required_schema", "prompt")
+    },
 }
+_OWN = ("instructions", "model", "tools", "output", "model_settings")
+"""The arguments of the short form, in their order."""
 
 
 @refuse_fields(_HINTS)
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Agent:
     """An agent: who answers in a thread. A side is a `Side`, or a prompt (by name or itself) as its only part.
 
@@ -76,14 +81,19 @@ class Agent:
     each other in turns, for `max_session_turns` answers of each at the most. One that is exposed as a tool is told
     of with `tool_description`.
 
+    `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is short for an agent whose `side_a` is a
+    prompt of its name: `instructions`, `model`, `tools`, `output` and `model_settings` are that prompt's, see `Prompt`.
+
     `tenvs` come before the prompt's and after the thread's (S2 §9.4). `env` are the agent's values (D5), and
     `user_env` names what a person may set in a thread of their own (D24). `toolkits` are built-in tools, by kit.
     With `inbox_preview` a line at each step tells what has come for the next run. `key` and `revision` are those of
     an agent that is configured as JSON; `tool_env` are its values for single tools, by the tool's name.
+    `mcp` are the MCP servers whose tools it has: configurations by name, or a list of them and of names of the app's
+    servers; None is all of the app's.
     """
 
     name: str
-    side_a: Side | Prompt | str
+    side_a: Side | Prompt | str | None = None
     side_b: Side | Prompt | str | None = None
     type: AgentType = "ai_human"
     description: str = ""
@@ -98,12 +108,20 @@ class Agent:
     max_session_turns: int | None = None
     expose_as_tool: bool = False
     tool_description: str = ""
+    mcp: object = field(default=None, repr=False)
+    instructions: InitVar[str | None] = None
+    model: InitVar[str | Model | object | None] = None
+    tools: InitVar[Sequence[Callee] | Toolset | None] = None
+    output: InitVar[object | None] = None
+    model_settings: InitVar[Mapping[str, object] | ModelSettings | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, *own: object) -> None:
         check_name("An agent", self.name)
         if self.key is None:  # one that is kept was looked at when it was configured
             check_line("An agent", self.name)
         whose = f"Agent {self.name!r}"
+        given = {name: each for name, each in zip(_OWN, own, strict=False) if each is not None}
+        self._keep_own_prompt(whose, given)
         check_kind(
             f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one"
         )
@@ -122,6 +140,28 @@ class Agent:
         if fault is not None:
             raise DefinitionError(f"{whose}: toolkits {fault}.")
         keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env")
+        if self.mcp is not None:
+            object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, whose)))
+
+    def _keep_own_prompt(self, whose: str, own: dict[str, Any]) -> None:
+        """Make the prompt of the short form, whose fields are `own`, unless there are sides already."""
+        if self.side_a is not None or self.type == "dual_ai":
+            if not own:
+                return
+            name = next(iter(own))
+            raise DefinitionError(
+                f"{whose} is of the type 'dual_ai': give {name}= to the prompts of its sides."
+                if self.side_a is None
+                else f"{whose} has a side_a: its {name}= belongs to the prompt there."
+            )
+        check_kind(f"{whose}: instructions", own.get("instructions", ""), str, "text")
+        try:
+            prompt = Prompt(self.name, own.pop("instructions", ""), **own)
+        except DefinitionError as error:  # which names a prompt that nobody has written
+            as_prompt, as_agent = f"rompt {self.name!r}", f"gent {self.name!r}"
+            message = error.message.replace(f"P{as_prompt}", f"A{as_agent}", 1)
+            raise DefinitionError(message.replace(f"the p{as_prompt}", f"the a{as_agent}", 1)) from None
+        object.__setattr__(self, "side_a", prompt)
 
     def _check_sides(self, whose: str) -> None:
         if self.type == "dual_ai":
@@ -137,6 +177,11 @@ class Agent:
             )
         if turns is not None and (type(turns) is not int or turns < 1):
             raise DefinitionError(f"{whose}: max_session_turns must be 1 or more, not {brief_value(turns)}.")
+
+    @property
+    def servers(self) -> tuple[McpServer | str, ...] | None:
+        """Its MCP servers, those of the app by their names; None for all of the app's."""
+        return cast("tuple[McpServer | str, ...] | None", self.mcp)
 
     @property
     def id(self) -> str:
@@ -162,6 +207,10 @@ class Agent:
             for name, side in both.items()
             if side is not None
         }
+
+
+for _name in _OWN:
+    delattr(Agent, _name)  # the default of an argument: the prompt has the value
 
 
 def entity_id_of(agent_id: str) -> str:

@@ -1,31 +1,41 @@
 """The catalog of an app's declarations, every name resolved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar, cast
 
-from toolwright.core.agents.activation import activated, hint
+from toolwright.core.agents.activation import activated
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.prompt import Env, Prompt, check_values, deep_copy
+from toolwright.core.agents.prompt import Callee, Env, Prompt, check_values, deep_copy
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_list
 from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.schemas.meta import ANONYMOUS
-from toolwright.core.text import sentence
+from toolwright.core.text import hint, sentence
+from toolwright.core.tools.mcp import McpServer
+from toolwright.core.tools.relations import SubagentToolConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
+from toolwright.core.value import changed
 
 T = TypeVar("T")
-REQUESTS = Agent("composed requests", Prompt("composed requests"), key="requests")
+REQUESTS = Agent("composed requests", Prompt("composed requests"), key="requests", mcp=[])
 """The agent of the threads in which composed requests are solved (S1). It is in no list."""
+APP_TOOLS = Agent("app tools", Prompt("app tools"), key="app-tools", mcp=[])
+"""The agent of the threads in which hosts outside call the app's tools, one call a thread. It is in no list either, has
+no model, and answers nothing."""
+RESERVED = {REQUESTS.id: "composed requests", APP_TOOLS.id: "calls of the app's tools"}
+"""What the agents are for that no app declares, by their ids."""
 
 
 class Catalog:
     """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
 
     `models` are used instead of those of the prompts, by the agents' ids. `handlers` carry out the schema tools that
-    composed requests bring, `requests` are saved ones, by name, which delegates are made of.
+    composed requests bring, `requests` are saved ones, by name, which delegates are made of. `servers` are MCP servers.
+    `configured` are the agents of a configuration file: hosts may call their tools too.
     """
 
     def __init__(
@@ -33,11 +43,13 @@ class Catalog:
         *,
         agents: Sequence[Agent] = (),
         prompts: Sequence[Prompt] = (),
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool | Handler] = (),
         env: Env | None = None,
         models: Mapping[str, str] | None = None,
         handlers: Mapping[str, Handler] | None = None,
         requests: Mapping[str, Any] | None = None,
+        servers: Sequence[McpServer] = (),
+        configured: Sequence[Agent] = (),
     ) -> None:
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
@@ -47,6 +59,8 @@ class Catalog:
         self.handlers = dict(handlers or {})
         self.requests: Mapping[str, Any] = dict(requests or {})  # as `core/requests` reads them
         self.tools = Toolset(tools)
+        self.servers: Mapping[str, McpServer] = {each.name: each for each in servers}
+        self._configured = tuple(configured)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
         self._check_tools(agents)
@@ -59,11 +73,12 @@ class Catalog:
     def _check_names(self) -> None:
         """No name is the id of another: agents are named by either. None is that of composed requests."""
         for agent in self._agents.values():
-            if REQUESTS.id in (agent.name, agent.id):
-                raise DefinitionError(
-                    f"The agent {agent.name!r} has the id of composed requests, {REQUESTS.id!r}: give it another "
-                    "name or key."
-                )
+            for reserved, purpose in RESERVED.items():
+                if reserved in (agent.name, agent.id):
+                    raise DefinitionError(
+                        f"The agent {agent.name!r} has the id of {purpose}, {reserved!r}: give it another "
+                        "name or key."
+                    )
             other = self._by_id.get(agent.name, agent)
             if other is not agent:
                 raise DefinitionError(
@@ -77,7 +92,7 @@ class Catalog:
             _check_meta(tool)
             self.check_delegate(tool)
             first, where = first_places.setdefault(tool.name, (tool, place))
-            if where != place and first is not tool and first != tool:
+            if where != place and not first.same_as(tool):
                 raise DefinitionError(
                     f"The app has two different tools named {tool.name!r}, one in {where}, the other in {place}: "
                     "rename one."
@@ -164,7 +179,35 @@ class Catalog:
 
     def find(self, agent_id: str) -> ActiveAgent | None:
         """The active agent by its id, None if it is not configured."""
-        return self._active.get(agent_id)
+        return self.app_tools if agent_id == APP_TOOLS.id else self._active.get(agent_id)
+
+    @cached_property
+    def app_tools(self) -> ActiveAgent:
+        """The agent by which hosts outside call the app's tools, and what is exposed as one; made when first needed.
+
+        The tools that only an agent has are among them, with that agent's values. Latent ones are not: nobody
+        would carry them out. Raises `DefinitionError` for what cannot be called so.
+        """
+        tools: dict[str, Callee] = {tool.name: tool for tool in self.tools}
+        for each in [*self._prompts.values(), *self._agents.values()]:
+            if each.expose_as_tool:
+                tools[each.name] = (
+                    each.name if isinstance(each, Prompt) else SubagentToolConfig(name=each.name)
+                )
+        values: dict[str, Env] = {}
+        for agent in [*self.agents, *self._configured]:
+            for side in self.activate(agent).sides.values():
+                for tool in side.tools:
+                    if tool.relation is None and tool.name not in tools:
+                        tools[tool.name] = tool
+                        values[tool.name] = {
+                            **side.prompt.env,
+                            **agent.env,
+                            **agent.tool_env.get(tool.name, {}),
+                        }
+        offered = [each for each in tools.values() if not (isinstance(each, Tool) and each.latent)]
+        prompt = Prompt(APP_TOOLS.name, tools=offered)
+        return self.activate(changed(APP_TOOLS, side_a=prompt, tool_env=values))
 
     def find_named(self, name_or_id: str) -> ActiveAgent | None:
         """The active agent by its name or id, None if it is not declared here."""
@@ -183,6 +226,8 @@ class Catalog:
             models={**self._models, self.active(agent_id).agent.id: model},
             handlers=self.handlers,
             requests=self.requests,
+            servers=[*self.servers.values()],
+            configured=self._configured,
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:

@@ -2,29 +2,28 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    JsonValue,
-    ModelWrapValidatorHandler,
-    Tag,
-    ValidationError,
-    model_validator,
-)
-from pydantic.alias_generators import to_camel
+from pydantic import Discriminator, Field, JsonValue, Tag, ValidationError
 
 from toolwright.core.agents.agent import Agent, Side
 from toolwright.core.agents.prompt import Prompt
-from toolwright.core.env.env import MOST_NAMES
+from toolwright.core.env.form import (
+    MOST_TOOLS,
+    OBJECT,
+    TEXT,
+    EnvForm,
+    EnvVarForm,
+    Form,
+    Names,
+    Words,
+    kind_of,
+)
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.form_faults import form_fault, known_and_few
+from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
+from toolwright.core.mcp.config import McpForm, read_servers
 from toolwright.core.text import sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, too_long
 from toolwright.core.tools.tool import Tool
@@ -32,54 +31,7 @@ from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolki
 from toolwright.core.tools.url_template import LONGEST
 from toolwright.core.value import changed, value
 
-Words: TypeAlias = Annotated[str, Field(min_length=1)]
 Fault: TypeAlias = dict[str, str]
-MOST_TOOLS = 10_000  # of one agent
-MOST_SERVERS = 1_000
-_TEXT, _OBJECT = "(text)", "(object)"  # what pydantic puts into the paths of faults, and we take out again
-
-
-def _kind(value: object) -> str:
-    return _OBJECT if isinstance(value, dict | BaseModel) else _TEXT
-
-
-class Form(BaseModel):
-    """A part of a configuration: strict, in camelCase, without unknown fields."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        alias_generator=to_camel,
-        frozen=True,
-        defer_build=True,  # most apps are written in Python
-    )
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _few_unknown(cls, value: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
-        return judge(known_and_few(value, cls))
-
-
-class EnvVarForm(Form):
-    """A value with its type."""
-
-    value: str
-    type: Literal["text", "secret"] = "secret"
-
-
-def _few_names(value: object) -> object:
-    if isinstance(value, dict) and len(value) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
-        raise ValueError(f"must have at most {MOST_NAMES} names")
-    return value  # pyright: ignore[reportUnknownVariableType]  # user input
-
-
-EnvForm: TypeAlias = Annotated[
-    dict[
-        str, Annotated[Annotated[str, Tag(_TEXT)] | Annotated[EnvVarForm, Tag(_OBJECT)], Discriminator(_kind)]
-    ],
-    BeforeValidator(_few_names),
-]
-Names: TypeAlias = Annotated[list[str], Field(max_length=MOST_NAMES)]
 
 
 class SystemForm(Form):
@@ -96,7 +48,7 @@ class ModelForm(Form):
 
 
 ModelChoice: TypeAlias = Annotated[
-    Annotated[Words, Tag(_TEXT)] | Annotated[ModelForm, Tag(_OBJECT)], Discriminator(_kind)
+    Annotated[Words, Tag(TEXT)] | Annotated[ModelForm, Tag(OBJECT)], Discriminator(kind_of)
 ]
 
 
@@ -105,21 +57,6 @@ class LoopForm(Form):
 
     max_steps: Annotated[int, Field(ge=1)] | None = None
     inbox_preview: bool = False
-
-
-class McpServerForm(Form):
-    """A server whose tools the agent may call."""
-
-    name: Words
-    url: Words
-    transport: Literal["http", "sse", "stdio"] = "http"
-    allowed_tools: Annotated[list[Words], Field(max_length=MOST_TOOLS)] | None = None
-
-
-class McpForm(Form):
-    """MCP servers."""
-
-    servers: list[McpServerForm] = Field(default_factory=list[McpServerForm], max_length=MOST_SERVERS)
 
 
 class ToolOptions(Form):
@@ -187,6 +124,10 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         tools=chosen,
     )
     try:
+        servers = read_servers(form.mcp.servers, "mcp.servers", trusted=trusted)
+    except InvalidConfiguration as error:
+        raise faulty([*error.details]) from None
+    try:
         return Agent(
             who.name,
             Side(prompt, max_steps=form.loop.max_steps),
@@ -199,6 +140,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             key=who.key,
             revision=who.revision,
             tool_env=tool_env,
+            mcp=servers,
         )
     except DefinitionError as error:
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
@@ -341,7 +283,7 @@ def faulty(faults: list[Fault]) -> InvalidConfiguration:
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
     """Fault of one field; which of two kinds pydantic took it for is left out of the path."""
-    named = [str(part) for part in path if part not in (_TEXT, _OBJECT)]
+    named = [str(part) for part in path if part not in (TEXT, OBJECT)]
     return {"path": ".".join(named), "message": message}
 
 

@@ -6,23 +6,25 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
-from toolwright.core.arguments.signature import read_model
+from toolwright.core.agents.model_settings import declared_settings
+from toolwright.core.arguments.signature import Handler, read_model
 from toolwright.core.checks import brief_value, check_callee, check_kind, check_list, check_name
 from toolwright.core.env.env import EnvVar, faulty_name, read_env, stored_only
 from toolwright.core.env.variable import Variable, declared_variables
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.model import Model, Reasoning, ToolChoice
+from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice
 from toolwright.core.plain import plain
 from toolwright.core.schemas.output import Output
 from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, as_tools
 
 Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 """Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
 
-Callee: TypeAlias = Tool | str | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
-"""Callee of a prompt: a tool; a tool, prompt or agent of the app by its name; one of the last two with how."""
+Callee: TypeAlias = Tool | Handler | str | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
+"""Callee of a prompt: a tool; a plain function, which becomes one; a tool, prompt or agent of the app by its name; one
+of the last two with how."""
 
 _EFFORTS = get_args(get_args(Reasoning)[0])
 
@@ -32,8 +34,10 @@ class Prompt:
     """System text, a model and what it may call.
 
     `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the one in the
-    settings; `reasoning` is how hard it is to think. `tools` are tools, names of the app's tools, prompts and agents,
-    and `SubpromptConfig` or `SubagentToolConfig`. `variables` must have a value before it can speak (S0 §3).
+    settings; `reasoning` is how hard it is to think. `tools` are tools or plain functions, names of the app's tools,
+    prompts and agents, and `SubpromptConfig` or `SubagentToolConfig`. `variables` must have a value before it can speak
+    (S0 §3). `model_settings` are `temperature`, `top_p`, `max_tokens`, `seed`, `stop_sequences`, `presence_penalty` and
+    `frequency_penalty`, as far as the provider takes them.
     `tenvs` are the lowest of the values that a thread's tools are promised (S2 §9.4), `env` is where
     `state.env(name)` is looked for last (D5).
 
@@ -59,12 +63,13 @@ class Prompt:
     variables: Sequence[Variable] = ()
     expose_as_tool: bool = False
     output: object | None = None
+    model_settings: ModelSettings | Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
         check_name("A prompt", self.name)
         whose = f"Prompt {self.name!r}"
         check_values(whose, self.tenvs, self.env)
-        if not _is_model(self.model):
+        if not is_model(self.model):
             raise DefinitionError(
                 f"{whose}: model must be a name such as 'openai:gpt-5' or a model object, not {self.model!r}."
             )
@@ -76,6 +81,7 @@ class Prompt:
             raise DefinitionError(
                 f"{whose}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
             )
+        object.__setattr__(self, "tools", as_tools(self.tools))
         kinds = (Tool, str, SubpromptConfig, SubagentToolConfig, Mapping)
         wanted = "tools, names of the app's tools, prompts and agents, and how these are called"
         if isinstance(self.tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
@@ -84,6 +90,7 @@ class Prompt:
         check_list(f"{whose}: tools", self.tools, kinds, wanted)
         for name in ("include_chat", "include_past_tools", "expose_as_tool"):
             check_kind(f"{whose}: {name}", getattr(self, name), bool, "true or false")
+        object.__setattr__(self, "model_settings", declared_settings(whose, self.model_settings))
         declared_variables(whose, self.variables)
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         self._keep_output(whose)
@@ -150,7 +157,8 @@ def check_exposed(whose: str, exposed: bool, description: object) -> None:
         raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")
 
 
-def _is_model(model: object) -> bool:
+def is_model(model: object) -> bool:
+    """Whether it is the name of a model, a model object, or None for the settings' own."""
     if model is None or isinstance(model, str):
         return True
     speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's

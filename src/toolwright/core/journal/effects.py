@@ -1,4 +1,4 @@
-"""Effects of a unit beside its thread: on spaces, other agents' inboxes, timers, minds, memory and families.
+"""Effects of a unit beside its thread: on spaces, other inboxes, timers, minds, memory, families and MCP.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
 units from outside a run carry the same values, so that there is one way to write a space.
@@ -29,6 +29,7 @@ from toolwright.core.journal.child_effects import (
     TakeRequest,
     Terminate,
 )
+from toolwright.core.journal.mcp_effects import McpEffect
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
@@ -318,6 +319,7 @@ Effect: TypeAlias = (
     | DropPlan
     | FirePlan
     | MemoryEffect
+    | McpEffect
     | Spawn
     | Speak
     | Report

@@ -9,6 +9,7 @@ from toolwright.core.agents.memory import Block, Passage, PlacedVector
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.agents.search import Query
 from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.spaces.entity import FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
@@ -133,6 +134,22 @@ class ChildReads(Protocol):
 
     async def values(self, thread_id: str) -> Mapping[str, str]:
         """All values of the thread's own by their keys, as JSON text."""
+        ...
+
+
+class McpReads(Protocol):
+    """Tasks of MCP servers, and definitions of their tools. Raises `StoreError` when the journal cannot be read."""
+
+    async def task(self, call_id: str) -> McpTask | None:
+        """The task that is carried out for that call."""
+        ...
+
+    async def tasks(self, thread_id: str) -> Sequence[McpTask]:
+        """The tasks for calls of a thread, the oldest first."""
+        ...
+
+    async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
+        """The definitions of tools that an agent has used, by server, then by tool."""
         ...
 
 

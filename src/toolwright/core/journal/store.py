@@ -11,6 +11,7 @@ from toolwright.core.journal.reads import (
     ChildReads,
     Depths,
     FrontEndReads,
+    McpReads,
     OfferReads,
     SpaceReads,
 )
@@ -79,6 +80,11 @@ class Store(Protocol):
     @property
     def front_ends(self) -> FrontEndReads:
         """Reads of registered front-ends."""
+        ...
+
+    @property
+    def mcp(self) -> McpReads:
+        """Reads of tasks of MCP servers, and of definitions of their tools."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:

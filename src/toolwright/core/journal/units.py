@@ -5,9 +5,8 @@ thread can no longer write. The others come from outside a drain: they never tou
 inbox rows, call rows, files, env, flags and wakes. What happens in spaces and to timers are the `effects` of
 both. A store answers `Committed`, or `Conflict` with the guard that failed, in which case the unit has left no trace.
 
-Every unit locks in one order: a configured agent, threads by id, those of its effects among them, calls, runs, inbox,
-files, entities, env, wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events
-last.
+Every unit locks in one order: a configured agent, threads by id, its effects' among them, calls, runs, inbox, files,
+entities, env, wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events last.
 """
 
 from datetime import datetime
@@ -45,6 +44,7 @@ Guard: TypeAlias = Literal[
     "plan",  # there is no such plan, or it has changed since it was read
     "block",  # there is no such memory block
     "passage",  # there is no such passage
+    "mcp_tool",  # no such definition of the tool waits any more
     "message",  # there is no such message in the space
     "busy",  # a thread that was idle is at work now
     "request",  # there is no such request any more

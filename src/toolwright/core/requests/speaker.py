@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from toolwright.core.agents.activation import hint
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Side
 from toolwright.core.agents.catalog import REQUESTS, Catalog
@@ -14,6 +13,7 @@ from toolwright.core.requests.conversation import system_of
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.schemas.answer_form import OutputForm
 from toolwright.core.schemas.output import Output
+from toolwright.core.text import hint
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.registry import resolve
@@ -117,14 +117,18 @@ def request_agent(
     tools = request_tools(catalog, request)
     config = request.config
     prompt = Prompt(
-        config.name, prompt=system_of(request, tools), model=model, tools=tools, reasoning=config.reasoning
+        config.name,
+        prompt=system_of(request, tools),
+        model=model,
+        tools=tools,
+        reasoning=config.reasoning,
+        model_settings=config.settings,
     )
     active = catalog.activate(changed(REQUESTS, side_a=Side(prompt, max_steps=config.max_steps)))
     sides: dict[SideName, ActiveAgent] = {}
     sides["side_a"] = changed(
         active.offering((), tools),
         form=ComposedForm(request, output, tools, at),
-        settings=config.settings,
         sides=sides,
     )
     return sides["side_a"]

@@ -44,16 +44,34 @@ class ToolResult:
 
 
 @value
+class RemoteTask:
+    """A task that an MCP server carries out, by its id there. It is to be asked about after `poll` seconds.
+
+    `kept` is for how many seconds the server keeps it; `output` is the schema that its structured result must fit,
+    `place` the digest of where the server is.
+    """
+
+    id: str
+    server: str
+    output: JSONObject | None = None
+    place: str | None = None
+    poll: float | None = None
+    kept: float | None = None
+
+
+@value
 class Pending:
     """The result is not here yet: somebody submits it later, under the call's id.
 
     `wait` is how many seconds the run waits for it inline; None answers the model at once with
     `{"status": "pending"}` and lets the result arrive in the inbox (S3 `isAsync`). `expires_in` (seconds)
-    bounds how long a submission is accepted at all.
+    bounds how long a submission is accepted at all. `task` is what an MCP server has made of the call: its result is
+    fetched there.
     """
 
     wait: float | None = None
     expires_in: float | None = None
+    task: RemoteTask | None = None
 
 
 Outcome: TypeAlias = ToolResult | Pending

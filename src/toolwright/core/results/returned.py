@@ -124,7 +124,7 @@ def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     images = [part for part in parts if isinstance(part, ImageContent)]
     attachments = tuple(
-        Attachment(name=_file_name(image, number), mime_type=image.mime_type, data=image.data)
+        Attachment(name=media_name(image.mime_type, number), mime_type=image.mime_type, data=image.data)
         for number, image in enumerate(images, 1)
     )
     text = "\n".join(texts) if texts else attached_text(attachments)
@@ -136,12 +136,13 @@ def attached_text(attachments: Sequence[Attachment | AttachmentRef]) -> str:
     return f"Attached: {', '.join(each.name for each in attachments)}"
 
 
-def _file_name(image: ImageContent, number: int) -> str:
-    subtype = image.mime_type.partition(";")[0].rpartition("/")[2].strip().lower()
+def media_name(mime_type: str, number: int = 1, kind: str = "image") -> str:
+    """The file name of content that has none: `image.png`, `image-2.png`, …"""
+    subtype = mime_type.partition(";")[0].rpartition("/")[2].strip().lower()
     extension = _EXTENSIONS.get(subtype, subtype)
     if not extension.isalnum():
         extension = "bin"
-    return f"image.{extension}" if number == 1 else f"image-{number}.{extension}"
+    return f"{kind}.{extension}" if number == 1 else f"{kind}-{number}.{extension}"
 
 
 def _message(error: BaseException) -> str:

@@ -11,6 +11,8 @@ from toolwright.core.schemas.output import Output
 from toolwright.core.threads.message import Message
 from toolwright.core.value import value
 
+OUTPUT_FAULT = "output"
+"""The error code of a run whose answer did not fit."""
 MOST_CORRECTIONS = 2
 """How often in a row an answer that breaks its schema is sent back."""
 MAX_ANSWER = 10 * 1024 * 1024

@@ -11,7 +11,7 @@ from uuid import uuid4
 from toolwright.core.checks import brief_value, check_kind
 from toolwright.core.env.env import EnvType, EnvVar, checked_name, read_env, stored_only
 from toolwright.core.env.tenvs import Tenvs
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.errors import InvalidRequest, ModelError, NotFound
 from toolwright.core.files.drafts import FileDrafts, NoFiles, as_bytes, written_file
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ATTACHMENT
@@ -19,6 +19,8 @@ from toolwright.core.plain import plain
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state import checks as given
+from toolwright.core.state.elicitation import Elicited, question
+from toolwright.core.state.sampling import Sampled, sampling
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, Kin
@@ -29,6 +31,8 @@ from toolwright.core.value import changed
 
 Invoke: TypeAlias = Callable[[str, "JSONObject | str"], Awaitable[ToolResult]]
 """Calls a tool by name."""
+Ask: TypeAlias = Callable[[JSONObject], Awaitable[Elicited]]
+"""Answers a question, which is an object with a `message`, and a `requestedSchema` or a `url`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,7 @@ class MemoryState:
     """A thread in memory. What handlers emit and how far they say to be is kept in `events` and `reports`."""
 
     __slots__ = (
-        "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
+        "_ask", "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
         "agent_id", "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated",
         "thread_id", "user_id", "values",
     )  # fmt: skip
@@ -114,8 +118,10 @@ class MemoryState:
         env: Mapping[str, EnvVar | str | Mapping[str, JSON]] | None = None,
         invoke: Invoke | None = None,
         sandbox: Sandbox | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self._sandbox = sandbox
+        self._ask = ask
         self._invoke = invoke
         self.children: Sequence[Child] = ()
         self.context: dict[str, Any] = {}  # whatever handlers put there
@@ -286,6 +292,28 @@ class MemoryState:
         if self._invoke is None:
             return ToolResult.fail("There are no tools to call here.", error_code="unknown_tool")
         return await self._invoke(name, asked)
+
+    async def elicit(
+        self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
+    ) -> Elicited:
+        """Ask who was given as `ask`; without anybody the answer is `cancel`."""
+        asked = question(message, schema, url, source)
+        if self._ask is None:
+            return Elicited(action="cancel", reason="There is nobody to ask here.")
+        return await self._ask(asked)
+
+    async def sample(
+        self,
+        messages: Sequence[tuple[str, str]] | str,
+        *,
+        system: str | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        source: str | None = None,
+    ) -> Sampled:
+        """Raises `ModelError`: there is no model here."""
+        sampling(messages, system, max_tokens, temperature, source)
+        raise ModelError("There is no model to ask here.")
 
     async def get_child_thread(self, reference: str) -> Kin | None:
         """There is none."""

@@ -9,6 +9,8 @@ from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
+from toolwright.core.state.elicitation import Elicited
+from toolwright.core.state.sampling import Sampled
 from toolwright.core.state.sandbox import CodeHandle
 from toolwright.core.threads.child import Child, Kin
 from toolwright.core.threads.message import Message
@@ -131,6 +133,34 @@ class ThreadState(Protocol):
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call a tool of this prompt from within this call, one after another; its failure is an error result."""
+        ...
+
+    async def elicit(
+        self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
+    ) -> Elicited:
+        """Ask a person, and wait for the answer for up to an hour, in which the time of the call stands still.
+
+        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` they are sent there.
+        `source` is who asks, where it is not the tool itself.
+        The question is a pending call below this one; a person answers it in the space, a service over the API, in a
+        call over MCP the host's user. Raises `InvalidRequest` for a faulty question.
+        """
+        ...
+
+    async def sample(
+        self,
+        messages: Sequence[tuple[str, str]] | str,
+        *,
+        system: str | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        source: str | None = None,
+    ) -> Sampled:
+        """Ask the agent's model, beside the conversation; in a call over MCP the host's model.
+
+        `messages` is what a user says, or pairs of `user` or `assistant` and what is said. Raises `ModelError` where
+        there is no answer, `InvalidRequest` for what cannot be asked.
+        """
         ...
 
     @property

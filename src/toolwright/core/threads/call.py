@@ -83,6 +83,11 @@ class Call:
     completed_at: datetime | None = None
 
     @property
+    def ends_with_run(self) -> bool:
+        """Whether whoever carries it out is told to stop with its run: a child, a task of an MCP server."""
+        return self.has_child or self.kind == "mcp"
+
+    @property
     def has_child(self) -> bool:
         """Whether a thread below this one carries the call out."""
         return self.kind in ("agent", "delegate")

@@ -53,7 +53,8 @@ class Run:
     `revision` is that of the configured agent that it began with, None for an agent that the app declares.
     `side` speaks, and `turn` counts the turns that are over. `queued` are calls to be made without the model.
     One of `calls_only` carries out calls that are made from outside, and asks no model: it is over when they are.
-    `traceparent` is the W3C trace context that the run belongs to, None for none.
+    `traceparent` is the W3C trace context that the run belongs to, None for none. `error_code` tells programs why it
+    failed, None where no code does.
     """
 
     id: str
@@ -80,6 +81,7 @@ class Run:
     queued: tuple[QueuedCall, ...] = ()
     calls_only: bool = False
     traceparent: str | None = None
+    error_code: str | None = None
 
     @property
     def over(self) -> bool:

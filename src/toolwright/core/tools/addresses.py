@@ -1,12 +1,16 @@
 """Addresses that a URL from outside may lead to: public ones, and what the operator has allowed (D13)."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a name."""
+Judge: TypeAlias = Callable[[str, int, Address], bool]
+"""Whether a request to that host and port may be sent to this address."""
 
 _PRIVATE_4 = tuple(
     IPv4Network(text)
@@ -77,6 +81,16 @@ class Allowed:
             return True
         forms = (address, embedded(address))
         return any(form in network for network in self.networks for form in forms)
+
+
+def anywhere(host: str, port: int, address: Address) -> bool:
+    """The judge of URLs that are taken as written."""
+    return True
+
+
+def public_or(allowed: Allowed) -> Judge:
+    """The judge of URLs from outside, and of redirects."""
+    return lambda host, port, address: is_public(address) or allowed.admits(host, port, address)
 
 
 def _network(entry: str) -> Network | None:

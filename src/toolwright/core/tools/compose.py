@@ -14,7 +14,7 @@ from toolwright.core.plain import Path, spell
 from toolwright.core.schemas.meta import REASONING, offered
 from toolwright.core.schemas.schema_tool import free_name, read_schema
 from toolwright.core.text import sentence
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, as_tool
 
 _REASON: JSONObject = {"type": "string", "description": "Why this tool is called, in a sentence."}
 _NULL: JSONObject = {"type": "null"}
@@ -65,7 +65,8 @@ def _listed(tools: object) -> list[Tool]:
     if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
         raise DefinitionError(f"Tools are composed from schemas by name or a list, not {brief_value(tools)}.")
     listed: dict[str, Tool] = {}
-    for tool in cast("Iterable[object]", tools):  # isinstance does not know what it holds
+    for each in cast("Iterable[object]", tools):  # isinstance does not know what it holds
+        tool = as_tool(each)
         if not isinstance(tool, Tool):
             check_callee("A composed schema", tool)
             raise DefinitionError(f"A composed schema has tools, not {brief_value(tool)}.")

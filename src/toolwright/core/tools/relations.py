@@ -1,4 +1,4 @@
-"""Relations between prompts and agents that call each other: S0 §4 and §5, and what becomes of it in an app."""
+"""Relations of tools to what they call, prompts and agents: S0 §4 and §5, and what becomes of it in an app."""
 
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -11,6 +11,7 @@ from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side
+from toolwright.core.tools.mcp import McpCall
 from toolwright.core.value import value
 
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
@@ -158,7 +159,7 @@ class Lifecycle:
     relations: tuple[AgentCall, ...]
 
 
-Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle
+Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle | McpCall
 
 
 def is_on(flag: str | None) -> bool:

@@ -4,9 +4,9 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
@@ -19,6 +19,7 @@ from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.meta import Meta, call_schema, offered
 from toolwright.core.schemas.schema_tool import read_schema_tool
@@ -31,7 +32,6 @@ Kind: TypeAlias = Literal[
     "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
 ]
 FUNCTION_TIMEOUT = 300.0
-OUTSIDE_TIMEOUT = 30.0
 _TIMEOUTS: Mapping[Kind, float] = {
     "function": FUNCTION_TIMEOUT,
     **dict.fromkeys(("gateway", "external", "space", "mcp"), OUTSIDE_TIMEOUT),
@@ -40,6 +40,7 @@ _TIMEOUTS: Mapping[Kind, float] = {
 _WAITING: frozenset[Kind] = frozenset({"external", "space"})
 _SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
 _CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
+_NAMED_ELSEWHERE: frozenset[Kind] = frozenset({*_CONFIGURED, "mcp"})
 _LONGEST = 1e9  # seconds, some thirty years: a deadline that a date can still hold
 _BY_KIND = float("nan")  # known by its identity: any other NaN is refused
 _SHOWN_BY_KIND = cast("bool", object())  # the same
@@ -64,7 +65,7 @@ class Tool:
     for a result from somebody else, and after `expires_in` seconds it is not taken any more. With an `execution`
     the call is made over HTTP, unless the kind is `internal` (D8). `tenvs` is a model of what the thread must
     bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
-    kind `prompt` or `agent` calls. `signature` is known for handlers made by `tool`; any other handler is called as
+    kind `prompt`, `agent` or `mcp` calls. `signature` is known for handlers made by `tool`; any other is called as
     `handler(state, arguments)`. `carrier` is the kind whose executor carries the calls out (D8): `gateway` for
     everything that goes over HTTP. A tool `stands_alone` whose calls wait for nothing, and ask for nothing but their
     arguments.
@@ -151,7 +152,8 @@ class Tool:
     @property
     def repeatable(self) -> bool:
         """Whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
-        return self.read_only or self.idempotent or self.relation is not None or self.kind == "delegate"
+        goes_on = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
+        return self.read_only or self.idempotent or goes_on
 
     def kind_of(self, arguments: str) -> Kind:
         """The kind by which a call with these arguments, as JSON text, is carried out: it may choose its delegate."""
@@ -178,6 +180,10 @@ class Tool:
             object.__setattr__(made, name, each)
         return made
 
+    def same_as(self, other: "Tool") -> bool:
+        """Whether both are declared alike, as two tools are that are made of one function."""
+        return self is other or all(getattr(self, each) == getattr(other, each) for each in _DECLARED)
+
     @property
     def definition(self) -> ToolDefinition:
         """The tool as a model is told of it."""
@@ -188,6 +194,11 @@ class Tool:
         if self.handler is None:
             raise TypeError(f"Tool {self.name!r} of the kind {self.kind!r} has no function to call.")
         return self.handler(*args, **kwargs)
+
+
+_DECLARED = tuple(
+    [each.name for each in fields(Tool) if each.init and each.name not in ("signature", "judge")]
+)
 
 
 @overload
@@ -253,6 +264,19 @@ def tool(
     return make if function is None else make(function)
 
 
+def as_tool(callee: object) -> object:
+    """A plain function as the tool that `tool` makes of it, anything else as it is."""
+    is_function = inspect.isroutine(callee) or type(callee) is functools.partial
+    return tool(cast("Handler", callee)) if is_function else cast("object", callee)
+
+
+def as_tools(callees: object) -> object:
+    """A list in which plain functions are tools; what is no list as it is."""
+    if isinstance(callees, str | bytes | Mapping) or not isinstance(callees, Iterable):
+        return cast("object", callees)
+    return [as_tool(each) for each in cast("Iterable[object]", callees)]
+
+
 def _name(handler: Handler, name: str | None) -> str:
     if not callable(handler) or isinstance(handler, type | Tool):
         raise DefinitionError(f"A tool is made of a function, not of {handler!r}.")
@@ -295,7 +319,7 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(
             f"Tool {tool.name!r}: its handler must be a function, not {brief_value(tool.handler)}."
         )
-    if tool.kind not in _CONFIGURED and tool.meta is None and not _CONFORMING.fullmatch(tool.name):
+    if tool.kind not in _NAMED_ELSEWHERE and tool.meta is None and not _CONFORMING.fullmatch(tool.name):
         _warn_of_name(tool.name)
 
 

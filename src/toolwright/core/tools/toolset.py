@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from toolwright.core.arguments.judge import RawArguments
+from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_callee, check_kind
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -24,7 +25,7 @@ from toolwright.core.tools.pipeline import (
     lacks_variables,
     prepare,
 )
-from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.tools.tool import Kind, Tool, as_tool
 from toolwright.core.value import changed
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
@@ -33,17 +34,19 @@ Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 class Toolset:
     """Tools by name, in their order. Raises `DefinitionError` when two share a name (D18).
 
+    A plain function is taken as `tool` takes it.
     `executors` carry out kinds other than `function`, `internal` and `latent` when the tools are called outside a
     run; that of `gateway` has every call over HTTP.
     """
 
     def __init__(
-        self, tools: Iterable[Tool] = (), *, executors: Mapping[Kind, Executor] | None = None
+        self, tools: Iterable[Tool | Handler] = (), *, executors: Mapping[Kind, Executor] | None = None
     ) -> None:
         check_kind("The tools of a toolset", tools, Iterable, "a list")
         self._tools: dict[str, Tool] = {}
-        for tool in tools:
-            if not isinstance(tool, Tool):  # type: ignore[redundant-expr]  # user input
+        for each in tools:
+            tool = as_tool(each)
+            if not isinstance(tool, Tool):
                 check_callee("A toolset", tool)
                 raise DefinitionError(f"A toolset holds tools, not {brief_value(tool)}.")
             if tool.name in self._tools:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
-from toolwright.core.agents.catalog import REQUESTS, Catalog
+from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, faulty, read_agent
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.broken_rows import Rows, broken_of
@@ -230,8 +230,8 @@ class Agents:
         return next((one for one in self.declared if one.name == name), None)
 
     async def _find(self, name_or_id: str) -> Agent | ConfiguredAgent | None:
-        """The agent of that id, else of that name, which is nobody's id; never that which composed requests have."""
-        if not isinstance(name_or_id, str) or unwritable(name_or_id) or name_or_id == REQUESTS.id:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        """The agent of that id, else of that name, which is nobody's id; never one that no app declares."""
+        if not isinstance(name_or_id, str) or unwritable(name_or_id) or name_or_id in RESERVED:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return None
         agent = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
         return agent or self._declared(name_or_id) or await self._store.agents.named(name_or_id)

@@ -15,6 +15,7 @@ from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.spaces.space import CallShown
+from toolwright.core.state.elicitation import ELICIT
 from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
 from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.tools.tool import Kind, Tool
@@ -29,6 +30,8 @@ from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.mcp.definitions import pin
+from toolwright.runtime.mcp.task_timers import follow
 from toolwright.runtime.state.facts import said
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
@@ -70,16 +73,25 @@ class Calls:
         self._files = files
         self._armed: dict[str, float] = {}
 
-    def begin(self, context: RunContext, calls: Iterable[Call], changes: Changes) -> None:
+    def begin(
+        self,
+        context: RunContext,
+        calls: Iterable[Call],
+        changes: Changes,
+        tools: Mapping[str, Tool] | None = None,
+    ) -> None:
         """Calls in order: those that need no outside world are settled, the first other one is started.
+
+        They are found among `tools`, those of whoever speaks if there are none.
 
         One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
         those behind the first hundred, or behind those to which the state is much: a unit is made without a pause.
         """
         active, size = context.active, 0
+        tools = active.by_name if tools is None else tools
         for call in islice(calls, CALLS_PER_UNIT):
             resolve = None if context.values is None else resolver(context, changes, call)
-            prepared = prepare(active.by_name, call.name, call.arguments, call.id, resolve)
+            prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
             if isinstance(prepared, ToolResult):
                 self.take(context, changes, call, self._cut(context, prepared))
                 continue
@@ -88,11 +100,13 @@ class Calls:
                 return
             if changes.env and changed_for(context, tool, changes):
                 return
-            if tool.visible and not self._show(context, active.by_name, changes, call, tool):
+            if tool.visible and not self._show(context, tools, changes, call, tool):
                 continue
             changes.events.append(tool_event("tool.started", call.id, call.name))
             instant = self._instants.get(tool.carrier)
             if instant is None:
+                if tool.kind == "mcp":
+                    changes.effects += pin(call.agent, tool, call.created_at)
                 context.prepare(prepared)
                 self._move(changes, call, "running", context.clock.now())
                 return
@@ -114,9 +128,7 @@ class Calls:
         has gone or was spoken to, or in the thread's own stream alone.
         """
         at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
-        space_id = context.where.after(changes)
-        if space_id is None and not at_home:
-            space_id = context.where.trigger_space_id
+        space_id = context.where.shown_after(changes, at_home)
         if space_id is None:
             if at_home:
                 self.settle(context, changes, call, outside_any_space(tool))
@@ -141,17 +153,22 @@ class Calls:
                 _inject(context, changes)
             return True
         now = context.clock.now()
+        if outcome.task is not None:
+            space_id = context.where.shown_after(changes)
+            changes.effects += follow(call, context.thread.answering, outcome.task, space_id, now)
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
         if expires_at is not None:
             changes.effects += (SetTimer(name=timer_of(call.id), due=expires_at),)
         if outcome.wait is None:
             self._move(changes, call, "pending", now, expires_at=expires_at)
             if call.id not in context.nested:
-                context.say(
-                    changes, call_message(context, changes, call, dumps(s3_pending(call.id)), "success", now)
-                )
+                text = dumps(s3_pending(call.id))
+                context.say(changes, call_message(context, changes, call, text, "success", now))
             return True
-        self._wait(context, changes, call, outcome.wait, expires_at)
+        seconds, began = outcome.wait, call.started_at
+        if outcome.task is not None and began is not None:  # its server has had the call already
+            seconds = max(seconds - (now - began).total_seconds(), 0.0)
+        self._wait(context, changes, call, seconds, expires_at)
         return False
 
     def _wait(
@@ -221,6 +238,7 @@ class Calls:
         at = context.clock.now()
         self._move(changes, call, "cancelled", at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
+        changes.effects += (*finished(call, result, context.author, source_of(context)),)
         if call.id not in context.nested:
             context.say(changes, answer_message(context, changes, call, result, at))
 
@@ -264,7 +282,7 @@ class Calls:
                     self.refuse(context, changes, call, words.what)
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-                case "waiting" if call.has_child and words.stops_children:
+                case "waiting" if call.ends_with_run and words.stops_children:
                     self.settle_lost(
                         context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                     )
@@ -289,7 +307,9 @@ class Calls:
         match call.status:
             case "created" | "running":
                 self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-            case "waiting" if call.has_child and (context.abort.aborted or words.stops_children):
+            case "waiting" if call.name == ELICIT or (
+                call.ends_with_run and (context.abort.aborted or words.stops_children)
+            ):
                 self.settle_lost(
                     context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                 )
@@ -306,24 +326,22 @@ class Calls:
             return ToolResult.fail("The call was cancelled with what it waited for.", error_code="cancelled")
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
-    def refusal(self, context: RunContext, call: Call) -> ToolResult | None:
+    def refusal(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
         """A call that is waited for in memory does not wait for variables: its caller reads what is missing (D4)."""
-        tool = context.active.by_name.get(call.name)
+        tool = tools.get(call.name)
         missing = () if tool is None else lacking_for(context, tool)
         if not missing:
             return None
         return lacks_variables(call.name, [each.name for each in missing])
 
-    def interrupted(self, context: RunContext, call: Call) -> ToolResult | None:
+    def interrupted(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
         """Answer of a call that a dead process had begun; None if it may run again (D14)."""
         resolve = resolver(context, Changes(), call)
-        prepared = prepare(context.active.by_name, call.name, call.arguments, call.id, resolve)
-        if isinstance(prepared, ToolResult):
+        prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
+        if isinstance(prepared, ToolResult) or not prepared.tool.repeatable:
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
-        if prepared.tool.repeatable:
-            context.prepare(prepared)
-            return None
-        return ToolResult.fail(INTERRUPTED, error_code="interrupted")
+        context.prepare(prepared)
+        return None
 
     def _flip(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:
         self._armed.pop(call.id, None)

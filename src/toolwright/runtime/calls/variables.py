@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.types import EnvTypes
-from toolwright.core.env.variable import Variable, VariablesRequest, merged
+from toolwright.core.env.variable import NamedVariable, Variable, VariablesRequest, merged
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Leaving, Park
@@ -100,7 +100,10 @@ def lacking_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
     own = lacking(env, active.prompt.variables)
     tools = [each for tool in active.tools for each in lacking(env, tool.variables, tool.name)]
     below = [each for nested in active.nested.values() for each in lacking_of(env_for, nested)]
-    return merged([*own, *tools, *below])
+    if not active.mcp:
+        return merged([*own, *tools, *below])
+    servers = [NamedVariable(name, "secret") for server in active.mcp for name in server.variables]
+    return merged([*own, *tools, *below, *lacking(env, servers)])
 
 
 def _resolves(env: ThreadEnv, name: str, tool: str | None) -> bool:

@@ -8,6 +8,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import CallShown
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import EventDraft
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
@@ -28,7 +29,18 @@ def outside_any_space(tool: Tool) -> ToolResult:
 def posted(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
     """The message of a call that begins."""
     started = () if context.is_streamed(call.id) else (tool_event("tool.started", call.id, call.name),)
-    author, source = context.author, source_of(context)
+    return shown(call, space_id, status, context.author, source_of(context), started)
+
+
+def shown(
+    call: Call,
+    space_id: str,
+    status: CallShown,
+    author: Entity | None,
+    source: Source,
+    started: Sequence[EventDraft],
+) -> Showing:
+    """The same for a call that is made by nobody's run."""
 
     def make(redactor: Redactor) -> Post:
         message = shown_call(clean_call(call, redactor), space_id, status)

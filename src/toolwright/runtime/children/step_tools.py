@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import CannotUnseal
+from toolwright.core.journal.mcp_effects import HoldMcpTool
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.relations import AgentCall, Lifecycle, is_on
@@ -15,9 +17,12 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import SUBAGENT_CREATE, SUBAGENT_MESSAGE
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.children.immediate import groups, immediate_arguments
+from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import ThreadEnv
 from toolwright.runtime.env.redaction import clean_arguments
+from toolwright.runtime.mcp.offer import McpOffers
+from toolwright.wire.event import mcp_held_event
 from toolwright.wire.text import readable
 
 REMEMBERED = 1_000  # voices with what they offer
@@ -35,18 +40,24 @@ class ImmediateCall:
 
 
 class StepTools:
-    """Reads the flags and the children of a thread, and makes of them what its agent is offered."""
+    """Reads the flags, the children and the MCP servers of a thread, and makes of them what its agent is offered."""
 
-    def __init__(self, store: Store, lifecycle: LifecycleTools) -> None:
+    def __init__(self, store: Store, lifecycle: LifecycleTools, mcp: McpOffers) -> None:
         self._store = store
         self._lifecycle = lifecycle
-        self._ready: OrderedDict[
-            tuple[int, frozenset[str], frozenset[str]], tuple[ActiveAgent, ActiveAgent]
-        ] = OrderedDict()
+        self._mcp = mcp
+        self._ready: OrderedDict[object, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
         """The active agent with what it may call now; the same one while nothing changes."""
+        if not base.relations and not base.mcp:
+            return base
         await context.retry_until_available(context.look_at_env)
+        mcp = await context.retry_until_available(lambda: self._mcp.of(base, context.env_for(base)))
+        if mcp.news:
+            held = [each for each in mcp.news if isinstance(each, HoldMcpTool)]
+            events = [mcp_held_event(each.server, each.tool) for each in held]
+            await context.commit(Result, Changes(events=events, effects=mcp.news), context.run)
         on = [each for each in base.relations if _enabled(context.env_for(base), each)]
         resumable = [each for each in on if each.config.resumable]
         free = await self._free(context, resumable)
@@ -54,17 +65,18 @@ class StepTools:
             id(base),
             frozenset([each.config.name for each in on]),
             frozenset([each.config.name for each in free]),
+            mcp.key,
         )
         ready = self._ready.get(key)
         if ready is not None and ready[0] is base:
             return ready[1]
         off = {each.config.name for each in base.relations if each not in on}
         own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
-        made = base if len(own) == len(base.tools) and not resumable else None
+        made = base if len(own) == len(base.tools) and not resumable and not mcp.tools else None
         if made is None:
             offered = self._lifecycle(resumable, free) if resumable else ()
             all_tools = self._lifecycle(resumable, resumable) if resumable else ()
-            made = base.offering([*own, *offered], [*own, *all_tools])
+            made = base.offering([*own, *offered, *mcp.tools], [*own, *all_tools, *mcp.tools])
         self._ready[key] = base, made
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)

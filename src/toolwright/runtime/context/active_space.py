@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store
@@ -45,6 +46,7 @@ class ActiveSpace:
         self._retry = retry_until_available
         self._enters = enters
         self._gone: set[str] = set()
+        self._at_home = enters is True and thread.id == home_thread_id_of(thread.agent)
         self.space_id = thread.space_id
 
     @property
@@ -80,6 +82,16 @@ class ActiveSpace:
             return self.space_id
         entered = [effect for effect in changes.effects if isinstance(effect, Enter)]
         return entered[-1].space_id if entered else self.space_id
+
+    def shown_after(self, changes: Changes, at_home: bool | None = None) -> str | None:
+        """The space in which a call that begins after these changes is shown.
+
+        In the home thread of an agent that enters spaces that is the one that it has entered; `at_home` says whether it
+        is this thread, where the tools of the step tell it.
+        """
+        space_id = self.after(changes)
+        at_home = self._at_home if at_home is None else at_home
+        return self.trigger_space_id if space_id is None and not at_home else space_id
 
     def at_work_after(self, changes: Changes) -> str | None:
         """The space in which the agent has been seen at work once the changes are in the journal."""

@@ -83,6 +83,7 @@ class End:
     fault: Literal["model", "batch"] = "batch"
     reason: str | None = None
     terminated: bool = False
+    error_code: str | None = None
 
 
 @value

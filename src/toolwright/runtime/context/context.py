@@ -122,6 +122,7 @@ class RunContext(RunRecord):
             and active.agent_id == self.thread.answering
             and active.side == self.run.side
             and not active.relations
+            and not active.mcp
         )
 
     def set_speaker(self, base: ActiveAgent, active: ActiveAgent) -> None:

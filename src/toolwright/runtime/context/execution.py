@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.threads.run import QueuedCall, Side
+from toolwright.core.threads.run import QueuedCall, Side, Usage
 
 Member = TypeVar("Member", bound=Callable[..., object])
 Later = TypeVar("Later", bound=Callable[..., Coroutine[Any, Any, object]])  # whatever it yields
@@ -47,6 +47,11 @@ class Abort:
         if self.aborted:
             _interrupt(scope, grace)
 
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The scopes at work that an abort ends."""
+        return tuple(self._scopes)
+
     def left(self, scope: Scope) -> None:
         """The scope has been left: an abort leaves it alone."""
         self._scopes.pop(scope, None)
@@ -77,6 +82,13 @@ class RunExecution:
     skipped: Skipped | None = None
     queued: tuple[QueuedCall, ...] = ()
     over: bool = False
+    usage: Usage | None = None
+    cost: float | None = None
+
+    def count(self, usage: Usage, cost: float | None) -> None:
+        """A model was asked within this call: its tokens, and what they cost, are the run's."""
+        self.usage = usage if self.usage is None else self.usage + usage
+        self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
     def stop_side(self) -> None:
         """End the turn of the side that speaks once this call's result is recorded."""
@@ -104,6 +116,8 @@ class RunExecution:
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
         self.skipped = self.skipped or below.skipped
+        if below.usage is not None:
+            self.count(below.usage, below.cost)
 
 
 class Writing(Protocol):

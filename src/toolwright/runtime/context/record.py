@@ -6,6 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.catalog import APP_TOOLS
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import RowBroken
 from toolwright.core.journal.child_effects import Activated, BackOff, HandOff, SetValue
@@ -16,7 +17,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
-from toolwright.core.threads.run import Run
+from toolwright.core.threads.run import Run, Usage
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
@@ -32,11 +33,13 @@ class RunRecord:
     `root` is the thread's own conversation, `frame` the one at work: that of the innermost prompt tool, else the
     thread's own. `nested` are calls that other calls have made. `inbox` is what nobody has read, `reading` what the run
     reads. `values` are those of the thread by their instance and name, None while nothing in the run reads them. It is
-    changed by `absorb` with what a commit has written, and with what was read anew.
+    changed by `absorb` with what a commit has written, and with what was read anew. A thread that `answers_nothing` has
+    the one call of an MCP host: no model speaks in it, and nobody is asked for values.
     """
 
     def __init__(self, view: ThreadView, run: Run, active: ActiveAgent | None) -> None:
         self.thread: Thread = view.thread
+        self.answers_nothing = view.thread.agent == APP_TOOLS.id
         self.run = run
         self.epoch, self.seq = view.thread.epoch, view.thread.seq
         self.root = self.frame = Frame.of(active, view.messages, view.calls)
@@ -47,6 +50,7 @@ class RunRecord:
         self.posted = view.thread.posted
         self.gen = view.wake.gen if view.wake is not None else 0
         self.left = False
+        self.step_usage: Usage | None = None  # of the step at work, if it began in this process
         self.values: dict[str | None, dict[str, JSON]] | None = None
         self._due: datetime | None = None
 
@@ -132,6 +136,8 @@ class RunRecord:
         if isinstance(unit, Claim | Takeover):
             self.epoch += 1
         turn, self.run = self.run.turn, unit.run
+        if unit.step is not None:
+            self.step_usage = unit.step.usage
         self.seq += len(unit.messages)
         for message in unit.messages:
             (self.root if message.within is None else self._frame_of(message.within)).take(message)

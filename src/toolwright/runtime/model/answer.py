@@ -1,6 +1,6 @@
 """Model answers in the journal: a message, a step, and the calls that it asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from toolwright.core.agents.active import ActiveAgent
@@ -10,6 +10,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.threads.run import QueuedCall, Step
+from toolwright.core.tools.tool import Tool
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_arguments, clean_name
 
@@ -23,9 +24,15 @@ def new_call(
     ids: tuple[str, str],
     place: tuple[int, int],
     parent_id: str | None = None,
+    tools: Mapping[str, Tool] | None = None,
 ) -> Call:
-    """The row of a call that `active` makes: `ids` are ours and the model's, `place` is its step and its position."""
-    tool = None if active is None else active.by_name.get(asked.name)
+    """The row of a call that `active` makes: `ids` are ours and the model's, `place` is its step and its position.
+
+    `tools` are those that it is found among, the ones of `active` if there are none.
+    """
+    if tools is None and active is not None:
+        tools = active.by_name
+    tool = None if tools is None else tools.get(asked.name)
     kind = "function" if tool is None else tool.kind
     if tool is not None and tool.meta is not None:
         kind = tool.kind_of(asked.arguments)
@@ -123,13 +130,16 @@ def asked_call(
     position: int,
     call_id: str | None = None,
     parent: Call | None = None,
+    tools: Mapping[str, Tool] | None = None,
 ) -> Call:
     """A call that no model has asked for, but a handler or a prompt's definition."""
     call_id = context.new_id("call") if call_id is None else call_id
     step = context.run.step_count if parent is None else parent.step
     parent_id = None if parent is None else parent.id
     ids, place, at = (call_id, call_id), (step, position), context.clock.now()
-    return new_call(context, context.active, asked, at, ids=ids, place=place, parent_id=parent_id)
+    return new_call(
+        context, context.active, asked, at, ids=ids, place=place, parent_id=parent_id, tools=tools
+    )
 
 
 def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:

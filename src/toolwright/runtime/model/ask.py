@@ -129,6 +129,10 @@ class ModelAnswers:
         )
         return await self._answer(context, active, request, None)
 
+    async def ask_beside(self, context: RunContext, request: ModelRequest) -> ModelResponse | None:
+        """The answer of the model of whoever speaks to a request of somebody else; None if the run was cancelled."""
+        return await self._answer(context, context.active, request, None)
+
     def _request(
         self,
         context: RunContext,

@@ -25,10 +25,12 @@ from toolwright.core.journal.store import Sight, Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Apply, CancelCall, Committed, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.json_value import JSON
+from toolwright.core.mcp.questions import read_answer
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.results.result import CALL_CANCELLED, ToolResult
 from toolwright.core.spaces.entity import entity_of
+from toolwright.core.state.elicitation import question_of
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.threads.thread import Thread
@@ -126,8 +128,8 @@ class PendingCalls:
         """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
 
         Any JSON value is a result, also null, false and 0. Raises `NotFound`, `Forbidden` (a call of another
-        run), `CallResolved`, `CallExpired`, `CallCancelled`, and `AlreadyOver` where no agent is left to read it; then
-        nothing has changed.
+        run), `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest` for what does not answer a question, and
+        `AlreadyOver` where no agent is left to read it; then nothing has changed.
         """
         refuse_object("run", run_id)
         call = await self.get(call_id)
@@ -136,6 +138,9 @@ class PendingCalls:
         thread = await self._thread(call)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
+        asked = question_of(call)
+        if asked is not None and outcome.status == "success":
+            read_answer(asked, outcome.result)
         outcome = await self._clean(call, thread, outcome)
         while True:
             answer = await self._store.commit(await self._submission(call, outcome))

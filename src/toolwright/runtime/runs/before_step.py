@@ -58,7 +58,7 @@ class BeforeStep:
         if base.has_schema_tools:
             await context.load_values()
         base = base.sides.get(context.run.side, base)
-        context.set_speaker(base, await self._step_tools.offered(context, base) if base.relations else base)
+        context.set_speaker(base, await self._step_tools.offered(context, base))
         return True
 
     async def ready(self, context: RunContext) -> bool:
@@ -75,6 +75,9 @@ class BeforeStep:
                 await self._commits.commit(context, partial(self._commits.refused, context, first))
             else:
                 await self._carry_out(context, first)
+            return False
+        if context.answers_nothing and not context.run.queued:
+            await self._commits.end(context, Finish, Changes(), end_of_calls(context.run))
             return False
         if context.run.calls_only and not context.run.queued and not context.joined():
             await self._commits.commit(context, partial(_calls_over, context))
@@ -109,7 +112,9 @@ class BeforeStep:
         try:
             immediate_calls = await self._step_tools.immediate(context)
         except InvalidRequest as error:
-            await self._commits.end(context, Finish, Changes(), End("failed", error=error.message))
+            await self._commits.end(
+                context, Finish, Changes(), End("failed", error=error.message, error_code=error.code)
+            )
             return True
         sides = (*context.thread.activated, side)
         changes = Changes(effects=(Activated(thread_id=context.thread.id, sides=sides),))

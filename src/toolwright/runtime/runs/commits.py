@@ -36,6 +36,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
         status=end.status,
         stop_reason=end.stop_reason,
         error=end.error,
+        error_code=end.error_code,
         waiting=None,
         completed_at=context.clock.now(),
     )
@@ -212,9 +213,9 @@ class RunCommits:
         context.put(changes, queued_message(context, calls, context.place(changes)))
         return calls
 
-    async def fail(self, context: RunContext, error: str) -> None:
+    async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:
         """End the run as failed, for what it has read or how it is set up."""
-        await self.end(context, Finish, Changes(), End("failed", error=error))
+        await self.end(context, Finish, Changes(), End("failed", error=error, error_code=code))
 
     async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
         """The turn is over: every call without an answer gets one."""

@@ -1,6 +1,7 @@
 """The way of a run: model, calls, model …, each step committed before the next, until the run ends or parks."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 
 from toolwright.core.agents.turns import after_text
@@ -10,9 +11,10 @@ from toolwright.core.errors import DefinitionError, MissingExtra, ModelError, St
 from toolwright.core.journal.units import Answer, Finish, Release
 from toolwright.core.model import ModelResponse
 from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, AnswerFault, FormedAnswer
+from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
 from toolwright.core.text import brief, sentence, words
 from toolwright.core.threads.run import StopReason
+from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
@@ -62,6 +64,7 @@ class Loop:
         speakers: Speakers,
         step_tools: StepTools,
         environment: Environment,
+        handler_tools: Mapping[str, Tool],
     ) -> None:
         self._calls = calls
         self._model_answers = model_answers
@@ -69,7 +72,7 @@ class Loop:
         self._step_calls = StepCalls(calls, handlers, waiting, nested, commits, self._invoke)
         self._before_step = BeforeStep(self._step_calls, commits, speakers, step_tools, environment)
         self._prompt_runs = PromptRuns(
-            self._step_calls, calls, handlers, model_answers, waiting, nested, commits
+            self._step_calls, calls, handlers, model_answers, waiting, nested, commits, handler_tools
         )
 
     async def go(self, context: RunContext) -> None:
@@ -98,9 +101,11 @@ class Loop:
             elif await self._before_step.ready(context):
                 await self._step(context)
 
-    async def _invoke(self, context: RunContext, state: RunState, name: str, arguments: str) -> ToolResult:
+    async def _invoke(
+        self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
+    ) -> ToolResult:
         """Make a call of a handler's."""
-        return await self._prompt_runs.invoke(context, state, name, arguments)
+        return await self._prompt_runs.invoke(context, state, name, arguments, built_in)
 
     async def _step(self, context: RunContext) -> None:
         """Ask the model, and commit its answer."""
@@ -111,14 +116,14 @@ class Loop:
         try:
             response = await self._model_answers.ask(context, changes)
         except MODEL_FAULTS as error:
-            await self._model_failed(context, error.message)
+            await self._model_failed(context, error)
             return
         except ToolwrightError as error:
-            await self._commits.fail(context, error.message)
+            await self._commits.fail(context, error.message, error.code)
             return
         except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
             log.exception("The model of the agent %r failed.", context.active.agent.name)
-            await self._commits.fail(context, f"The model failed: {words(error)}")
+            await self._commits.fail(context, f"The model failed: {words(error)}", ModelError.code)
             return
         if response is None:
             return
@@ -141,18 +146,19 @@ class Loop:
                 return
             except Exception as error:  # a validator of the user's own may raise anything
                 log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
-                await self._commits.fail(context, sentence(f"The answer could not be judged: {words(error)}"))
+                fault = sentence(f"The answer could not be judged: {words(error)}")
+                await self._commits.fail(context, fault, OUTPUT_FAULT)
                 return
             response = formed.response
         await self._commits.commit(context, partial(self._answer, context, changes, response, formed))
 
-    async def _model_failed(self, context: RunContext, error: str) -> None:
+    async def _model_failed(self, context: RunContext, fault: ToolwrightError) -> None:
         """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
         if has_own_message(context):
-            end = End("failed", error=error, fault="model")
+            end = End("failed", error=fault.message, error_code=fault.code, fault="model")
             await self._commits.end(context, Finish, Changes(), end)
             return
-        run = changed(context.run, status="queued", error=context.redactor.text(error))
+        run = changed(context.run, status="queued", error=context.redactor.text(fault.message))
         events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
         await context.commit(Release, back_off(context, Changes(events=events)), run)
 
@@ -203,7 +209,8 @@ class Loop:
         )
         if corrections(context.root.messages, context.run.id) >= MOST_CORRECTIONS:
             error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
-            return changed(following, end=End("failed", error=sentence(error)))
+            end = End("failed", error=sentence(error), error_code=OUTPUT_FAULT)
+            return changed(following, end=end)
         changes = following.changes
         context.say(
             changes, correction_message(context, fault, context.run.step_count + 1, context.place(changes))

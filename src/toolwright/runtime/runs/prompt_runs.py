@@ -4,17 +4,19 @@ Their rows are named after the call that made them. What a model asks for within
 any call, in a frame of its own on top of the thread's; what a handler calls is waited for in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import ToolwrightError, Unwritable
 from toolwright.core.journal.units import Answer, Result
+from toolwright.core.mcp.questions import HOST_TOOLS
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers, Ran
@@ -38,7 +40,7 @@ STOPPED = ToolResult.fail("The session was stopped within this call.", error_cod
 
 
 class PromptRuns:
-    """Leads conversations within calls, and makes the calls of handlers."""
+    """Leads conversations within calls, and makes the calls of handlers, also those of `handler_tools`."""
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class PromptRuns:
         waiting: Waiting,
         nested: Nested,
         commits: RunCommits,
+        handler_tools: Mapping[str, Tool],
     ) -> None:
         self._step_calls = step_calls
         self._calls = calls
@@ -57,6 +60,7 @@ class PromptRuns:
         self._waiting = waiting
         self._nested = nested
         self._commits = commits
+        self._handler_tools = handler_tools
 
     # ── the conversation of a prompt tool ───────────────────────────────────────────────────────────────────
 
@@ -126,12 +130,16 @@ class PromptRuns:
 
     # ── what handlers call ──────────────────────────────────────────────────────────────────────────────────
 
-    async def invoke(self, context: RunContext, state: RunState, name: str, arguments: str) -> ToolResult:
+    async def invoke(
+        self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
+    ) -> ToolResult:
         """Make a call from within a handler, through the same pipeline, recorded below the handler's own call."""
+        asking = HOST_TOOLS if context.answers_nothing else self._handler_tools
+        tools = asking if built_in else context.active.by_name
         if context.values is None:
-            return (await self._invoked(context, state, name, arguments))[1]
+            return (await self._invoked(context, state, name, arguments, tools))[1]
         with context.reserve(state.values.keys):
-            call, result = await self._invoked(context, state, name, arguments)
+            call, result = await self._invoked(context, state, name, arguments, tools)
         if call.status != "resolved" or result.status != "success":
             return result
         changes = Changes(effects=tuple(state.values.effects))
@@ -140,18 +148,18 @@ class PromptRuns:
         return result
 
     async def _invoked(
-        self, context: RunContext, state: RunState, name: str, arguments: str
+        self, context: RunContext, state: RunState, name: str, arguments: str, tools: Mapping[str, Tool]
     ) -> tuple[Call, ToolResult]:
         """The call as it was made, and its result."""
         arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
         call_id, number, recorded = await self._nested.recorded(context, state, name, arguments)
         if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)
-            await self._begin(context, asked_call(context, asked, number, call_id, state.call))
+            await self._begin(context, asked_call(context, asked, number, call_id, state.call, tools), tools)
         else:
             context.put_nested(recorded)
             if recorded.status == "running":
-                await self._begin_again(context, recorded)
+                await self._begin_again(context, recorded, tools)
         call = context.nested[call_id]
         if call.status == "running":
             await self._carry_out(context, state, call)
@@ -161,15 +169,15 @@ class PromptRuns:
             return context.nested[call_id], result
         return call, self._calls.result_of(call)
 
-    async def _begin(self, context: RunContext, call: Call) -> None:
+    async def _begin(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Commit the call, settled at once or begun."""
         context.put_nested(call)
 
         async def begun() -> Next:
             changes = Changes()
-            refused = self._calls.refusal(context, call)
+            refused = self._calls.refusal(context, call, tools)
             if refused is None:
-                self._calls.begin(context, [call], changes)
+                self._calls.begin(context, [call], changes, tools)
             else:
                 self._calls.settle(context, changes, call, refused)
             changes.nested, changes.call_changes = (call.moved(changes.call_changes[0]),), []
@@ -177,10 +185,10 @@ class PromptRuns:
 
         await self._commits.commit(context, begun)
 
-    async def _begin_again(self, context: RunContext, call: Call) -> None:
+    async def _begin_again(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """A process died while it ran this call: it runs once more if it may, else its effect is unknown (D14)."""
         changes = Changes()
-        result = self._calls.interrupted(context, call)
+        result = self._calls.interrupted(context, call, tools)
         if result is None:
             self._calls.begin_again(context, changes, call)
         else:

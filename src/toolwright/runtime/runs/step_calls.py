@@ -24,6 +24,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.context.record import CALL_ID
+from toolwright.runtime.model.answer import total_cost
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.state.state import Invoke
 from toolwright.wire.event import step_event
@@ -108,10 +109,10 @@ class StepCalls:
         if tool is not None and needed_by(context, tool):
             await context.retry_until_available(context.look_at_env)
             missing = lacking_for(context, tool)
-            if missing and context.holder is None:
+            if missing and context.holder is None and not context.answers_nothing:
                 await park_for(context, missing)
                 return
-            refused = self._calls.refusal(context, call)
+            refused = self._calls.refusal(context, call, context.active.by_name)
             if refused is not None:
                 self._calls.settle(context, changes, call, refused)
         await self._commit(context, changes)
@@ -153,6 +154,9 @@ class StepCalls:
         await self.close_below(context, changes, call)
         execution = ran.state.execution
         run = _queueing(context, execution) if execution.queued else context.run
+        if execution.usage is not None:
+            cost = total_cost(run.cost, execution.cost)
+            run = changed(run, usage=run.usage + execution.usage, cost=cost)
         if not self._calls.take(context, changes, call, kept):
             return Next(kind=Result, changes=changes, run=run)
         if context.holder is not None:
@@ -164,7 +168,7 @@ class StepCalls:
     async def _recover(self, context: RunContext, call: Call) -> None:
         """A process died while it ran this call."""
         changes = Changes()
-        result = self._calls.interrupted(context, call)
+        result = self._calls.interrupted(context, call, context.active.by_name)
         if result is None:
             self._calls.begin_again(context, changes, call)
             await context.commit(Result, changes, context.run)
@@ -181,7 +185,7 @@ class StepCalls:
             rest = _unanswered(rest, changes)
         if rest or context.frame.call is not None:
             return Next(kind=Result, changes=changes, run=run)
-        changes.events.append(step_event("step.done", run.step_count))
+        changes.events.append(step_event("step.done", run.step_count, context.step_usage))
         return self._after_calls(context, Result, changes, run)
 
     def _after_calls(
@@ -206,7 +210,7 @@ class StepCalls:
 
     async def _stopped(self, context: RunContext, changes: Changes, execution: RunExecution) -> Next:
         """A handler has ended the run, or the turn of its side: the calls behind it do not begin."""
-        changes.events.append(step_event("step.done", context.run.step_count))
+        changes.events.append(step_event("step.done", context.run.step_count, context.step_usage))
         if execution.skipped is not None:
             end = End("skipped", reason=execution.skipped.reason)
             return _forced_end(context.run, changes, end)

@@ -123,22 +123,29 @@ MOST_QUEUED = 100
 
 
 class CallsWithin:
-    """`invoke` makes a call of the tool of that name, with the JSON text of its arguments."""
+    """`invoke` makes a call of the tool of that name, with the JSON text of its arguments; see `make`."""
 
-    def __init__(self, invoke: Callable[[str, str], Awaitable[ToolResult]], execution: RunExecution) -> None:
+    def __init__(
+        self, invoke: Callable[[str, str, bool], Awaitable[ToolResult]], execution: RunExecution
+    ) -> None:
         self._invoke = invoke
         self._execution = execution
         self._one = asyncio.Lock()
         self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
 
-    async def make(self, name: str, arguments: JSONObject | str | None) -> ToolResult:
-        """Make one of them; its failure is an error result. Raises `InvalidRequest` once the call is over."""
+    async def make(
+        self, name: str, arguments: JSONObject | str | None, *, built_in: bool = False
+    ) -> ToolResult:
+        """Make one of them; its failure is an error result. Raises `InvalidRequest` once the call is over.
+
+        One that is `built_in` is a tool for handlers alone, whatever else has its name.
+        """
         name, text = tool_call(name, arguments)
         async with self._one:
             self._execution.check()
             self._inside = asyncio.current_task()
             try:
-                return await self._invoke(name, text)
+                return await self._invoke(name, text, built_in)
             finally:
                 self._inside = None
 

@@ -29,17 +29,18 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_draft, clean_effect
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
-from toolwright.runtime.state.facts import CallsWithin, Facts, Words
+from toolwright.runtime.state.facts import CallsWithin, Words
 from toolwright.runtime.state.family import Family
+from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
 from toolwright.wire.event import bounded, live_event, subagent_event
 
 T = TypeVar("T")
-Invoke: TypeAlias = Callable[[RunContext, "RunState", str, str], Awaitable[ToolResult]]
-"""Makes a call of the tool of that name, with the JSON text of its arguments, below the call of that state."""
+Invoke: TypeAlias = Callable[[RunContext, "RunState", str, str, bool], Awaitable[ToolResult]]
+"""Makes a call of the tool of that name, with the JSON text of its arguments, below that state's call; see `make`."""
 
 
-class RunState(Facts):
+class RunState(Questions):
     """The `ThreadState` of one call of a run. What it writes is committed with the call's result."""
 
     __slots__ = (

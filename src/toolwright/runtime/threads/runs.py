@@ -1,9 +1,12 @@
 """Runs: read, waited for, cancelled."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from types import NoneType
 
+from toolwright.core.agents.run_events import RunEvent
+from toolwright.core.agents.run_result import RunResult
 from toolwright.core.errors import NotFound, RunOver
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, RequestCancel
@@ -12,6 +15,8 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
+from toolwright.runtime.threads.results import RunResults
+from toolwright.runtime.threads.streams import RunStreams
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another process may have ended the run
@@ -20,7 +25,18 @@ LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another proc
 class Runs:
     """Runs, for users. Raises `NotFound` for ids that lead nowhere."""
 
-    def __init__(self, store: Store, motor: Motor, bus: Bus, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self,
+        store: Store,
+        motor: Motor,
+        bus: Bus,
+        clock: Clock,
+        new_id: NewId,
+        results: RunResults,
+        streams: RunStreams,
+    ) -> None:
+        self._results = results
+        self._streams = streams
         self._store = store
         self._motor = motor
         self._bus = bus
@@ -59,6 +75,20 @@ class Runs:
     async def messages(self, run_id: str) -> Sequence[Message]:
         """Messages of the run, in order."""
         return await self._store.run_messages(by_id("run", run_id))
+
+    async def result(self, run_id: str) -> RunResult:
+        """What the run has come to, so far if it goes on: its output as its prompt declares it, messages and calls."""
+        return await self._results.result(by_id("run", run_id))
+
+    async def stream(self, run_id: str) -> AsyncGenerator[RunEvent]:
+        """The events of the run as values, from its beginning until it is over; the last one is `RunDone`.
+
+        Leave it early with `contextlib.aclosing`. The run goes on all the same.
+        """
+        run = await self.get(run_id)
+        async with aclosing(self._streams.run(run.thread_id, run.id, over=run.over)) as events:
+            async for event in events:
+                yield event
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds."""

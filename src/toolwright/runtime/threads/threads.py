@@ -1,14 +1,15 @@
 """Threads: created, spoken to, read."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.catalog import REQUESTS
+from toolwright.core.agents.catalog import APP_TOOLS, RESERVED
 from toolwright.core.agents.prompt import Env
+from toolwright.core.agents.run_events import RunEvent
 from toolwright.core.broken_rows import is_there
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import MOST_NAMES, EnvType, faulty_name
@@ -39,6 +40,7 @@ from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import kept_ref
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
+from toolwright.runtime.threads.streams import RunStreams
 from toolwright.wire.event import run_event
 
 CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
@@ -66,9 +68,11 @@ class Threads:
         clock: Clock,
         new_id: NewId,
         lineages: Lineages,
+        streams: RunStreams,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._telemetry = telemetry
+        self._streams = streams
         self._lineages = lineages
         self._store = store
         self._motor = motor
@@ -98,7 +102,7 @@ class Threads:
         if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise _faulty("arguments", "must be an object")
         active = await self._agents.active(agent)
-        if active.agent_id == REQUESTS.id:  # which is there for composed requests alone
+        if active.agent_id in RESERVED:  # which is there for something else
             raise NotFound(f"There is no agent {agent!r}.")
         thread_id, now = self._new_id("thr"), self._clock.now()
         thread = Thread(
@@ -171,11 +175,19 @@ class Threads:
         await self._check_there(thread_id)
         return await self._store.children.children(thread_id, limit=limit, offset=offset)
 
-    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """The thread's messages, the oldest first; one that no run has read yet is not among them."""
+    async def messages(
+        self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
+    ) -> Sequence[Message]:
+        """The thread's messages, the oldest first, those of one run if it is named; none that no run has read yet."""
         page(limit, offset)
+        by_text("run_id", run_id)
         await self._check_there(thread_id)
-        return await self._store.messages(thread_id, limit, offset)
+        if run_id is None:
+            return await self._store.messages(thread_id, limit, offset)
+        if (await self._runs.get(run_id)).thread_id != thread_id:
+            raise NotFound(f"There is no run {run_id!r} in the thread {thread_id!r}.")
+        of_run = await self._store.run_messages(run_id)
+        return [each for each in of_run if each.within is None][offset : offset + limit]
 
     async def _check_there(self, thread_id: str) -> None:
         """`NotFound` if there is no such thread; what lies below one whose row is broken can be read."""
@@ -196,7 +208,7 @@ class Threads:
         if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
-        if thread.is_over:
+        if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
         agent = await self._agents.usable(thread.answering)
         env = await self._lineages.env(thread, agent)
@@ -247,6 +259,15 @@ class Threads:
                 with suppress(TimeoutError):
                     await self._runs.wait(run.id, CANCEL_PATIENCE)
         return thread
+
+    async def stream(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
+        """The events of the thread's runs as values, for ever: those behind the event of the number `after` first (0:
+        all), then what happens; None begins now. Leave it with `contextlib.aclosing`. Raises `Reset` as `follow` does.
+        """
+        await self.get(thread_id)
+        async with aclosing(self._streams.thread(thread_id, after)) as events:
+            async for event in events:
+                yield event
 
     async def cancel(self, thread_id: str) -> Run:
         """Ask the thread's open run to stop; `NotFound` if nothing runs in it."""

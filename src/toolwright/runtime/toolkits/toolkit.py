@@ -1,17 +1,15 @@
 """An agent's toolkit for a loop of one's own: its tools' definitions, and handlers that record every call (S4)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.catalog import REQUESTS, Catalog
-from toolwright.core.checks import brief_value
+from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import place
 from toolwright.core.errors import (
-    InvalidJSON,
     InvalidRequest,
     NotFound,
     RunOver,
@@ -20,27 +18,24 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
-from toolwright.core.journal.units import Committed, CreateThread, PostCall
-from toolwright.core.json_value import JSONObject, dumps_unescaped
-from toolwright.core.limits import MAX_JSON_VALUES
-from toolwright.core.plain import has_more_values, plain
-from toolwright.core.ports import Bus, Clock, Motor, NewId
+from toolwright.core.journal.units import Committed, CreateThread
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Bus, Cipher, Clock, Motor, NewId
 from toolwright.core.threads.event import Topic
-from toolwright.core.threads.inbox import FAULT, InboxEvent
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Format, Toolset
-from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id
-from toolwright.runtime.env.redaction import clean_arguments, clean_name
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.threads.family import first_run
+from toolwright.runtime.mcp.offer import McpOffers, env_of_agent
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
 from toolwright.runtime.toolkits.call_ends import CallEnds
-from toolwright.wire.event import run_event
+from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
 from toolwright.wire.result import s4_result
 
 Handler = Callable[[object], Awaitable[JSONObject]]
@@ -61,6 +56,8 @@ class ToolkitParts:
     bus: Bus
     clock: Clock
     new_id: NewId
+    cipher: Cipher
+    mcp: McpOffers
     telemetry: Telemetry | None = None
 
 
@@ -74,9 +71,9 @@ class Toolkit:
     Without a run of its agent's to record to, the toolkit has a run of its own in a thread of its own, which begins
     with the first call. A run that is over is open again while calls are made in it.
 
-    `await` it once if the agent is configured over HTTP: its definitions are read then. That raises `NotFound` for an
-    agent or a run that is not there, `InvalidRequest` for another agent's run, `RunOver` for one that has failed, was
-    cancelled or skipped, `TenvsLacking` for an agent that needs values which only a thread can bring.
+    `await` it once if the agent is configured over HTTP, or has MCP servers: its tools are read then. That raises
+    `NotFound` for an agent or a run that is not there, `InvalidRequest` for another agent's run, `RunOver` for one that
+    has failed, was cancelled or skipped, `TenvsLacking` for an agent that needs values which only a thread can bring.
     """
 
     def __init__(self, agent: str, run_id: str | None, parts: ToolkitParts) -> None:
@@ -87,6 +84,7 @@ class Toolkit:
         self._thread_id: str | None = None
         self._active: ActiveAgent | None = parts.catalog.find_named(agent)
         self._placing = asyncio.Lock()
+        self._mcp_tools: Sequence[Tool] = ()
         self._ends = CallEnds(parts.store, parts.bus, parts.files)
         self.handlers: Mapping[str, Handler] = Handlers(self)
 
@@ -101,7 +99,8 @@ class Toolkit:
                 f"The agent {self._agent!r} is not declared by the app. If it is configured over HTTP, write "
                 "`await rt.toolkit(…)`."
             )
-        return self._parts.tools_of(self._active)
+        tools = self._parts.tools_of(self._active)
+        return tools if not self._mcp_tools else Toolset([*tools, *self._mcp_tools])
 
     @property
     def definitions(self) -> list[JSONObject]:
@@ -120,7 +119,7 @@ class Toolkit:
     async def call(self, name: str, given: object) -> JSONObject:
         """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
         parts, call_id = self._parts, self._parts.new_id("call")
-        written = await in_thread_if_large(given, _written, given)
+        written = await in_thread_if_large(given, write_input, given)
         while True:
             thread, run_id = await self._place()
             if place().get("threadId") == thread.id:
@@ -128,7 +127,9 @@ class Toolkit:
                     f"The thread {thread.id!r} waits for this handler, and the call would wait for the thread: a "
                     "handler calls its agent's tools with state.invoke_tool."
                 )
-            event = await self._event(thread, call_id, name, written)
+            env = await parts.lineages.env(thread, self._active)
+            names = [tool.name for tool in self.tools]
+            event = await call_event(thread, call_id, name, written, env.redactor, names, parts.clock.now())
             with self._ends.expect(event, call_id) as end:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
@@ -139,7 +140,7 @@ class Toolkit:
     async def _opened(self) -> "Toolkit":
         parts = self._parts
         self._active = await parts.agents.active(self._agent)
-        if self._active.agent_id == REQUESTS.id:
+        if self._active.agent_id in RESERVED:
             raise NotFound(f"There is no agent {self._agent!r}.")
         if self._given_run is None:
             lacking = self._active.lacking({})
@@ -147,6 +148,7 @@ class Toolkit:
                 raise tenvs_lacking(
                     f"The agent {self._active.agent.name!r} cannot have a thread of its own", lacking
                 )
+            self._mcp_tools = (await parts.mcp.of(self._active, env_of_agent(self._active))).tools
             return self
         run = await parts.store.run(by_id("run", self._given_run))
         if run is None:
@@ -158,8 +160,11 @@ class Toolkit:
             )
         if run.over and run.status != "completed":
             raise _over(run)
-        if (await self._thread(run.thread_id)).answering != run.agent:
+        thread = await self._thread(run.thread_id)
+        if thread.answering != run.agent:
             raise InvalidRequest(f"The thread of the run {run.id!r} was handed over to another agent.")
+        env = await parts.lineages.env(thread, self._active)
+        self._mcp_tools = (await parts.mcp.of(self._active, env)).tools
         self._thread_id = run.thread_id
         return self
 
@@ -194,35 +199,10 @@ class Toolkit:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return thread
 
-    async def _event(self, thread: Thread, call_id: str, name: object, written: "_Written") -> InboxEvent:
-        """The call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
-        parts, arguments = self._parts, written.arguments
-        env = await parts.lineages.env(thread, self._active)
-        named = name if isinstance(name, str) else brief_value(name)
-        content: JSONObject = {
-            "callId": call_id,
-            "agent": thread.agent,
-            "name": clean_name(named, env.redactor, [tool.name for tool in self.tools]),
-            "arguments": await in_thread_if_large(arguments, clean_arguments, arguments, env.redactor),
-        }
-        if written.fault is not None:
-            content[FAULT] = env.redactor.text(written.fault)
-        return InboxEvent(
-            thread_id=thread.id,
-            event_id=f"ask_{call_id}",
-            type="call",
-            content=content,
-            created_at=parts.clock.now(),
-        )
-
     async def _post(self, thread: Thread, event: InboxEvent, run_id: str) -> bool:
         """Have the call made in the run; false if it is to be tried again, when the thread is at work on another."""
         parts = self._parts
-        traceparent = None if parts.telemetry is None else parts.telemetry.current()
-        run = changed(first_run(thread, run_id, 0, parts.clock), calls_only=True, traceparent=traceparent)
-        unit = PostCall(
-            token=parts.new_id("unit"), at=parts.clock.now(), event=event, run=run, queued=run_event(run)
-        )
+        unit = post_of(thread, event, run_id, parts.clock, parts.new_id, parts.telemetry)
         answer = await parts.store.commit(unit)
         if isinstance(answer, Committed):
             return True
@@ -270,27 +250,6 @@ class Handlers(Mapping[str, Handler]):
 
     def __len__(self) -> int:
         return len(self._toolkit.tools)
-
-
-@value
-class _Written:
-    """The input of a call as JSON text, or what it is in words, and the fault why it is none."""
-
-    arguments: str
-    fault: str | None = None
-
-
-def _written(given: object) -> _Written:
-    if isinstance(given, str):
-        return _Written(arguments=given)
-    if isinstance(given, bytes):
-        return _Written(arguments=given.decode(errors="replace"))
-    if has_more_values(given, MAX_JSON_VALUES):
-        return _Written(arguments=brief_value(given), fault=f"hold more than {MAX_JSON_VALUES} JSON values.")
-    try:
-        return _Written(arguments=dumps_unescaped(plain(given)))
-    except InvalidJSON as error:
-        return _Written(arguments=brief_value(given), fault=error.message)
 
 
 def _over(run: Run) -> RunOver:

@@ -94,6 +94,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     ForbiddenMove: INTERNAL,
     errors.ModelError: 502,
     errors.SolutionError: 502,
+    errors.RunFailed: 502,
     errors.ModelUnavailable: 503,
     errors.KeysUnavailable: 503,
     errors.StoreError: 503,

@@ -89,6 +89,13 @@ class Permits:
             raise _no_run(run_id)
         return run, sight
 
+    async def call(self, caller: Caller, call_id: str) -> Call:
+        """The call, if the caller may see all of it: a service, or whose thread it is in; else `NotFound`."""
+        call = await self._runtime.calls.get(call_id)
+        if caller.kind == "person" and not await self._owns(caller, call.thread_id):
+            raise NotFound("Pending tool call not found")
+        return call
+
     async def answer(self, caller: Caller, call_id: str) -> None:
         """Whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own."""
         if caller.kind == "service":

@@ -9,6 +9,8 @@ from toolwright.web.answers.answer import answer
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 HEADERS = ("x-secret-key", "x-public-key", "authorization", "content-type", "last-event-id")
+MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name")
+"""Headers of MCP hosts that are pages; the first is in answers too."""
 
 
 class Cors(CORSMiddleware):

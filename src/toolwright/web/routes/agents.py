@@ -23,6 +23,7 @@ from toolwright.wire.agent import (
     agent_json,
     inbox_json,
 )
+from toolwright.wire.mcp import McpServer, mcp_server_json
 from toolwright.wire.shape import Shape
 
 router = noun("/api/agents", "agents")
@@ -191,6 +192,34 @@ def _one(row: Shown) -> JSONObject:
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
+
+
+class McpServers(Shape):
+    """The MCP servers of an agent, in the order of its configuration."""
+
+    servers: list[McpServer]
+
+
+McpThread = Annotated[
+    Words | None, Query(alias="threadId", description="A thread whose values the servers are asked with.")
+]
+
+
+@router.get("/{agent_id}/mcp", responses=answers(McpServers, "The servers.", errors=(404,)))
+async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id: McpThread = None) -> Answer:
+    """The MCP servers of an agent: which are there, the tools that it has of them, and what is wrong with them."""
+    servers: list[JSON] = [mcp_server_json(each) for each in await runtime.mcp.of(agent_id, thread_id)]
+    return answer({"servers": servers})
+
+
+@router.post(
+    "/{agent_id}/mcp/{server}/tools/{tool}/accept",
+    responses=answers(Deleted, "The agent has the tool again.", errors=(404,)),
+)
+async def accept_mcp_tool(_: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id) -> Answer:
+    """Accept the definition of a tool that is held back since its server has changed it."""
+    await runtime.mcp.accept(agent_id, server, tool)
+    return answer({"success": True})
 
 
 inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")

@@ -119,6 +119,12 @@ async def list_calls(
     return listed("calls", calls, call_json)
 
 
+@router.get("/calls/{call_id}", responses=answers(CallAnswer, "The call.", errors=(404,)))
+async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
+    """One tool call, whatever its status; a person sees those of their own threads."""
+    return answer({"call": call_json(await serving.permits.call(caller, call_id))})
+
+
 @router.post(
     "/runs/{run_id}/tool-results",
     responses=answers(ResultTaken, "The result was taken.", errors=(404, 409, 410, 413)),

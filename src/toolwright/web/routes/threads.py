@@ -184,11 +184,16 @@ async def send_message(
 
 @router.get("/{thread_id}/messages", responses=answers(MessageList, "The messages.", errors=(404,)))
 async def list_messages(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+    caller: Known,
+    serving: Here,
+    thread_id: Id,
+    run_id: Annotated[Words | None, Query(alias="runId", description="Those of one run alone.")] = None,
+    limit: Limit = 100,
+    offset: Offset = 0,
 ) -> Answer:
     """The thread's messages, the oldest first; one that no run has read yet is not among them."""
     await serving.permits.thread(caller, thread_id)
-    messages = await serving.runtime.threads.messages(thread_id, limit, offset)
+    messages = await serving.runtime.threads.messages(thread_id, limit, offset, run_id=run_id)
     return listed("messages", messages, caller.presentation.message)
 
 

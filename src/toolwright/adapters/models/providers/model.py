@@ -196,6 +196,12 @@ def _native(settings: ModelSettings) -> NativeSettings:
         native["max_tokens"] = settings.max_tokens
     if settings.seed is not None:
         native["seed"] = settings.seed
+    if settings.stop_sequences is not None:
+        native["stop_sequences"] = [*settings.stop_sequences]
+    if settings.presence_penalty is not None:
+        native["presence_penalty"] = settings.presence_penalty
+    if settings.frequency_penalty is not None:
+        native["frequency_penalty"] = settings.frequency_penalty
     return native
 
 

@@ -1,4 +1,4 @@
-"""Reads of agents, children, front-ends, offers and spaces in memory."""
+"""Reads of agents, children, front-ends, MCP, offers and spaces in memory."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.agents.search import Query, is_match
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.journal.reads import Offer
+from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.spaces.entity import FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import OPEN, Call
@@ -177,6 +178,24 @@ class MemoryFrontEnds:
     ) -> Sequence[FrontEnd]:
         found = [one for one in self._tables.front_ends.values() if entity_id in (None, one.entity_id)]
         return sorted(found, key=lambda one: (micros(one.created_at), one.id))[offset : offset + limit]
+
+
+class MemoryMcp:
+    """The `McpReads` port on the tables in memory."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def task(self, call_id: str) -> McpTask | None:
+        return self._tables.mcp_tasks.get(call_id)
+
+    async def tasks(self, thread_id: str) -> Sequence[McpTask]:
+        found = [one for one in self._tables.mcp_tasks.values() if one.thread_id == thread_id]
+        return sorted(found, key=lambda one: (micros(one.created_at), one.call_id))
+
+    async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
+        found = [one for one in self._tables.mcp_definitions.values() if one.agent_id == agent_id]
+        return sorted(found, key=lambda one: (one.server, one.tool))
 
 
 class MemoryOffers:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
 from toolwright.adapters.store.memory.children import deliver, perform_child
+from toolwright.adapters.store.memory.mcp import perform_mcp
 from toolwright.adapters.store.memory.recall import perform_memory
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
@@ -33,6 +34,7 @@ from toolwright.core.journal.effects import (
     Unreact,
     deliveries_of,
 )
+from toolwright.core.journal.mcp_effects import McpEffect
 from toolwright.core.journal.units import Unit
 from toolwright.core.spaces.space import Member
 from toolwright.core.threads.event import Event
@@ -52,6 +54,8 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
             perform_child(effect, unit, tables, done)
         elif isinstance(effect, MemoryEffect):
             perform_memory(effect, tables)
+        elif isinstance(effect, McpEffect):
+            perform_mcp(effect, unit, tables, done)
         else:
             _apply_other(effect, tables)
     told += _space_events(done.shown, unit, tables, done)

@@ -17,6 +17,7 @@ from toolwright.adapters.store.memory.reads import (
     MemoryAgents,
     MemoryChildren,
     MemoryFrontEnds,
+    MemoryMcp,
     MemoryOffers,
     MemorySpaces,
 )
@@ -53,6 +54,7 @@ class MemoryStore:
         self.spaces = MemorySpaces(self._tables)
         self.agents = MemoryAgents(self._tables)
         self.front_ends = MemoryFrontEnds(self._tables)
+        self.mcp = MemoryMcp(self._tables)
         self.offers = MemoryOffers(self._tables)
         self.children = MemoryChildren(self._tables)
 
@@ -268,6 +270,10 @@ class MemoryStore:
             pending_calls=sum(call.status in OPEN for call in self._tables.calls.values()),
             inbox_events=sum(len(row.unread) for row in self._tables.threads.values()),
         )
+
+    def reopen(self) -> None:
+        """Open a journal that was closed: what it holds is still there."""
+        self._closed = False
 
     async def close(self) -> None:
         self._closed = True

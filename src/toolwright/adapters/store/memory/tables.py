@@ -14,6 +14,7 @@ from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.files.file import File, FileChange
 from toolwright.core.journal.units import Leaving, Wake
+from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.spaces.entity import Entity, FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
@@ -168,6 +169,10 @@ class Tables:
     passages: MutableMapping[tuple[str, str], Passage] = field(default_factory=dict[tuple[str, str], Passage])
     places: MutableMapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     vectors: MutableMapping[tuple[str, str], Vector] = field(default_factory=dict[tuple[str, str], Vector])
+    mcp_tasks: MutableMapping[str, McpTask] = field(default_factory=dict[str, McpTask])
+    mcp_definitions: MutableMapping[tuple[str, str, str], McpDefinition] = field(
+        default_factory=dict[tuple[str, str, str], McpDefinition]
+    )
     space_events: list[Event] = field(default_factory=list[Event])
     counters: MutableMapping[str, int] = field(default_factory=dict[str, int])
     values: MutableMapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
@@ -277,6 +282,8 @@ class Tables:
         for kept in (self.goals, self.memories, self.blocks, self.passages, self.places, self.vectors):
             for key in [key for key in kept if key[0] == agent_id]:
                 del kept[key]
+        for tool in [key for key in self.mcp_definitions if key[0] == agent_id]:
+            del self.mcp_definitions[tool]
         for key in [key for key in self.block_links if agent_id in (key[0], key[2])]:
             del self.block_links[key]
         for _, plan_id in [key for key in self.plans if key[0] == agent_id]:

@@ -22,6 +22,7 @@ from toolwright.core.journal.child_effects import (
     Terminate,
 )
 from toolwright.core.journal.effects import Effect, deliveries_of
+from toolwright.core.journal.mcp_effects import AskBelow
 from toolwright.core.journal.units import Leaving, Unit
 from toolwright.core.threads.event import Event
 
@@ -31,7 +32,7 @@ TOGETHER = 50  # threads locked by one statement
 
 def lock(effects: Sequence[Effect], own: str, sql: Statements) -> Steps:
     """Lock all threads that a unit writes before its `own`; nothing, if it writes no other."""
-    found = {own, *[each.thread.id for each in deliveries_of(effects)]}
+    found = {own, *spoken_to(effects)}
     for effect in effects:
         if not isinstance(effect, ChildEffect):
             continue
@@ -41,6 +42,12 @@ def lock(effects: Sequence[Effect], own: str, sql: Statements) -> Steps:
             found |= {str(thread_id) for (thread_id,) in below}
     if len(found) > 1:
         yield from lock_threads(found, sql)
+
+
+def spoken_to(effects: Sequence[Effect]) -> set[str]:
+    """The threads that deliveries are for, and those in which questions are asked."""
+    asking = [each.call.thread_id for each in effects if isinstance(each, AskBelow)]
+    return {*asking, *[each.thread.id for each in deliveries_of(effects)]}
 
 
 def lock_threads(thread_ids: Iterable[str], sql: Statements) -> Steps:

@@ -13,6 +13,7 @@ from toolwright.adapters.store.engine.outcome import Performed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
+from toolwright.adapters.store.programs.mcp import perform_mcp
 from toolwright.adapters.store.programs.memory import perform_memory
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
@@ -46,6 +47,7 @@ from toolwright.core.journal.effects import (
     Unreact,
     deliveries_of,
 )
+from toolwright.core.journal.mcp_effects import McpEffect
 from toolwright.core.journal.units import Unit
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
@@ -64,6 +66,8 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
             yield from perform_child(effect, unit, sql, done)
         elif isinstance(effect, MemoryEffect):
             yield from perform_memory(effect, sql)
+        elif isinstance(effect, McpEffect):
+            yield from perform_mcp(effect, unit, sql, done)
         else:
             yield _other_ops(effect, unit, sql)
     told += yield from _in_spaces(done.shown, unit, sql, done)

@@ -29,6 +29,7 @@ from toolwright.adapters.store.programs.parts import (
     lock,
     lock_threads,
     new_files,
+    spoken_to,
     wake,
     write_env,
     write_files,
@@ -41,6 +42,7 @@ from toolwright.adapters.store.tables.kept import ENTITIES, FRONT_ENDS
 from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.effects import DropMember, Effect
+from toolwright.core.journal.mcp_effects import AskBelow
 from toolwright.core.journal.units import (
     Advance,
     Apply,
@@ -249,6 +251,8 @@ def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
 
 
 def _apply(unit: Apply, sql: Statements) -> Program:
+    if any(isinstance(each, AskBelow) for each in unit.effects):
+        yield from lock_threads(spoken_to(unit.effects), sql)
     done = yield from perform(unit.effects, unit, sql)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
     return Written(answer, tuple(done.events))
@@ -290,7 +294,7 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
-    for drop in (*sql.agents.drop_minds, *sql.memory.drop_all):
+    for drop in (*sql.agents.drop_minds, *sql.memory.drop_all, sql.mcp.drop_definitions):
         yield Op(drop, {"agent_id": unit.agent_id})
     first = plan_timer(unit.agent_id, "")
     yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"

@@ -11,6 +11,7 @@ from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.children import REQUESTS, asked, thread_values
 from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES, commits, counters
 from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS
+from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
 from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
 from toolwright.adapters.store.tables.messages import MESSAGES
 from toolwright.adapters.store.tables.spaces import (
@@ -68,6 +69,8 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
     BLOCKS,
     PASSAGES,
     VECTORS,
+    MCP_TASKS,
+    MCP_DEFINITIONS,
     plain(block_links, "label"),
     plain(passage_keepers, "agent_id"),
     plain(agents),

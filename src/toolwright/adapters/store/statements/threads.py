@@ -37,6 +37,7 @@ from toolwright.adapters.store.engine.statement import (
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements.agents import AgentStatements
 from toolwright.adapters.store.statements.children import ChildStatements, woken
+from toolwright.adapters.store.statements.mcp import McpStatements
 from toolwright.adapters.store.statements.memory import MemoryStatements
 from toolwright.adapters.store.statements.spaces import SpaceStatements
 from toolwright.adapters.store.tables.calls import calls
@@ -45,11 +46,12 @@ from toolwright.adapters.store.tables.kept import entities, env, files
 from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.spaces import space_events
 from toolwright.adapters.store.tables.threads import NOT_OVER, runs, steps, threads
-from toolwright.core.threads.call import OPEN
+from toolwright.core.threads.call import MOVES, OPEN
 from toolwright.core.threads.run import OVER
 
 _NOT_OVER = and_(*(runs.c.status != status for status in sorted(OVER)))
 _OPEN = or_(*(calls.c.status == status for status in OPEN))
+_CALL_NOT_OVER = or_(*(calls.c.status == status for status, moves in MOVES.items() if moves))
 
 
 def _insert_all(table: Table) -> Insert:
@@ -74,6 +76,7 @@ class Statements:
         self.spaces = statements(SpaceStatements, name)
         self.agents = statements(AgentStatements, name)
         self.memory = statements(MemoryStatements, name)
+        self.mcp = statements(McpStatements, name)
         self.front_ends = statements(FrontEndStatements, name)
         self.children = statements(ChildStatements, name)
         self._commit_statements(compiled)
@@ -192,7 +195,9 @@ class Statements:
 
     def _call_statements(self, compiled: Compiler) -> None:
         self.insert_call = compiled(_insert_all(calls))
+        self.insert_call_once = self._once(calls, "id")
         here = and_(calls.c.id == string("call_id"), calls.c.thread_id == string("thread_id"))
+        self.hold_call = compiled(select(calls.c.id).where(here, _CALL_NOT_OVER).with_for_update())
         self.move_call = compiled(
             update(calls)
             .where(here, calls.c.status == string("was"))

@@ -8,13 +8,14 @@ from toolwright.adapters.store.tables import (
     children,
     events,
     kept,
+    mcp,
     memory,
     messages,
     spaces,
     threads,
 )
 
-PARTS = (agents, calls, children, events, kept, memory, messages, spaces, threads)
+PARTS = (agents, calls, children, events, kept, mcp, memory, messages, spaces, threads)
 
 
 def all_tables() -> MetaData:

@@ -131,6 +131,7 @@ runs = Table(
     Column("queued", Json(_queued, _queued_text, absent=())),
     Column("calls_only", Boolean, nullable=False, server_default=false()),
     Column("traceparent", Text),
+    Column("error_code", Text),
     Index("runs_by_thread", "thread_id", "created_at"),
     Index("runs_by_status", "status", "created_at"),
     Index("runs_by_time", "created_at"),

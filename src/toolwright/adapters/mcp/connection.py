@@ -1,0 +1,355 @@
+"""One MCP server as it is connected to: kept, begun again with growing pauses, its list of tools kept up to date."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mcp_types as types
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.subscriptions import listen
+from mcp.shared.exceptions import MCPError
+
+from toolwright.adapters.mcp.limits import MAX_MESSAGE
+from toolwright.adapters.mcp.peer import CALLER, Peer, nobody
+from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
+from toolwright.adapters.mcp.words import said
+from toolwright.core.backoff import nth
+from toolwright.core.env.logs import logger, logging_without
+from toolwright.core.env.redact import Redactor
+from toolwright.core.json_value import JSON, utf8_size
+from toolwright.core.mcp.listing import McpFault, McpListing, read_listed
+from toolwright.core.mcp.servers import McpUnavailable
+from toolwright.core.text import brief, sentence
+from toolwright.core.tools.mcp import McpServer, McpTarget
+from toolwright.core.value import changed
+
+log = logger("toolwright.mcp")
+for _library in ("httpx2", "mcp.client.streamable_http", "mcp.client.sse"):
+    logger(_library)  # URLs and answers that they log may hold secrets
+
+CONNECT_TIMEOUT = 30.0
+"""Seconds for a session and its first list."""
+MOST_PAGES = 200  # of one list
+MOST_ENTRIES = 20_000  # of one list
+LINGERS = 600.0
+"""Seconds for which a server may still be at work on a call that was given up, and ask something for it."""
+MOST_VIEWS = 100  # of one list: agents with other options for the same server, those that asked last
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A list as the server sent it, with what is wrong with it as a whole. `number` is 0 where there was none yet."""
+
+    number: int = 0
+    entries: Sequence[JSON] = ()
+    faults: Sequence[McpFault] = ()
+    protocol: str | None = None
+
+
+class Connection:
+    """Keeps a session with one target. It is begun when it is first needed, and again when it breaks.
+
+    Agents whose options for the server differ share it, and each sees its list by its own: `allowedTools` of one is
+    never that of another. `numbers` are those of the lists of all connections.
+    """
+
+    def __init__(
+        self, target: McpTarget, open_client: OpenClient, clock: Callable[[], float], numbers: Iterator[int]
+    ) -> None:
+        self.target = target
+        self._open_client = open_client
+        self._clock = clock
+        self._numbers = numbers
+        self._redactor = Redactor(target.secrets)
+        self.used_at = self._begun_at = clock()
+        self._listed = _Listed()
+        self._fault: McpFault | None = None  # why the server is not there
+        self._views: OrderedDict[McpServer, McpListing] = OrderedDict()
+        self._session: OpenSession | None = None
+        self._changed = asyncio.Event()  # set at every change of the session or of its list
+        self._stale = asyncio.Event()  # the list is to be read anew
+        self._wanted = asyncio.Event()  # somebody does not want to wait for the end of a pause
+        self._callers: dict[int, Peer] = {}
+        self._given_up: dict[str | None, float] = {}  # when, by the threads of calls without an answer
+        self._redactor = Redactor(target.secrets)  # what a server tells back
+        self._task = asyncio.create_task(self._run(), name=f"mcp-{target.server.name}")
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is at work."""
+        return bool(self._callers)
+
+    def is_idle(self, seconds: float) -> bool:
+        """Whether nobody has wanted anything for so long, and no call is at work."""
+        return not self.is_busy and self._clock() - self.used_at > seconds
+
+    async def listed(self, server: McpServer, seconds: float) -> McpListing:
+        """The tools that an agent with these options has of the last list, and how the server is now.
+
+        The first list is waited for so long, in seconds, counted from the beginning of the connection.
+        """
+        self.used_at = self._clock()
+        try:
+            async with asyncio.timeout(max(self._begun_at + seconds - self.used_at, 0)):
+                while self._listed.number == 0 and self._fault is None:
+                    await self._next_change()
+        except TimeoutError:
+            pass
+        view = await self._view(server)
+        if self._fault is None:
+            return view
+        return changed(view, status="down", faults=(self._fault, *view.faults), protocol=None)
+
+    async def _view(self, server: McpServer) -> McpListing:
+        listed = self._listed
+        if listed.number == 0:
+            return McpListing(server=server, status="connecting")
+        view = self._views.get(server)
+        if view is None or view.number != listed.number:
+            tools, faults = await asyncio.to_thread(read_listed, server, listed.entries)
+            view = McpListing(
+                server=server,
+                status="ready",
+                number=listed.number,
+                tools=tools,
+                faults=(*listed.faults, *faults),
+                protocol=listed.protocol,
+            )
+            self._views[server] = view
+        self._views.move_to_end(server)
+        if len(self._views) > MOST_VIEWS:
+            self._views.popitem(last=False)
+        return view
+
+    async def session(self) -> OpenSession:
+        """The session, as soon as there is one. Raises `McpUnavailable` where the next attempt fails too."""
+        self.used_at = self._clock()
+        attempts = 0
+        while self._session is None or self._session.over.is_set():
+            if self._task.done():
+                raise McpUnavailable("the connection was closed.")
+            if self._fault is not None:
+                attempts += 1
+                if attempts > 1:
+                    raise McpUnavailable(self._fault.message)
+                self._wanted.set()
+            await self._next_change()
+        return self._session
+
+    @asynccontextmanager
+    async def calling(self, caller: Peer) -> AsyncGenerator[None]:
+        """Requests that are made within this are the caller's, and so is what the server asks meanwhile."""
+        token = CALLER.set(caller)
+        self._callers[id(caller)] = caller
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._given_up[caller.thread_id] = self._clock()
+            raise
+        finally:
+            del self._callers[id(caller)]
+            CALLER.reset(token)
+            self.used_at = self._clock()
+
+    async def close(self) -> None:
+        """End it, whatever it is doing."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._session = None
+        self._tell()
+
+    # ── the task that keeps it ──────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        """Keep a session. It is of no run, and what is logged of it tells no value of its own, whoever began it."""
+        with self.logging():
+            await self._keep()
+
+    def logging(self) -> AbstractContextManager[None]:
+        """A block in which nothing is logged of the values that the target was filled in with."""
+        return logging_without(lambda: self._redactor)
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._live()
+                failures = 0
+                fault = "it has ended the connection"
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt | SystemExit):
+                    raise
+                fault = said(error)
+            failures = 1 if self._session is not None else failures + 1
+            self._down(fault)
+            self._wanted.clear()
+            try:
+                async with asyncio.timeout(nth(failures - 1)):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+
+    async def _live(self) -> None:
+        """Have a session, from its beginning to its end."""
+        callbacks = Callbacks(
+            elicit=self._elicit,
+            sample=self._sample if self.target.server.sampling else None,
+            hear=self._hear,
+        )
+        async with asyncio.timeout(CONNECT_TIMEOUT) as limit:
+            async with open_session(self.target, self._open_client, callbacks) as session:
+                await self._read_list(session)
+                limit.reschedule(None)
+                self._session = session
+                self._tell()
+                watch = asyncio.create_task(self._watch(session), name="mcp-list-changes")
+                try:
+                    await self._keep_list(session)
+                finally:
+                    watch.cancel()
+                    await asyncio.wait([watch])
+
+    async def _keep_list(self, session: OpenSession) -> None:
+        """Read the list anew whenever it is said to have changed, until the session is over.
+
+        After each reading there is a pause, which grows while the list is said to have changed in every one.
+        """
+        closed = asyncio.create_task(session.over.wait(), name="mcp-session-over")
+        restless = 0
+        try:
+            while not closed.done():
+                stale = asyncio.create_task(self._stale.wait(), name="mcp-list-stale")
+                try:
+                    await asyncio.wait([closed, stale], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    stale.cancel()
+                if self._stale.is_set() and not closed.done():
+                    self._stale.clear()
+                    await self._read_list(session)
+                    await asyncio.wait([closed], timeout=nth(restless))
+                    restless = restless + 1 if self._stale.is_set() else 0
+        finally:
+            closed.cancel()
+
+    async def _watch(self, session: OpenSession) -> None:
+        """Follow the changes of the list, by the stream that the revision 2026-07-28 has for them."""
+        tools = getattr(session.client.server_capabilities, "tools", None)
+        if not session.modern or tools is None or not tools.list_changed:
+            return
+        failures = 0
+        while True:
+            try:
+                async with listen(session.client, tools_list_changed=True) as changes:
+                    if failures:
+                        self._stale.set()
+                    failures = 0
+                    async for _ in changes:
+                        self._stale.set()
+            except (MCPError, RuntimeError, TimeoutError) as error:
+                why = self._redactor.text(said(error))
+                log.debug("MCP server %r: its changes are not told: %s", self.target.server.name, why)
+            failures += 1
+            await asyncio.sleep(nth(failures - 1))
+
+    async def _read_list(self, session: OpenSession) -> None:
+        entries, faults = await _entries(session)
+        if self._redactor:
+            entries = cast("list[JSON]", await asyncio.to_thread(self._redactor.json, entries))
+        self._listed = _Listed(next(self._numbers), entries, faults, session.client.protocol_version)
+        self._fault = None
+        self._tell()
+
+    def _down(self, fault: str) -> None:
+        """The tools that it had are kept: it may be there again when one of them is called."""
+        fault = self._redactor.text(fault)  # a server may tell back what it was sent
+        reason = McpFault(message=sentence(f"The server cannot be used: {fault}"))
+        if self._fault != reason:
+            log.warning("The MCP server %r cannot be used: %s", self.target.server.name, fault)
+        self._session = None
+        self._fault = reason
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _next_change(self) -> None:
+        await self._changed.wait()
+
+    # ── what the server asks and tells ──────────────────────────────────────────────────────────────────────
+
+    def _caller(self) -> Peer | None:
+        """Who has made the call in which a server asks something; None where that cannot be known.
+
+        On stdio and SSE no message says so: it may be for a call that another thread has given up.
+        """
+        caller = CALLER.get()
+        if caller is not None:
+            return caller
+        if len(self._callers) != 1:
+            return None
+        [caller] = self._callers.values()
+        since = self._clock() - LINGERS
+        self._given_up = {thread: at for thread, at in self._given_up.items() if at > since}
+        return caller if self._given_up.keys() <= {caller.thread_id} else None
+
+    async def _elicit(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        caller = self._caller()
+        return nobody() if caller is None else await caller.elicit(params)
+
+    async def _sample(
+        self, context: ClientRequestContext, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        caller = self._caller()
+        return nobody() if caller is None else await caller.sample(params)
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._stale.set()
+
+
+async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
+    """All entries of the list, page by page, and what is wrong with it as a whole."""
+    entries: list[JSON] = []
+    faults: list[McpFault] = []
+    cursor, cursors, size = None, set[str](), 0
+    for _ in range(MOST_PAGES):
+        params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
+        page = await session.client.list_tools(params=params)
+        refused = session.dispatcher.marked - {tool.name for tool in page.tools}
+        entries += _usable(session.dispatcher.listed, refused, faults)
+        cursor = page.next_cursor
+        if not cursor or len(entries) > MOST_ENTRIES:
+            break
+        size += await asyncio.to_thread(utf8_size, session.dispatcher.listed)
+        if size > MAX_MESSAGE:
+            break
+        if cursor in cursors:
+            faults.append(McpFault(message="The server's list of tools has no end: a page comes twice."))
+            return entries, faults
+        cursors.add(cursor)
+    if cursor:
+        faults.append(McpFault(message=f"The server's list of tools is too long: {len(entries)} were read."))
+    return entries, faults
+
+
+def _usable(listed: list[Any], refused: set[str], faults: list[McpFault]) -> list[JSON]:
+    """The entries but for those whose headers the SDK refuses; what else is wrong is told later."""
+    fault = "Its x-mcp-header annotations are not valid."
+    faults += [McpFault(message=fault, tool=brief(name, 60)) for name in sorted(refused)]
+    return [each for each in listed if _name(each) not in refused]
+
+
+def _name(entry: Any) -> str | None:  # whatever the server sent
+    match entry:
+        case {"name": str(name)}:
+            return name
+        case _:
+            return None

@@ -1,0 +1,231 @@
+"""The HTTP client that MCP over HTTP goes by: judged addresses, limits, and faults that are answers in our words."""
+
+import json
+import ssl
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any, TypeAlias, cast
+
+import httpcore2
+import httpx2
+
+from toolwright.adapters.mcp.limits import MAX_MESSAGE
+from toolwright.adapters.mcp.peer import CALLER, SILENCE
+from toolwright.core.json_text import TooManyValues, ValueCount
+from toolwright.core.limits import MAX_JSON_VALUES
+from toolwright.core.text import brief, quantity, sentence, words
+from toolwright.core.tools.addresses import Judge, Resolve
+
+CONNECT_TIMEOUT = 10.0  # seconds
+CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
+MOST_OF_AN_ERROR = 2_048  # bytes of the body of an error that are shown
+Lost: TypeAlias = Callable[[str | None], None]
+"""Is told that the server has lost the session, and the method of the message that it has not taken for that."""
+NO_SERVER = -32099  # the code of errors that no server has sent
+_TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
+
+
+class AddressRefused(Exception):
+    """The host leads to an address to which no request may go."""
+
+
+class JudgedNetwork(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses that are judged after the name was resolved, and to no others."""
+
+    def __init__(self, resolve: Resolve, judge: Judge) -> None:
+        self._resolve = resolve
+        self._judge = judge
+        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,  # as the library has it
+    ) -> httpcore2.AsyncNetworkStream:
+        """A connection to the first of the name's addresses that answers."""
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError("its name cannot be resolved") from error
+        if not all(self._judge(host, port, ip_address(address)) for address in addresses):
+            raise AddressRefused
+        failed: Exception = httpcore2.ConnectError("its name has no address")
+        for address in addresses:
+            try:
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failed = error
+        raise failed
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[Any] | None = None,  # as above
+    ) -> httpcore2.AsyncNetworkStream:
+        """No URL leads to a socket in a file."""
+        raise AddressRefused
+
+    async def sleep(self, seconds: float) -> None:
+        """Delay between attempts of the library, in seconds."""
+        await self._inner.sleep(seconds)
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Requests over a guarded network. What fails is an answer too, so that it ends one request and no other.
+
+    An answer that is an error but no message of the protocol becomes one, in words; an answer that is too large breaks
+    off. `lost` is called when the server knows nothing of the session that a message belongs to, with its method.
+    """
+
+    def __init__(self, network: JudgedNetwork, tls: ssl.SSLContext, lost: Lost, silence: float) -> None:
+        self._lost = lost
+        self._silence = silence
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls, max_connections=CONNECTIONS, keepalive_expiry=30.0, network_backend=network
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer of the server, or one in its place."""
+        url, caller = request.url, CALLER.get()
+        sent = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=cast("AsyncIterable[bytes]", request.stream),
+            extensions={
+                "timeout": {**_TIMEOUTS, "read": self._silence if caller is None else caller.silence}
+            },
+        )
+        try:
+            response = await self._pool.handle_async_request(sent)
+        except AddressRefused:
+            return _fault("it has an address that is not public; TOOLWRIGHT_HTTP_ALLOW may allow it")
+        except httpcore2.TimeoutException:
+            return _fault("it does not answer in time")
+        except (
+            httpcore2.NetworkError,
+            httpcore2.ProtocolError,
+            httpcore2.UnsupportedProtocol,
+            OSError,
+        ) as error:
+            return _fault(f"it cannot be reached: {words(error)}" if str(error) else "it cannot be reached")
+        answer = httpx2.Response(
+            status_code=response.status,
+            headers=response.headers,
+            stream=_Bounded(response, _kind(response.headers)),
+            extensions=dict(cast("Any", response).extensions),
+        )
+        if (
+            answer.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers
+        ):  # to a GET it may mean that there is no such stream
+            self._lost(_method(await request.aread()))
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            return _fault("it packs its answers, which was not asked for")
+        if (
+            answer.status_code < 400
+            or answer.status_code == 404
+            or _kind(response.headers) == "application/json"
+        ):
+            return answer
+        return await _in_words(answer)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._pool.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer, as far as it keeps the limits: those of one message, in a stream those of each."""
+
+    def __init__(self, response: httpcore2.Response, kind: str) -> None:
+        self._response = response
+        self._is_stream = kind == "text/event-stream"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count, size = ValueCount(MAX_JSON_VALUES), 0
+        try:
+            async for chunk in self._response.aiter_stream():
+                if self._is_stream and (chunk.endswith(b"\n\n") or b"\n\n" in chunk or b"\r\n\r\n" in chunk):
+                    count, size = ValueCount(MAX_JSON_VALUES), 0
+                size += len(chunk)
+                if size > MAX_MESSAGE:
+                    raise httpx2.StreamError(f"it is larger than {quantity(MAX_MESSAGE, 'byte')}")
+                count.add(chunk)
+                yield chunk
+        except TooManyValues as error:
+            raise httpx2.StreamError(str(error)) from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
+            raise httpx2.StreamError(f"it broke off: {words(error)}") from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def client(
+    network: JudgedNetwork,
+    tls: ssl.SSLContext,
+    headers: Iterable[tuple[str, str]],
+    lost: Lost,
+    silence: float = SILENCE,
+) -> httpx2.AsyncClient:
+    """A client that no variable of the environment sends through a proxy.
+
+    What no call waits for breaks off after so many seconds of `silence`; a call has its own.
+    """
+    own = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
+    return httpx2.AsyncClient(
+        transport=GuardedTransport(network, tls, lost, silence),
+        headers=[*own, ("Accept-Encoding", "identity")],
+        trust_env=False,
+        timeout=None,
+    )
+
+
+def _method(message: bytes) -> str | None:
+    """The method of a message that we have sent; None for an answer."""
+    method = json.loads(message).get("method")
+    return method if isinstance(method, str) else None
+
+
+def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    for name, text in headers:
+        if name.lower() == b"content-type":
+            return text.decode("latin-1").partition(";")[0].strip().lower()
+    return ""
+
+
+async def _in_words(answer: httpx2.Response) -> httpx2.Response:
+    """The error that an answer means which is no message of the protocol."""
+    body = bytearray()
+    try:
+        async for chunk in answer.aiter_raw():
+            body += chunk
+            if len(body) > MOST_OF_AN_ERROR:
+                break
+    except httpx2.StreamError:
+        pass
+    finally:
+        await answer.aclose()
+    text = " ".join(bytes(body[:MOST_OF_AN_ERROR]).decode("utf-8", "replace").split())
+    said = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
+    return _fault(f"{said}: {brief(text, 200)}" if text else said, answer.status_code)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" {HTTPStatus(status).phrase}"
+    except ValueError:
+        return ""
+
+
+def _fault(fault: str, status: int = 502) -> httpx2.Response:
+    """An error of the protocol that no server has sent."""
+    error = {"code": NO_SERVER, "message": sentence(fault)}
+    content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    return httpx2.Response(status, content=content.encode(), headers={"content-type": "application/json"})

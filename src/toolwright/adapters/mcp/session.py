@@ -1,0 +1,154 @@
+"""A session with an MCP server: its transport opened, the revision of the protocol agreed on."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp.client.extension import ClaimContext, ResultClaim
+from mcp.client.session import (
+    ClientSession,
+    ElicitationFnT,
+    MessageHandlerFnT,
+    SamplingFnT,
+)
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolwright.adapters.mcp.dispatcher import ToolsDispatcher
+from toolwright.adapters.mcp.http import Lost
+from toolwright.adapters.mcp.limits import MAX_MESSAGE
+from toolwright.adapters.mcp.peer import CALLER
+from toolwright.adapters.mcp.stdio import stdio_streams
+from toolwright.adapters.mcp.task_messages import TASKS, CreatedTask
+from toolwright.adapters.mcp.words import said
+from toolwright.core.env.redact import Redactor
+from toolwright.core.mcp.servers import McpUnavailable
+from toolwright.core.tools.mcp import McpTarget, Revision
+
+REQUEST_TIMEOUT = 20.0
+"""Seconds that a server has for an answer to anything but a call."""
+
+OpenClient = Callable[[McpTarget, Lost], httpx2.AsyncClient]
+"""The HTTP client for a target, and what it calls when the server has lost the session.
+
+What it may reach depends on who has configured the server.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """What a server may ask of us, and tell us."""
+
+    elicit: ElicitationFnT
+    sample: SamplingFnT | None
+    hear: MessageHandlerFnT
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session, and the dispatcher below it; `over` is set when it has ended, or its server has lost it."""
+
+    client: ClientSession
+    dispatcher: ToolsDispatcher
+    over: asyncio.Event
+
+    @property
+    def modern(self) -> bool:
+        """Whether it speaks the revision 2026-07-28 or a later one."""
+        return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+@asynccontextmanager
+async def open_session(
+    target: McpTarget, open_client: OpenClient, callbacks: Callbacks
+) -> AsyncGenerator[OpenSession]:
+    """A session that has begun. Raises `MCPError` or `OSError` where there is none to be had."""
+    async with AsyncExitStack() as stack:
+        over = asyncio.Event()
+
+        def lost(method: str | None) -> None:
+            over.set()
+            caller = CALLER.get()
+            if caller is not None and method == "tools/call":
+                caller.unheard = True
+
+        streams = await _streams(target, lambda each: open_client(each, lost), stack)
+        dispatcher = ToolsDispatcher(*streams, over=over)
+        session = ClientSession(
+            dispatcher=dispatcher,
+            read_timeout_seconds=REQUEST_TIMEOUT,
+            elicitation_callback=callbacks.elicit,
+            sampling_callback=callbacks.sample,
+            message_handler=callbacks.hear,
+            client_info=types.Implementation(name="toolwright", version=version("toolwright")),
+            extensions={TASKS: {}},
+            result_claims={TASKS: [ResultClaim(result_type="task", model=CreatedTask, resolve=_unresolved)]},
+        )
+        await stack.enter_async_context(session)
+        await _agree(session, target.server.revision)
+        yield OpenSession(session, dispatcher, over)
+
+
+async def _streams(
+    target: McpTarget, open_client: Callable[[McpTarget], httpx2.AsyncClient], stack: AsyncExitStack
+) -> Any:  # as the SDK has them
+    server = target.server
+    if server.transport == "stdio":
+        command = [str(server.command), *server.args]
+        return await stack.enter_async_context(
+            stdio_streams(server.name, command, dict(target.env), Redactor(target.secrets).text)
+        )
+    http, url = open_client(target), str(target.url)
+    if server.transport == "sse":
+
+        def made(
+            headers: dict[str, str] | None = None,
+            timeout: httpx2.Timeout | None = None,
+            auth: httpx2.Auth | None = None,
+        ) -> httpx2.AsyncClient:
+            return http
+
+        return await stack.enter_async_context(sse_client(url, httpx_client_factory=made))
+    await stack.enter_async_context(http)
+    return await stack.enter_async_context(
+        streamable_http_client(url, http_client=http, max_sse_event_size=MAX_MESSAGE)
+    )
+
+
+async def _agree(session: ClientSession, revision: Revision | None) -> None:
+    """Agree on that revision; on the newest that both know where none is named.
+
+    That is by asking, else by the handshake of the revisions before 2026. Raises `McpUnavailable` where the server
+    speaks another one than is named.
+    """
+    if revision is None:
+        try:
+            await session.discover()
+        except (MCPError, RuntimeError, ValueError):
+            await session.initialize()
+        return
+    try:
+        await (session.discover() if revision in MODERN_PROTOCOL_VERSIONS else session.initialize())
+    except MCPError as error:
+        if error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION):
+            raise
+        raise McpUnavailable(_other_revision(revision, said(error))) from error
+    except RuntimeError as error:
+        raise McpUnavailable(_other_revision(revision, said(error))) from error
+    if session.protocol_version != revision:
+        raise McpUnavailable(_other_revision(revision, f"it answers in {session.protocol_version}"))
+
+
+def _other_revision(revision: Revision, why: str) -> str:
+    return f"it does not speak {revision}, the protocol's revision that its option revision names: {why}"
+
+
+async def _unresolved(created: CreatedTask, context: ClaimContext) -> types.CallToolResult:
+    raise NotImplementedError("a task that was created is read by whoever has made the call")

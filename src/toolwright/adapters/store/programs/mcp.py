@@ -1,0 +1,59 @@
+"""Effects on tasks of MCP servers and definitions of their tools, and calls that ask for a server, as programs."""
+
+from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, text_or_none
+from toolwright.adapters.store.engine.outcome import Performed, numbered
+from toolwright.adapters.store.engine.program import Op
+from toolwright.adapters.store.programs.parts import Steps, insert_events
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables.calls import CALLS
+from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
+from toolwright.core.journal.mcp_effects import (
+    AcceptMcpTool,
+    AskBelow,
+    DropMcpTask,
+    HoldMcpTool,
+    McpEffect,
+    McpToolEffect,
+    PinMcpTool,
+    SetMcpTask,
+    UnholdMcpTool,
+)
+from toolwright.core.journal.units import Unit
+
+
+def perform_mcp(effect: McpEffect, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    """Do one effect."""
+    match effect:
+        case SetMcpTask(task=task):
+            yield Op(sql.mcp.put_task, MCP_TASKS.params(task))
+        case DropMcpTask():
+            yield Op(sql.mcp.drop_task, {"call_id": effect.call_id})
+        case PinMcpTool(definition=definition):
+            yield Op(sql.mcp.pin, MCP_DEFINITIONS.params(definition))
+        case HoldMcpTool():
+            said = long_text_or_none(effect.definition)
+            yield Op(sql.mcp.hold, {**_tool_params(effect), "offered": effect.held, "said": said})
+        case AcceptMcpTool():
+            yield Op(sql.mcp.accept, {**_tool_params(effect), "offered": effect.held}, "mcp_tool")
+        case UnholdMcpTool():
+            yield Op(sql.mcp.unhold, _tool_params(effect))
+        case AskBelow():
+            yield from _ask(effect, unit, sql, done)
+
+
+def _tool_params(effect: McpToolEffect) -> Params:
+    named: Params = {"server": text_or_none(effect.server), "tool": text_or_none(effect.tool)}
+    return {**named, "agent_id": effect.agent_id, "at": micros(effect.at)}
+
+
+def _ask(effect: AskBelow, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    """The thread's row is the lock: whoever ends the parent takes it too."""
+    call = effect.call
+    touched: Params = {"thread_id": call.thread_id, "more": len(effect.events)}
+    [(ev, agent)] = yield Op(sql.touch, touched, "thread")
+    yield Op(sql.hold_call, {"call_id": call.parent_id, "thread_id": call.thread_id}, "call")
+    yield Op(sql.insert_call_once, CALLS.params(call), "call")
+    if effect.events:
+        events = numbered(effect.events, ev, unit, call.thread_id, call.run_id, agent)
+        yield insert_events(events, sql)
+        done.events += events

@@ -1,0 +1,99 @@
+"""Questions of handlers and MCP servers, answered at the terminal."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import cast
+
+from rich.console import Console
+
+from toolwright.cli.chat.view import Lines
+from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest, NotFound
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.state.elicitation import question_of
+from toolwright.core.threads.call import is_over
+from toolwright.runtime.runtime import Runtime
+from toolwright.wire.text import clean_text
+
+DECLINE = "/no"
+
+
+class Questions:
+    """Asks whoever sits at the terminal, field by field."""
+
+    def __init__(self, runtime: Runtime, console: Console, lines: Lines) -> None:
+        self._runtime = runtime
+        self._console = console
+        self._lines = lines
+
+    async def put(self, call_id: str) -> None:
+        """Show what that call asks, and hand in what is typed; a call that is no question is left alone."""
+        call = await self._runtime.calls.get(call_id)
+        asked = question_of(call)
+        if asked is None or is_over(call.status):
+            return
+        source = asked.get("source")
+        self._say(f" ? {f'{source}: ' if source else ''}{asked['message']} ({DECLINE} declines)")
+        if "url" in asked:
+            self._say(f"   {asked['url']}")
+        while True:
+            try:
+                await self._runtime.calls.submit(call.run_id, call.id, await self._answer(asked))
+                return
+            except InvalidRequest as error:
+                self._say(f" · {error.message}")
+            except (NotFound, AlreadyOver, CallExpired):
+                return  # it is over, or somebody else has answered
+
+    async def _answer(self, asked: JSONObject) -> JSONObject:
+        """The answer, of which each line is a field; the end of the lines cancels."""
+        fields = _fields(asked)
+        content: JSONObject = {}
+        for name, schema in fields.items():
+            line = await self._read(f"{name} ({_kind(schema)})")
+            if line is None or line == DECLINE:
+                return {"action": "cancel" if line is None else "decline"}
+            if line:
+                content[name] = _value(line, schema)
+        if not fields:
+            line = await self._read("Enter agrees")
+            if line is None or line == DECLINE:
+                return {"action": "cancel" if line is None else "decline"}
+        return {"action": "accept", "content": content}
+
+    async def _read(self, label: str) -> str | None:
+        if sys.stdin.isatty():
+            self._say(f"   {label}: ", end="")
+        line = await self._lines.next()
+        if not sys.stdin.isatty():
+            self._say(f"   {label}: {line or ''}")
+        return None if line is None else line.strip()
+
+    def _say(self, text: str, end: str = "\n") -> None:
+        self._console.print(clean_text(text), end=end, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fields(asked: JSONObject) -> Mapping[str, JSONObject]:
+    """The fields that are to be entered, with their schemas."""
+    schema = asked.get("requestedSchema")
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return {}
+    return {name: each if isinstance(each, dict) else {} for name, each in properties.items()}
+
+
+def _kind(schema: JSONObject) -> str:
+    """What may be entered, in a few words."""
+    choices = schema.get("enum")
+    kind = " or ".join(map(str, choices)) if isinstance(choices, list) else str(schema.get("type", "text"))
+    kind = {"string": "text", "boolean": "true or false"}.get(kind, kind)
+    return f"{kind}; {schema['default']!r} unless given" if "default" in schema else kind
+
+
+def _value(line: str, schema: JSONObject) -> JSON:
+    if schema.get("type") in ("boolean", "integer", "number", "array", "object"):
+        try:
+            return cast("JSON", json.loads(line))
+        except ValueError:
+            return line  # is refused, in words
+    return line

@@ -1,0 +1,45 @@
+"""The result of a run: what it answered, said, called and cost."""
+
+from dataclasses import field
+from typing import Any
+
+from toolwright.core.schemas.meta import Call
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import OVER, RunStatus, StopReason, Usage
+from toolwright.core.value import value
+
+
+@value
+class RunResult:
+    """What a run came to.
+
+    `output` is an instance of the type that the agent's prompt declares as its output, else JSON, else the text.
+    `text` is what the agent said last. `messages` are those of the run's own conversation and `calls` all that the
+    model made in it, in order, each with its result. `cost` is in US dollars, None where prices are not known. Of a
+    run that failed `error` says why, and `error_code` tells programs. `thread_id` is the conversation to go on with.
+    """
+
+    status: RunStatus
+    output: Any = None  # an instance of whatever was declared
+    text: str = ""
+    messages: tuple[Message, ...] = ()
+    calls: tuple[Call, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    stop_reason: StopReason | None = None
+    error: str | None = None
+    error_code: str | None = None
+    thread_id: str = ""
+    run_id: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.status in OVER
+
+
+def last_text(messages: tuple[Message, ...]) -> str:
+    """What the agent said last, empty if it only made calls."""
+    return next(
+        (each.content for each in reversed(messages) if each.role == "assistant" and each.content), ""
+    )

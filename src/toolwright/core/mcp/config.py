@@ -1,0 +1,261 @@
+"""Configurations of MCP servers, as JSON (S3) and in Python: read, every fault by its path."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from toolwright.core.checks import brief_value
+from toolwright.core.env.form import MOST_TOOLS, Form, Words
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.form_faults import form_fault
+from toolwright.core.plain import NOT_ONE_LINE, one_line
+from toolwright.core.text import sentence
+from toolwright.core.tools.http import execution_faults
+from toolwright.core.tools.mcp import McpServer, McpToolOptions, Revision
+from toolwright.core.tools.url_template import TemplateFault, read_header, read_url
+
+MOST_SERVERS = 1_000
+MOST_ARGS = 1_000
+LONGEST_TIMEOUT = 10**12  # ms
+Milliseconds: TypeAlias = Annotated[int, Field(gt=0, le=LONGEST_TIMEOUT)]
+Fault: TypeAlias = dict[str, str]
+_OF_CODE = "is only taken from files and code: the process would run on the server"
+
+
+class McpToolForm(Form):
+    """Options of one tool; `timeout` in milliseconds."""
+
+    visible: bool | None = None
+    timeout: Milliseconds | None = None
+
+
+class McpServerForm(Form):
+    """A server whose tools the agent may call."""
+
+    name: Words
+    url: Words | None = None
+    transport: Literal["http", "sse", "stdio"] | None = None
+    headers: Annotated[dict[str, str], Field(max_length=100)] = Field(default_factory=dict[str, str])
+    command: Words | None = None
+    args: Annotated[list[str], Field(max_length=MOST_ARGS)] = Field(default_factory=list[str])
+    env: Annotated[dict[str, str], Field(max_length=MOST_ARGS)] = Field(default_factory=dict[str, str])
+    revision: Revision | None = None
+    allowed_tools: Annotated[list[Words], Field(max_length=MOST_TOOLS)] | None = None
+    visible: bool = False
+    timeout: Milliseconds | None = None
+    tools: Annotated[dict[str, McpToolForm], Field(max_length=MOST_TOOLS)] = Field(
+        default_factory=dict[str, McpToolForm]
+    )
+    sampling: bool = False
+    hold_changes: bool = False
+
+    @property
+    def way(self) -> Literal["http", "sse", "stdio"]:
+        """The transport, which a command says as well."""
+        return self.transport or ("http" if self.command is None else "stdio")
+
+
+class McpForm(Form):
+    """The servers of an agent, or of an app: configurations, and names of the app's."""
+
+    servers: Annotated[list[Any], Field(max_length=MOST_SERVERS)] = Field(default_factory=list[Any])
+
+
+def read_servers(entries: Iterable[object], path: str, *, trusted: bool) -> list[McpServer | str]:
+    """The servers of these configurations; text is the name of one of the app's.
+
+    Raises `InvalidConfiguration` with the path of every fault.
+    """
+    return _read(_numbered(path, entries), trusted=trusted)
+
+
+def _read(entries: Iterable[tuple[str, object]], *, trusted: bool) -> list[McpServer | str]:
+    """The servers of configurations, each of which is there with its path."""
+    servers: list[McpServer | str] = []
+    faults: list[Fault] = []
+    names: set[str] = set()
+    for where, entry in entries:
+        server = entry if isinstance(entry, McpServer | str) else _server(entry, where, faults, trusted)
+        if server is None:
+            continue
+        name = server if isinstance(server, str) else server.name
+        if name in names:
+            faults.append({"path": f"{where}.name", "message": f"{name!r} is the name of another server"})
+        names.add(name)
+        servers.append(server)
+    if faults:
+        first = faults[0]
+        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), [*faults])
+    return servers
+
+
+def declared_servers(given: object, whose: str) -> list[McpServer | str]:
+    """The servers that an app or an agent declares in Python: as S3's object, by name, or as a list.
+
+    Raises `InvalidConfiguration`.
+    """
+    if given is None:
+        return []
+    try:
+        return _read(_entries(given), trusted=True)
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration(f"{whose}: {error.message}", [*error.details]) from None
+
+
+def _entries(given: object) -> list[tuple[str, object]]:
+    """The configurations, each with its path. Raises `InvalidConfiguration`."""
+    if isinstance(given, Mapping):
+        fields = cast("Mapping[str, Any]", given)
+        if set(fields) == {"servers"} and isinstance(fields["servers"], list):
+            return _numbered("mcp.servers", cast("list[object]", fields["servers"]))
+        return [(f"mcp.{name}", _named(name, entry)) for name, entry in fields.items()]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidConfiguration(
+            f"mcp must be servers by name, or a list of them, not {brief_value(given)}."
+        )
+    return _numbered("mcp", cast("Iterable[object]", given))
+
+
+def _numbered(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
+    return [(f"{path}.{number}", entry) for number, entry in enumerate(entries)]
+
+
+def _named(name: str, entry: object) -> object:
+    """The configuration that is declared by that name."""
+    if isinstance(entry, McpServer):
+        own = entry.name
+    elif not isinstance(entry, Mapping):
+        raise InvalidConfiguration(f"the MCP server {name!r} must be an object, not {brief_value(entry)}.")
+    else:
+        entry = {"name": name, **cast("Mapping[str, Any]", entry)}
+        own = entry["name"]
+    if own != name:
+        raise InvalidConfiguration(f"the MCP server {brief_value(own)} is declared as {name!r}.")
+    return entry
+
+
+def _server(entry: object, path: str, faults: list[Fault], trusted: bool) -> McpServer | None:
+    try:
+        form = _form().validate_python(_camel(entry))
+    except ValidationError as error:
+        for each in error.errors():
+            named = ".".join([path, *map(str, each["loc"])])
+            faults.append({"path": named, "message": form_fault(each)})
+        return None
+    found = [*_faults(form, trusted)]
+    faults += [{"path": f"{path}.{field}", "message": message} for field, message in found]
+    return None if found else _made(form, trusted)
+
+
+@cache
+def _form() -> TypeAdapter[McpServerForm]:
+    """Built once, when the first configuration is read: it takes milliseconds."""
+    return TypeAdapter(McpServerForm)
+
+
+def _camel(entry: object) -> object:
+    """The entry with the names that Python gives its fields as JSON spells them."""
+    if not isinstance(entry, Mapping):
+        return entry
+    fields = cast("Mapping[str, Any]", entry)
+    spelled = {name: field.alias or name for name, field in McpServerForm.model_fields.items()}
+    return {spelled.get(name, name): each for name, each in fields.items()}
+
+
+def _faults(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
+    """The faults of a configuration whose fields have their types: pairs of a field and words."""
+    if not one_line(form.name) or not form.name.strip():
+        yield "name", NOT_ONE_LINE
+    if form.way == "stdio":
+        if not trusted:
+            yield ("transport" if form.command is None else "command"), _OF_CODE
+        elif form.command is None:
+            yield "command", "is required for a server on stdio"
+        if form.url is not None:
+            yield "url", "is not taken by a server on stdio"
+        if form.headers:
+            yield "headers", "are not taken by a server on stdio: give env"
+        yield from _env_faults(form)
+        return
+    for field in ("command", "args", "env"):
+        if getattr(form, field):
+            yield field, ("is only taken by a server on stdio" if trusted else _OF_CODE)
+    if form.url is None:
+        yield "url", "is required"
+    else:
+        try:
+            slots = read_url(form.url).slots
+        except TemplateFault as fault:
+            yield "url", str(fault)
+        else:
+            for slot in slots:
+                if slot.kind == "argument":
+                    yield (
+                        "url",
+                        f"must not have the placeholder {{{slot.name}}}: there are only variables, ${{env.NAME}}",
+                    )
+    for field, message in execution_faults("http://host", "POST", [*form.headers.items()]):
+        yield field, message
+
+
+def _env_faults(form: McpServerForm) -> Iterable[tuple[str, str]]:
+    for name, text in form.env.items():
+        try:
+            read_header(text)
+        except TemplateFault as fault:
+            yield f"env.{name}", str(fault)
+        if not name or "=" in name or "\0" in name or "\0" in text:
+            yield f"env.{name}", "is no variable that a process can have"
+
+
+def _made(form: McpServerForm, trusted: bool) -> McpServer:
+    seconds = {} if form.timeout is None else {"timeout": form.timeout / 1000}
+    return McpServer(
+        name=form.name,
+        transport=form.way,
+        url=form.url,
+        headers=tuple(form.headers.items()),
+        command=form.command,
+        args=tuple(form.args),
+        env=tuple(form.env.items()),
+        revision=form.revision,
+        allowed_tools=None if form.allowed_tools is None else frozenset(form.allowed_tools),
+        visible=form.visible,
+        tools=tuple(
+            [
+                (
+                    name,
+                    McpToolOptions(
+                        visible=each.visible, timeout=None if each.timeout is None else each.timeout / 1000
+                    ),
+                )
+                for name, each in form.tools.items()
+            ]
+        ),
+        sampling=form.sampling,
+        hold_changes=form.hold_changes,
+        trusted=trusted,
+        **seconds,
+    )
+
+
+def chosen_servers(
+    chosen: Sequence[McpServer | str] | None, declared: Mapping[str, McpServer], agent: str
+) -> tuple[McpServer, ...]:
+    """The servers of an agent, those of the app found by their names; all of the app's for None.
+
+    Raises `DefinitionError` for a name that the app does not have.
+    """
+    if chosen is None:
+        return tuple(declared.values())
+    for each in chosen:
+        if isinstance(each, str) and each not in declared:
+            known = f"It has: {', '.join(declared)}" if declared else "It has none"
+            raise DefinitionError(
+                sentence(
+                    f"Agent {agent!r} names the MCP server {each!r}, which the app does not have. {known}"
+                )
+            )
+    return tuple([declared[each] if isinstance(each, str) else each for each in chosen])

@@ -1,0 +1,118 @@
+"""The tools that only handlers call, by methods of their `ThreadState`; no model is offered them. And their answers."""
+
+from collections.abc import Mapping
+from typing import Any, cast, get_args
+
+from toolwright.core.arguments.faults import list_faults
+from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.signature import Handler
+from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.elicitation import ELICIT, ELICIT_TIMEOUT, Action, Elicited
+from toolwright.core.state.sampling import SAMPLE
+from toolwright.core.text import sentence
+from toolwright.core.tools.tool import Tool
+
+_QUESTION = Tool(
+    name=ELICIT,
+    description="Ask a person.",
+    kind="space",
+    parameters={
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "requestedSchema": {"type": "object"},
+            "url": {"type": "string"},
+            "source": {"type": "string"},
+        },
+        "required": ["message"],
+        "additionalProperties": False,
+    },
+    timeout=ELICIT_TIMEOUT + 60,  # its expiry ends it before
+    expires_in=ELICIT_TIMEOUT,
+)
+
+
+HOST_TOOLS: Mapping[str, Tool] = {
+    ELICIT: _QUESTION,
+    SAMPLE: Tool(
+        name=SAMPLE,
+        description="Ask the host's model.",
+        kind="space",
+        parameters={"type": "object"},
+        timeout=ELICIT_TIMEOUT + 60,
+        expires_in=ELICIT_TIMEOUT,
+    ),
+}
+"""The same tools in a call that an MCP host has made: its user and its model are asked, who answer from outside."""
+
+
+def handler_tools(sample: Handler) -> Mapping[str, Tool]:
+    """The tools by name; `sample` answers those that ask the agent's model."""
+    sampling = Tool(
+        name=SAMPLE,
+        description="Ask the model.",
+        kind="function",
+        parameters={"type": "object"},
+        handler=sample,
+        timeout=None,  # that of the call which asks
+        read_only=True,
+    )
+    return {each.name: each for each in (_QUESTION, sampling)}
+
+
+def check_question(asked: Mapping[str, JSON]) -> None:
+    """Raise `InvalidRequest` for a question whose schema no answer could be judged by, or whose URL is no web page."""
+    url = asked.get("url")
+    if isinstance(url, str) and not url.lower().startswith(("https://", "http://")):
+        raise InvalidRequest("The URL of a question must begin with https:// or http://.")
+    schema = asked.get("requestedSchema")
+    if not isinstance(schema, dict):
+        return
+    try:
+        ResultJudge(schema, ELICIT).faults({})
+    except DefinitionError as error:
+        raise InvalidRequest(sentence(f"The schema of a question is not valid: {error}")) from error
+
+
+def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
+    """The answer to that question, with the defaults of fields that were left out. Raises `InvalidRequest`."""
+    if not isinstance(answer, dict) or answer.get("action") not in get_args(Action):
+        raise InvalidRequest(
+            "The answer to a question is an object with an action: 'accept', 'decline' or 'cancel'.",
+            [{"path": "result.action", "message": "must be 'accept', 'decline' or 'cancel'"}],
+        )
+    action = cast("Action", answer["action"])
+    schema = asked.get("requestedSchema")
+    if action != "accept" or not isinstance(schema, dict):
+        return Elicited(action=action)
+    content = answer.get("content")
+    entered = _with_defaults({} if content is None else content, schema)
+    faults = ResultJudge(schema, ELICIT).faults(entered)
+    if faults:
+        listed = list_faults(faults)
+        raise InvalidRequest(
+            sentence(f"The content of the answer is not what was asked for: {listed}"),
+            [{"path": "result.content", "message": listed}],
+        )
+    return Elicited(action="accept", content=cast("JSONObject", entered))
+
+
+def elicited(asked: Mapping[str, JSON], result: ToolResult) -> Elicited:
+    """The answer that a call's result is; one that failed was not answered."""
+    if result.status == "error":
+        return Elicited(action="cancel", reason=result.error)
+    return read_answer(asked, result.result)
+
+
+def _with_defaults(content: JSON, schema: JSONObject) -> Any:  # what was entered
+    properties = schema.get("properties")
+    if not isinstance(content, dict) or not isinstance(properties, dict):
+        return content
+    defaults = {
+        name: each["default"]
+        for name, each in properties.items()
+        if isinstance(each, dict) and "default" in each and name not in content
+    }
+    return {**defaults, **content}

@@ -1,0 +1,82 @@
+"""Requests of a handler to the agent's model while it works: what is asked, what is answered (MCP's sampling)."""
+
+import json
+from collections.abc import Sequence
+from typing import cast
+
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import InvalidRequest, ModelError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state import checks as given
+from toolwright.core.threads.call import Call
+from toolwright.core.value import value
+
+SAMPLE = "sample"
+"""The name of the calls that are answered by the agent's model."""
+
+MOST_MESSAGES = 1_000
+_SPEAKERS = ("user", "assistant")
+
+
+@value
+class Sampled:
+    """The model's answer, and its name."""
+
+    text: str
+    model: str = ""
+
+
+def sampling(
+    messages: object, system: object, max_tokens: object, temperature: object, source: object
+) -> JSONObject:
+    """The arguments of the call that asks. Raises `InvalidRequest` for what cannot be asked."""
+    asked: JSONObject = {"messages": _messages(messages)}
+    if system is not None:
+        asked["system"] = given.text("The system prompt", system)
+    if max_tokens is not None:
+        if type(max_tokens) is not int or max_tokens < 1:
+            raise InvalidRequest(f"max_tokens is a whole number from 1, not {brief_value(max_tokens)}.")
+        asked["maxTokens"] = max_tokens
+    if temperature is not None:
+        if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature < 0:
+            raise InvalidRequest(f"temperature is a number from 0, not {brief_value(temperature)}.")
+        asked["temperature"] = temperature
+    if source is not None:
+        asked["source"] = given.text("The source of a question", source)
+    return asked
+
+
+def _messages(messages: object) -> list[JSON]:
+    if isinstance(messages, str):
+        return [{"role": "user", "content": given.message(messages)}]
+    if not isinstance(messages, Sequence) or not 0 < len(cast("Sequence[object]", messages)) <= MOST_MESSAGES:
+        raise InvalidRequest(
+            f"The messages are a text, or 1 to {MOST_MESSAGES} pairs of who speaks and what is said."
+        )
+    said: list[JSON] = []
+    for each in cast("Sequence[object]", messages):
+        if not isinstance(each, tuple) or len(cast("tuple[object, ...]", each)) != 2:
+            raise InvalidRequest(
+                f"A message is a pair of who speaks and what is said, not {brief_value(cast('object', each))}."
+            )
+        role, content = cast("tuple[object, object]", each)
+        if role not in _SPEAKERS:
+            raise InvalidRequest(f"Who speaks is 'user' or 'assistant', not {brief_value(role)}.")
+        said.append({"role": cast("str", role), "content": given.text("A message", content)})
+    return said
+
+
+def sampling_of(call: Call) -> JSONObject | None:
+    """What a model is asked by a call within another one that waits for a host, None for any other call."""
+    if call.name != SAMPLE or call.kind != "space" or call.parent_id is None:
+        return None
+    return cast("JSONObject", json.loads(call.arguments))
+
+
+def sampled(result: ToolResult) -> Sampled:
+    """The answer that a call's result is. Raises `ModelError` for one that failed."""
+    answer = result.result
+    if result.status == "error" or not isinstance(answer, dict):
+        raise ModelError(result.error or "The model gave no answer.")
+    return Sampled(text=str(answer.get("text", "")), model=str(answer.get("model", "")))

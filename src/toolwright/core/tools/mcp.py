@@ -1,0 +1,148 @@
+"""MCP servers as they are configured: where one is, who may use it, which of its tools, and how these behave."""
+
+import hashlib
+from collections.abc import Mapping, Set
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import OUTSIDE_TIMEOUT
+from toolwright.core.tools.url_template import Piece, Slot, Unfillable, read_header, read_url
+from toolwright.core.value import value
+
+Transport: TypeAlias = Literal["http", "sse", "stdio"]
+Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
+"""A revision of the protocol."""
+
+
+@value
+class McpToolOptions:
+    """Changes to one tool of a server. `timeout` is in seconds; None leaves what the server's options say."""
+
+    visible: bool | None = None
+    timeout: float | None = None
+
+
+@value
+class McpServer:
+    """A server whose tools agents call. One on `stdio` is a process: `command` with `args` and `env`.
+
+    `${env.NAME}` in `url`, `headers` and `env` stands for a variable of the thread; a thread without it waits for it.
+    `revision` is the only one of the protocol that is spoken with it; None is the newest that it knows.
+    `allowed_tools` None means all of them; `timeout` is that of its tools, in seconds. With `sampling` the server may
+    have the agent's model answer; with `hold_changes` a tool that changes its definition once it was called is held
+    back until somebody accepts it. One that is not `trusted` was configured over HTTP: its URL reaches no private
+    address that the operator has not allowed.
+    """
+
+    name: str
+    transport: Transport = "http"
+    url: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    revision: Revision | None = None
+    allowed_tools: frozenset[str] | None = None
+    visible: bool = False
+    timeout: float = OUTSIDE_TIMEOUT
+    tools: tuple[tuple[str, McpToolOptions], ...] = ()
+    sampling: bool = False
+    hold_changes: bool = False
+    trusted: bool = True
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that it needs."""
+        pieces: list[Piece] = [piece for _, text in (*self.headers, *self.env) for piece in read_header(text)]
+        slots = [piece for piece in pieces if isinstance(piece, Slot)]
+        if self.url is not None:
+            slots += read_url(self.url).slots
+        return tuple(dict.fromkeys([slot.name for slot in slots]))
+
+    @property
+    def named_tools(self) -> frozenset[str]:
+        """The tools that its configuration names: as allowed, or with options."""
+        return (self.allowed_tools or frozenset()) | {name for name, _ in self.tools}
+
+    def options(self, tool: str) -> McpToolOptions:
+        """The changes to that tool."""
+        return dict(self.tools).get(tool, McpToolOptions())
+
+    def allows(self, tool: str) -> bool:
+        """Whether the agent may know of that tool, and call it."""
+        return self.allowed_tools is None or tool in self.allowed_tools
+
+
+@value
+class McpTarget:
+    """A server with the values of one thread filled in: what a connection is opened to.
+
+    Two threads whose values are the same, and the same of them secret, share it. `key` tells targets apart and holds
+    no value; `place` is the digest of where it is alone, by its URL or its command without secrets. `secrets` are the
+    names and values of secrets among them.
+    """
+
+    server: McpServer
+    url: str | None = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    env: tuple[tuple[str, str], ...] = field(repr=False)
+    key: str
+    place: str
+    secrets: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
+
+
+@value
+class McpCall:
+    """The relation of a tool of the kind `mcp`: to the tool of a server that is called, by its name there.
+
+    `output` is the schema of its structured results; `digest` tells its definitions apart. With `as_task` a server of
+    the revision 2025-11-25 is asked to carry the call out as a task.
+    """
+
+    server: McpServer
+    tool: str
+    output: JSONObject | None = None
+    digest: str = ""
+    as_task: bool = False
+
+
+def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = frozenset()) -> McpTarget:
+    """The target with these values of all its variables, of which some are secrets, by name.
+
+    Raises `Unfillable`, whose words hold no value.
+    """
+    url = _url(server, values)
+    headers = tuple([(name, _text(name, text, values)) for name, text in server.headers])
+    env = tuple([(name, _text(name, text, values)) for name, text in server.env])
+    shared: list[JSON] = [server.name, server.transport, url, server.command, server.trusted, server.sampling]
+    told: list[JSON] = [
+        *shared,
+        server.revision,
+        [*server.args],
+        [[*pair] for pair in headers],
+        [[*pair] for pair in env],
+        [*sorted(secret & values.keys())],  # what is taken out of what the server tells
+    ]
+    secrets = frozenset([(name, text) for name, text in values.items() if name in secret])
+    place = _digest([_url(server, {**values, **dict.fromkeys(secret, "*")}), server.command, [*server.args]])
+    return McpTarget(
+        server=server, url=url, headers=headers, env=env, key=_digest(told), place=place, secrets=secrets
+    )
+
+
+def _url(server: McpServer, values: Mapping[str, str]) -> str | None:
+    return None if server.url is None else read_url(server.url).fill(lambda slot: values.get(slot.name))
+
+
+def _digest(parts: list[JSON]) -> str:
+    return hashlib.sha256(dumps(parts).encode()).hexdigest()[:32]
+
+
+def _text(name: str, template: str, values: Mapping[str, str]) -> str:
+    filled = "".join(
+        [piece if isinstance(piece, str) else values[piece.name] for piece in read_header(template)]
+    )
+    if any(ord(letter) < 32 and letter != "\t" for letter in filled):
+        raise Unfillable(f"{name!r} would hold a line break or another control character.")
+    return filled.strip()

@@ -1,0 +1,51 @@
+"""Answers of an agent's model to what a handler asks beside the conversation."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.model import ModelRequest, ModelSettings
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.message import Message, Role
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.model.ask import ModelAnswers
+from toolwright.runtime.state.state import RunState
+
+
+class Sampling:
+    """The handler of calls that ask the agent's model."""
+
+    def __init__(self, model_answers: ModelAnswers) -> None:
+        self._model_answers = model_answers
+
+    async def answer(self, state: RunState, arguments: Mapping[str, JSON]) -> ToolResult:
+        """The model's answer: its text, and its name. Raises `ModelError`."""
+        context = state.run_context
+        response = await self._model_answers.ask_beside(context, _request(context, arguments))
+        if response is None:
+            return ToolResult.fail("The run was cancelled.", error_code="cancelled")
+        state.execution.count(response.usage, response.cost)
+        return ToolResult.ok({"text": response.text, "model": response.model})
+
+
+def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest:
+    active = context.active
+    messages = [
+        Message(
+            id=context.new_id("msg"),
+            role=cast("Role", said["role"]),
+            content=str(said["content"]),
+            run_id=context.run.id,
+            step=context.run.step_count,
+            created_at=context.clock.now(),
+        )
+        for said in cast("list[JSONObject]", arguments["messages"])
+    ]
+    asked: Mapping[str, Any] = arguments  # as `core/state/sampling.py` has made them
+    return ModelRequest(
+        messages=tuple(messages),
+        system=str(asked.get("system") or ""),
+        step=max(context.run.step_count, 1),
+        who=active.who,
+        settings=ModelSettings(max_tokens=asked.get("maxTokens"), temperature=asked.get("temperature")),
+    )

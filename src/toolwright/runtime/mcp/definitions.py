@@ -1,0 +1,76 @@
+"""Definitions of tools that have changed since an agent used them first: held back until somebody accepts them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from toolwright.core.journal.mcp_effects import HoldMcpTool, PinMcpTool, UnholdMcpTool
+from toolwright.core.json_value import JSONObject
+from toolwright.core.mcp.listing import McpListing
+from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.tools.mcp import McpCall
+from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Lists without the tools that are held back, these, and what the journal does not know of it yet."""
+
+    listings: Sequence[McpListing]
+    tools: tuple[McpDefinition, ...]
+    news: tuple[HoldMcpTool | UnholdMcpTool, ...]
+
+
+def hold_back(
+    agent_id: str, listings: Sequence[McpListing], known: Sequence[McpDefinition], at: datetime
+) -> Held:
+    """Take out the tools of servers with `hold_changes` whose definition is not the one that was used first."""
+    first = {(each.server, each.tool): each for each in known}
+    kept: list[McpListing] = []
+    held: list[McpDefinition] = []
+    news: list[HoldMcpTool | UnholdMcpTool] = []
+    for listing in listings:
+        if not listing.server.hold_changes:
+            kept.append(listing)
+            continue
+        tools: list[Tool] = []
+        for tool in listing.tools:
+            pinned = first.get((listing.server.name, tool.name))
+            digest = _digest(tool)
+            if pinned is None or pinned.digest == digest:
+                tools.append(tool)
+                if pinned is not None and pinned.held is not None:
+                    news.append(
+                        UnholdMcpTool(agent_id=agent_id, server=pinned.server, tool=pinned.tool, at=at)
+                    )
+                continue
+            definition: JSONObject = {"description": tool.description, "inputSchema": tool.parameters}
+            held.append(changed(pinned, held=digest, definition=definition))
+            if pinned.held != digest:
+                hold = HoldMcpTool(
+                    agent_id=agent_id,
+                    server=pinned.server,
+                    tool=pinned.tool,
+                    held=digest,
+                    definition=definition,
+                    at=at,
+                )
+                news.append(hold)
+        kept.append(changed(listing, tools=tuple(tools)))
+    return Held(kept, tuple(held), tuple(news))
+
+
+def pin(agent_id: str | None, tool: Tool, at: datetime) -> tuple[PinMcpTool, ...]:
+    """The effect that remembers the definition of a tool which is called, where its server's changes are held back."""
+    call = tool.relation
+    if agent_id is None or not isinstance(call, McpCall) or not call.server.hold_changes:
+        return ()
+    definition = McpDefinition(
+        agent_id=agent_id, server=call.server.name, tool=call.tool, digest=call.digest, updated_at=at
+    )
+    return (PinMcpTool(definition=definition),)
+
+
+def _digest(tool: Tool) -> str:
+    return tool.relation.digest if isinstance(tool.relation, McpCall) else ""

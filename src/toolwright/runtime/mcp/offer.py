@@ -1,0 +1,107 @@
+"""The tools that an agent has of its MCP servers now, beside its own."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvVar
+from toolwright.core.env.redact import NOTHING
+from toolwright.core.errors import CannotUnseal
+from toolwright.core.journal.mcp_effects import HoldMcpTool, UnholdMcpTool
+from toolwright.core.journal.store import Store
+from toolwright.core.mcp.listing import McpFault, McpListing, side_by_side
+from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.mcp.servers import McpServers
+from toolwright.core.ports import Clock
+from toolwright.core.tools.mcp import McpServer, McpTarget, target_of
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolkits import LIFECYCLE, reserved
+from toolwright.core.tools.url_template import Unfillable
+from toolwright.runtime.env.env import ThreadEnv
+from toolwright.runtime.mcp.definitions import Held, hold_back
+
+FIRST_WAIT = 5.0
+"""Seconds that a run waits for the first list of a server; after that it goes on without its tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpOffer:
+    """The tools of all servers under the names that the agent calls them by. `key` is equal for equal ones.
+
+    `held` are held back since they have changed; `news` is what the journal does not know of that yet.
+    """
+
+    tools: Sequence[Tool]
+    key: tuple[object, ...]
+    listings: Sequence[McpListing]
+    faults: Sequence[tuple[str, McpFault]]
+    held: tuple[McpDefinition, ...] = ()
+    news: tuple[HoldMcpTool | UnholdMcpTool, ...] = ()
+
+
+NO_SERVERS = McpOffer((), (), (), ())
+
+
+class McpOffers:
+    """Asks the servers of agents for their tools. None of them keeps a run from its other tools."""
+
+    def __init__(
+        self, servers: McpServers, store: Store, clock: Clock, first_wait: float = FIRST_WAIT
+    ) -> None:
+        self._servers = servers
+        self._store = store
+        self._clock = clock
+        self._first_wait = first_wait
+
+    async def of(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
+        """The tools that the agent has in a thread with that env."""
+        if not active.mcp:
+            return NO_SERVERS
+        listings: Sequence[McpListing] = await asyncio.gather(
+            *[self._listing(server, env) for server in active.mcp]
+        )
+        held = Held(listings, (), ())
+        if any(server.hold_changes for server in active.mcp):
+            known = await self._store.mcp.definitions(active.agent_id)
+            held = hold_back(active.agent_id, listings, known, self._clock.now())
+        own = {tool.name for tool in active.tools}
+        built_in = {*reserved(active.agent.toolkits), *LIFECYCLE}
+        tools, faults = side_by_side(held.listings, own - built_in, built_in)
+        key = (*[(each.server.name, each.number) for each in listings], *[each.tool for each in held.tools])
+        return McpOffer(tools, key, listings, faults, held.tools, held.news)
+
+    async def _listing(self, server: McpServer, env: ThreadEnv) -> McpListing:
+        target = target_in(server, env)
+        if isinstance(target, McpFault):
+            return McpListing(server=server, status="down", faults=(target,))
+        return await self._servers.listing(target, self._first_wait)
+
+
+def env_of_agent(active: ActiveAgent) -> ThreadEnv:
+    """The values of an agent alone, of no thread."""
+    return ThreadEnv([({}, active.scoped)], ({}, *active.env), active.tenvs, NOTHING, active.tool_env)
+
+
+def target_in(server: McpServer, env: ThreadEnv) -> McpTarget | McpFault:
+    """The server with the values of a thread; why there is none."""
+    values: dict[str, str] = {}
+    secret: set[str] = set()
+    for name in server.variables:
+        var = _value(env, name)
+        if var is None:
+            return McpFault(message=f"The server needs the variable {name!r}, which is not set.")
+        values[name] = var.value
+        if var.type == "secret":
+            secret.add(name)
+    try:
+        return target_of(server, values, secret)
+    except Unfillable as error:
+        return McpFault(message=str(error))
+
+
+def _value(env: ThreadEnv, name: str) -> EnvVar | None:
+    try:
+        return env.get(name)
+    except CannotUnseal:
+        return None

@@ -1,0 +1,152 @@
+"""Calls of the app's tools by hosts outside: each in a thread of its own, so that it is a row from its beginning."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+
+from toolwright.core.agents.catalog import APP_TOOLS
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import AlreadyOver, CallCancelled, CallResolved, NotFound, RunOver, StoreError
+from toolwright.core.journal.store import Sight
+from toolwright.core.journal.units import Committed, CreateThread
+from toolwright.core.ports import Cipher, Follower
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call, CallStatus
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.toolset import Toolset
+from toolwright.core.value import value
+from toolwright.runtime.checks import can_be_id
+from toolwright.runtime.pending.pending import PendingCalls
+from toolwright.runtime.threads.runs import Runs
+from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
+from toolwright.runtime.toolkits.toolkit import ToolkitParts
+from toolwright.wire.result import result_from_json
+
+EVERY: tuple[CallStatus, ...] = (
+    "created", "running", "waiting", "pending", "done", "error", "resolved", "expired", "cancelled",
+)  # fmt: skip
+
+
+@value
+class AppCall:
+    """The ids of a call that a host makes: of the call, of its thread and of the run there."""
+
+    id: str
+    thread_id: str
+    run_id: str
+
+
+class AppCalls:
+    """Makes calls of the app's tools, and finds them again, whichever process has made them.
+
+    A caller is who a thread belongs to: `user_id` makes a call theirs, `users` are whose calls may be found, None for
+    everybody's.
+    """
+
+    def __init__(self, parts: ToolkitParts, runs: Runs, calls: PendingCalls) -> None:
+        self._parts = parts
+        self._runs = runs
+        self._calls = calls
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools that hosts may call. Raises `DefinitionError` for what cannot be called so."""
+        return self._parts.catalog.app_tools.tools
+
+    @property
+    def cipher(self) -> Cipher:
+        """Seals what a host is to carry back to any process of this journal."""
+        return self._parts.cipher
+
+    def new(self) -> AppCall:
+        """The ids of a call that is to be made."""
+        new_id = self._parts.new_id
+        return AppCall(id=new_id("call"), thread_id=new_id("thr"), run_id=new_id("run"))
+
+    async def make(self, call: AppCall, name: str, arguments: object, user_id: str | None = None) -> None:
+        """Have the call made; what comes of it is in its row. `arguments` are judged there like those of a model."""
+        parts, now = self._parts, self._parts.clock.now()
+        thread = Thread(id=call.thread_id, agent=APP_TOOLS.id, user_id=user_id, created_at=now)
+        written = await in_thread_if_large(arguments, write_input, arguments)
+        await parts.store.commit(CreateThread(token=parts.new_id("unit"), at=now, thread=thread))
+        env = await parts.lineages.env(thread, parts.catalog.app_tools)
+        names = [tool.name for tool in self.tools]
+        event = await call_event(thread, call.id, name, written, env.redactor, names, now)
+        unit = post_of(thread, event, call.run_id, parts.clock, parts.new_id, parts.telemetry)
+        answer = await parts.store.commit(unit)
+        if not isinstance(answer, Committed):
+            raise StoreError(f"The call could not be recorded ({answer.guard}).")
+        parts.motor.wake(thread.id)
+
+    @contextmanager
+    def watch(self, call: AppCall) -> Generator["CallWatch"]:
+        """Word of what happens in the call's thread; begin it before the call is made, and nothing is missed."""
+        with self._parts.bus.subscribe(Topic(kind="thread", id=call.thread_id)) as follower:
+            yield CallWatch(self, call, follower)
+
+    async def row(self, call: AppCall) -> Call | None:
+        """The call as it is now; None before it has begun."""
+        return await self._parts.store.call(call.id)
+
+    async def lost(self, call: AppCall) -> bool:
+        """Whether the call could never begin, since its event was set aside."""
+        event = await self._parts.store.inbox_event(call.thread_id, f"ask_{call.id}")
+        return event is None or event.status == "failed"
+
+    async def find(self, call_id: str, users: Sequence[str] | None) -> Call:
+        """The call of that id, made by a host as one of these users; `NotFound` for any other."""
+        call = await self._calls.get(call_id)
+        if call.parent_id is not None:
+            raise NotFound(f"There is no call {call_id!r}.")
+        await self.check_thread(call.thread_id, users)
+        return call
+
+    async def check_thread(self, thread_id: str, users: Sequence[str] | None) -> None:
+        """`NotFound` unless the thread is that of a call which a host has made as one of these users."""
+        thread = await self._parts.store.thread(thread_id) if can_be_id(thread_id) else None
+        theirs = thread is not None and (users is None or thread.user_id in users)
+        if thread is None or not theirs or thread.agent != APP_TOOLS.id:
+            raise NotFound(f"There is no thread {thread_id!r}.")
+
+    async def list(self, sees: Sight | None, limit: int, offset: int) -> Sequence[Call]:
+        """Calls that hosts have made, the oldest first; those that `sees` may see if it is given."""
+        return await self._calls.list(status=EVERY, agent=APP_TOOLS.id, sees=sees, limit=limit, offset=offset)
+
+    async def below(self, call: Call | AppCall, limit: int) -> Sequence[Call]:
+        """Other calls of the same run, in order: those that the call has made."""
+        calls = await self._calls.list(status=EVERY, run_id=call.run_id, limit=limit)
+        return [each for each in calls if each.id != call.id]
+
+    def result(self, call: Call) -> ToolResult | None:
+        """The result of the call, None as long as it has none."""
+        return None if call.result is None else result_from_json(call.result)
+
+    async def cancel(self, call: Call | AppCall) -> None:
+        """Stop the call, whoever carries it out; nothing happens to one that has ended."""
+        with suppress(RunOver, NotFound):
+            await self._runs.cancel(call.run_id)
+            return
+        with suppress(NotFound, AlreadyOver, CallResolved, CallCancelled):
+            await self._calls.cancel(call.id)
+
+
+class CallWatch:
+    """A reader of what happens to one call."""
+
+    def __init__(self, calls: AppCalls, call: AppCall, follower: Follower) -> None:
+        self._calls = calls
+        self._call = call
+        self._follower = follower
+
+    async def next(self, timeout: float) -> Sequence[Event]:
+        """What has happened since, or nothing after `timeout` seconds."""
+        return await self._follower.next(timeout)
+
+    async def row(self) -> Call | None:
+        """The call as it is now; None before it has begun."""
+        return await self._calls.row(self._call)
+
+
+def call_of(call: Call) -> AppCall:
+    """The ids of a call whose row is at hand."""
+    return AppCall(id=call.id, thread_id=call.thread_id, run_id=call.run_id)

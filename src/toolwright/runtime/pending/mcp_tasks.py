@@ -1,0 +1,337 @@
+"""Tasks that MCP servers carry out for calls: asked about until they are over, also by the next process.
+
+A call whose server has made a task of it is pending, or waits for as long as its timeout says. Its row here says which
+task; a timer asks the server how far it is. What the task asks a person is a call below the call.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from zlib import crc32
+
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import (
+    AlreadyOver,
+    CallExpired,
+    InvalidRequest,
+    NotFound,
+    TooLarge,
+    Unwritable,
+)
+from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
+from toolwright.core.journal.mcp_effects import AskBelow, DropMcpTask, SetMcpTask
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Apply, Conflict
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.mcp.questions import check_question, elicited
+from toolwright.core.mcp.records import McpTask
+from toolwright.core.mcp.servers import McpServers, McpTaskGone, McpTaskState, McpUnavailable
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.results.result import ToolResult
+from toolwright.core.spaces.entity import Entity, entity_of
+from toolwright.core.state.elicitation import ELICIT, ELICIT_TIMEOUT, question, question_of
+from toolwright.core.text import sentence
+from toolwright.core.threads.call import Call, is_over, timer_of
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.mcp import McpTarget
+from toolwright.core.value import changed
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.calls.visible import shown
+from toolwright.runtime.mcp.offer import target_in
+from toolwright.runtime.mcp.task_timers import next_look, task_timer
+from toolwright.runtime.pending.pending import PendingCalls
+from toolwright.runtime.spaces.membership import Membership
+from toolwright.runtime.spaces.showing import Showing
+from toolwright.runtime.threads.lineages import Lineages
+from toolwright.wire.event import tool_event
+from toolwright.wire.result import result_from_json
+
+log = logger("toolwright.mcp")
+
+DOWN = 30.0
+"""Seconds until a server that could not be asked is asked again."""
+AT_ONCE = 100
+"""Looks at the tasks of one server that are under way at a time: more would hold up the runs of others."""
+CROWDED = 10.0
+"""Seconds for which a look is put off while so many are under way; up to twice as many, each its own."""
+MOST_QUESTIONS = 20
+"""Questions that one task may ask."""
+PATIENCE = 0.1
+"""How much longer a task may take than it has taken, until it is asked about again: one that lasts is asked seldom."""
+_UNANSWERED: JSONObject = {"action": "cancel"}
+
+
+class McpTasks:
+    """Asks servers about the tasks of calls, hands in their results, and answers what they ask."""
+
+    def __init__(
+        self,
+        store: Store,
+        servers: McpServers,
+        agents: Agents,
+        lineages: Lineages,
+        pending: PendingCalls,
+        membership: Membership,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._store = store
+        self._servers = servers
+        self._agents = agents
+        self._lineages = lineages
+        self._pending = pending
+        self._membership = membership
+        self._clock = clock
+        self._new_id = new_id
+        self._looks = Counter[str]()  # under way, by the keys of targets
+
+    async def look(self, call_id: str) -> None:
+        """Ask about the task of that call: what its timer is for."""
+        task, call = await self._store.mcp.task(call_id), await self._store.call(call_id)
+        if task is None or call is None:
+            return
+        thread = await self._store.thread(task.thread_id)
+        is_awaited = call.status == "waiting" or (
+            call.status == "pending" and thread is not None and not thread.is_over
+        )
+        try:
+            target = None if thread is None else await self._target(task, thread)
+            if target is not None and task.place not in (None, target.place):
+                await self._end(task, call, _lost("its server is configured to be somewhere else by now"))
+            elif target is not None and self._looks[target.key] >= AT_ONCE:
+                await self._again(task, CROWDED * (1 + crc32(call_id.encode()) % 100 / 100))
+            elif not is_awaited:
+                await self._forget(task, target)
+            elif target is None:
+                await self._end(task, call, _lost("its agent has no such MCP server any more"))
+            else:
+                await self._follow(task, call, target, await self._state(task, target))
+        except McpUnavailable as error:
+            log.info("The server of the task of the call %s cannot be asked: %s", call_id, error)
+            if is_awaited or (call.expires_at is not None and call.expires_at > self._clock.now()):
+                await self._again(task, DOWN)
+            else:
+                await self._drop(task)
+        except McpTaskGone as error:
+            await self._end(task, call, _lost(f"its server knows of it no longer: {error}"))
+
+    async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
+        with self._look(target):
+            return await self._servers.task(target, task.task_id, task.output)
+
+    @contextmanager
+    def _look(self, target: McpTarget) -> Generator[None]:
+        """Count a look at the server."""
+        self._looks[target.key] += 1
+        try:
+            yield
+        finally:
+            self._looks[target.key] -= 1
+            if not self._looks[target.key]:
+                del self._looks[target.key]
+
+    async def _follow(self, task: McpTask, call: Call, target: McpTarget, state: McpTaskState) -> None:
+        match state.status:
+            case "completed" | "failed":
+                await self._end(task, call, state.result or ToolResult.fail("The task failed."))
+            case "cancelled":
+                await self._end(
+                    task, call, ToolResult.fail("The task was cancelled.", error_code="cancelled")
+                )
+            case "input_required":
+                await self._ask(task, call, target, state)
+            case "working":
+                await self._take_back(task.questions.values())
+                age = (self._clock.now() - task.created_at).total_seconds()
+                await self._again(task, max(state.poll or 0.0, age * PATIENCE) or None)
+
+    async def _end(self, task: McpTask, call: Call, result: ToolResult) -> None:
+        """Hand the result in, and forget the task; if this ends between the two, it is handed in once."""
+        try:
+            await self._hand_in(call, result)
+        except (InvalidRequest, TooLarge, Unwritable) as error:  # the result cannot be kept
+            await self._hand_in(call, ToolResult.fail(error.message, error_code=error.code))
+        await self._drop(task)
+
+    async def _hand_in(self, call: Call, result: ToolResult) -> None:
+        try:
+            await self._pending.submit(call.run_id, call.id, result)
+        except (AlreadyOver, CallExpired, NotFound) as error:
+            log.info("The result of the task of the call %s is not taken: %s", call.id, error.message)
+
+    async def _forget(self, task: McpTask, target: McpTarget | None) -> None:
+        """Nobody waits for the task any more: its server may stop. Raises `McpUnavailable`."""
+        if target is not None:
+            try:
+                with self._look(target):
+                    await self._servers.cancel_task(target, task.task_id)
+            except McpTaskGone as error:
+                log.info("The task of the call %s is not cancelled: %s", task.call_id, error)
+        await self._drop(task)
+
+    async def _drop(self, task: McpTask) -> None:
+        """Forget a task; its questions are taken back."""
+        await self._take_back(task.questions.values())
+        await self._commit(DropMcpTask(call_id=task.call_id), DropTimer(name=task_timer(task.call_id)))
+
+    # ── what a task asks ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, task: McpTask, call: Call, target: McpTarget, state: McpTaskState) -> None:
+        """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
+        questions, asked = state.questions or {}, dict(task.questions)
+        if not questions or len({*asked, *questions}) > MOST_QUESTIONS:
+            fault = "asks too much" if questions else "asks what nobody here can answer"
+            await self._hand_in(call, ToolResult.fail(f"The task {fault}.", error_code="mcp_task_failed"))
+            await self._forget(task, target)
+            return
+        await self._take_back([each for key, each in asked.items() if key not in questions])
+        answers: JSONObject = {}
+        author = await self._author(task)
+        new: list[Effect] = []
+        for key, each in questions.items():
+            asked[key] = call_id = _question_id(call, key)
+            row = await self._store.call(call_id)
+            if row is not None:
+                if is_over(row.status):
+                    answers[key] = _answer_of(row)
+                continue
+            space_id = None if author is None else task.space_id
+            made = self._question(call, task, each, call_id, len(asked), space_id)
+            if made is None:
+                answers[key] = _UNANSWERED
+                del asked[key]
+            else:
+                new += [made, SetTimer(name=timer_of(call_id), due=_expiry(made.call))]
+                new += await self._membership.settled(_shown(made, author))
+        kept = SetMcpTask(task=changed(task, questions=asked))
+        if isinstance(await self._commit(*new, kept, self._timer(task, state.poll)), Conflict):
+            await self._again(task, state.poll)  # the call is over, or somebody else has asked
+        elif answers:
+            await self._answer(task, target, answers)
+
+    async def _answer(self, task: McpTask, target: McpTarget, answers: JSONObject) -> None:
+        """Hand answers in; the next look tells what became of a task that takes none any more."""
+        try:
+            await self._servers.answer_task(target, task.task_id, answers)
+        except McpTaskGone as error:
+            log.info("The task of the call %s takes no answer: %s", task.call_id, error)
+
+    async def _author(self, task: McpTask) -> Entity | None:
+        """The agent as it is seen in the task's space, None where it is seen in none."""
+        active = None if task.space_id is None else await self._agents.usable(task.agent_id)
+        author = None if active is None else entity_of(active.agent)
+        if task.space_id is None or author is None:
+            return None
+        return None if await self._membership.open_to(task.space_id, author.id) is None else author
+
+    def _question(
+        self,
+        call: Call,
+        task: McpTask,
+        asked: Mapping[str, JSON],
+        call_id: str,
+        number: int,
+        space_id: str | None,
+    ) -> AskBelow | None:
+        """The call that asks; None for a question that nobody could be asked."""
+        now = self._clock.now()
+        try:
+            arguments = question(
+                asked["message"], asked.get("requestedSchema"), asked.get("url"), task.server
+            )
+            check_question(arguments)
+        except InvalidRequest as error:
+            log.info("The task of the call %s asks what cannot be asked: %s", call.id, error.message)
+            return None
+        row = Call(
+            id=call_id,
+            thread_id=call.thread_id,
+            run_id=call.run_id,
+            agent=call.agent,
+            step=call.step,
+            position=number,
+            name=ELICIT,
+            kind="space",
+            arguments=dumps(arguments),
+            model_call_id=call.id,
+            status="waiting",
+            visible=True,
+            space_id=space_id,
+            parent_id=call.id,
+            created_at=now,
+            started_at=now,
+            expires_at=now + timedelta(seconds=ELICIT_TIMEOUT),
+        )
+        return AskBelow(call=row, events=(tool_event("tool.started", row.id, row.name),))
+
+    async def _take_back(self, questions: Iterable[JSON]) -> None:
+        """End the questions of these ids that are still open."""
+        for call_id in questions:
+            call = await self._store.call(str(call_id))
+            if call is not None and not is_over(call.status):
+                try:
+                    await self._pending.cancel(call.id)
+                except (AlreadyOver, NotFound):
+                    continue  # answered in this very moment
+
+    # ── the journal ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _target(self, task: McpTask, thread: Thread) -> McpTarget | None:
+        """What the server of the task is connected to by now, None where the agent has it no longer."""
+        active = await self._agents.usable(task.agent_id)
+        if active is None:
+            return None
+        server = next((each for each in active.mcp if each.name == task.server), None)
+        if server is None:
+            return None
+        target = target_in(server, await self._lineages.env(thread, active))
+        if isinstance(target, McpTarget):
+            return target
+        raise McpUnavailable(target.message)
+
+    def _timer(self, task: McpTask, seconds: float | None) -> SetTimer:
+        return SetTimer(name=task_timer(task.call_id), due=next_look(self._clock.now(), seconds))
+
+    async def _again(self, task: McpTask, seconds: float | None) -> None:
+        await self._commit(self._timer(task, seconds))
+
+    async def _commit(self, *effects: Effect) -> object:
+        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
+        return await self._store.commit(unit)
+
+
+def _shown(asked: AskBelow, author: Entity | None) -> Sequence[Showing]:
+    """The message of a question, in the space where those of a call at work are."""
+    call = asked.call
+    if call.space_id is None:
+        return ()
+    source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
+    return (shown(call, call.space_id, "requires_action", author, source, asked.events),)
+
+
+def _expiry(call: Call) -> datetime:
+    assert call.expires_at is not None, "a question has a time to expire"
+    return call.expires_at
+
+
+def _question_id(call: Call, key: str) -> str:
+    """The id of the call that asks this: whoever asks it again finds it."""
+    return f"{call.id}.q_{hashlib.sha256(key.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def _answer_of(call: Call) -> JSONObject:
+    """The answer that a question was given, as the protocol has it."""
+    asked = question_of(call)
+    if asked is None or call.result is None:
+        return _UNANSWERED
+    try:
+        answer = elicited(asked, result_from_json(call.result))
+    except InvalidRequest:  # a secret was taken out of it
+        return _UNANSWERED
+    return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}
+
+
+def _lost(why: str) -> ToolResult:
+    return ToolResult.fail(sentence(f"The task of this call is lost: {why}"), error_code="mcp_task_lost")

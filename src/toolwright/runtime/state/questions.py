@@ -1,0 +1,68 @@
+"""What a handler asks of others while it works: of a person, or of the agent's model."""
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from toolwright.core.json_value import JSONObject
+from toolwright.core.mcp.questions import check_question, elicited
+from toolwright.core.state.elicitation import ELICIT, Elicited, question
+from toolwright.core.state.sampling import SAMPLE, Sampled, sampled, sampling
+from toolwright.core.supervision import Supervision
+from toolwright.runtime.context.execution import Abort
+from toolwright.runtime.state.facts import CallsWithin, Facts
+
+
+class Questions(Facts):
+    """Asks by calls within the handler's own, which are recorded, shown and answered like any."""
+
+    __slots__ = ()
+
+    @property
+    def _calls(self) -> CallsWithin:
+        raise NotImplementedError
+
+    async def elicit(
+        self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
+    ) -> Elicited:
+        """Ask a person, and wait for the answer for up to an hour; the time of this call's tool stands still.
+
+        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` they are sent there.
+        `source` is who asks, where it is not the tool itself.
+        The question is a pending call below this one, shown in the space where the run is seen, and answered like any:
+        `{"action": "accept", "content": {…}}`, or `decline` or `cancel`. Raises `InvalidRequest` for a faulty question.
+        """
+        return await self.ask(question(message, schema, url, source))
+
+    async def sample(
+        self,
+        messages: Sequence[tuple[str, str]] | str,
+        *,
+        system: str | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        source: str | None = None,
+    ) -> Sampled:
+        """Ask the agent's model, beside the conversation; its tokens count as the run's.
+
+        `messages` is what a user says, or pairs of `user` or `assistant` and what is said. Raises `ModelError` where
+        there is no answer, `InvalidRequest` for what cannot be asked.
+        """
+        asked = sampling(messages, system, max_tokens, temperature, source)
+        return sampled(await self._calls.make(SAMPLE, asked, built_in=True))
+
+    async def ask(self, asked: JSONObject) -> Elicited:
+        """The same for a question that is read already. Raises `InvalidRequest` for a faulty schema."""
+        check_question(asked)
+        with _clocks_paused(self._context.abort):
+            result = await self._calls.make(ELICIT, asked, built_in=True)
+        return elicited(asked, result)
+
+
+@contextmanager
+def _clocks_paused(abort: Abort) -> Generator[None]:
+    """The time of all handlers that are at work in the run stands still: they wait for each other, and for a person."""
+    with ExitStack() as stack:
+        for scope in abort.scopes:
+            if isinstance(scope, Supervision):
+                stack.enter_context(scope.paused())
+        yield

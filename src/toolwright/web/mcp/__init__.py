@@ -1,0 +1,1 @@
+"""The app's tools as an MCP server: over streamable HTTP at the gateway, and on stdio."""

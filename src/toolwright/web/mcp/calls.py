@@ -1,0 +1,226 @@
+"""`tools/call`: a call is made, followed, and answered by its result, by a task, or by what it asks the user."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequest,
+    InputRequiredResult,
+)
+
+from toolwright.core.errors import NotFound, ToolwrightError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.call import OPEN, Call, is_over
+from toolwright.core.tools.pipeline import timed_out
+from toolwright.core.tools.tool import OUTSIDE_TIMEOUT, Tool
+from toolwright.runtime.pending.app_calls import AppCall, AppCalls, CallWatch, call_of
+from toolwright.web.mcp.content import call_result, error_result
+from toolwright.web.mcp.parts import Context, McpParts, is_modern, knows_tasks
+from toolwright.web.mcp.questions import (
+    Question,
+    answer_all,
+    ask,
+    open_questions,
+    refuse,
+    request_of,
+)
+from toolwright.web.mcp.relay import Relay
+from toolwright.web.mcp.tasks import legacy_task, task_json
+
+LOOK_AGAIN = 2.0  # seconds without news after which the row is read all the same
+LOOK_ABROAD = 0.25  # the same while another process leads the runs
+SETTLE = 0.25  # seconds in which the last word of a call comes, once its row is over
+
+Answer = CallToolResult | InputRequiredResult | dict[str, Any]
+
+
+class ToolCalls:
+    """Makes the calls of hosts."""
+
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+
+    async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
+        """Make the call, or go on with the one that asked its user; the host's cancel, or its end, cancels it."""
+        tool = self._parts.pages.find(params.name)
+        if params.request_state is not None and is_modern(context):
+            return await self._resume(context, tool, params, params.request_state)
+        app_calls = self._parts.runtime.app_calls
+        call = app_calls.new()
+        with app_calls.watch(call) as watch:
+            making = self._make(context, call, params)
+            try:
+                await asyncio.shield(making)
+                return await self._followed(context, tool, call, watch, params.input_responses)
+            except asyncio.CancelledError:
+                self._parts.begin(_cancel(app_calls, call, making))
+                raise
+
+    async def begin(self, context: Context, params: CallToolRequestParams) -> dict[str, Any]:
+        """Make the call for a host of 2025-11-25 that asks for a task: it is one as soon as it is a row."""
+        self._parts.pages.find(params.name)
+        app_calls = self._parts.runtime.app_calls
+        call = app_calls.new()
+        with app_calls.watch(call) as watch:
+            await asyncio.shield(self._make(context, call, params))
+            while (row := await watch.row()) is None:
+                if not await watch.next(LOOK_AGAIN) and await app_calls.lost(call):
+                    raise MCPError(INVALID_PARAMS, "The call could not be made.")
+        return {"task": legacy_task(row, "working", None)}
+
+    def _make(self, context: Context, call: AppCall, params: CallToolRequestParams) -> "asyncio.Task[None]":
+        """Make it whatever becomes of the request: a call that was half made could not be cancelled."""
+        caller = self._parts.caller(context)
+        arguments = {} if params.arguments is None else params.arguments
+        making = self._parts.runtime.app_calls.make(call, params.name, arguments, caller.entity_id)
+        return self._parts.begin(making)
+
+    async def _resume(
+        self, context: Context, tool: Tool, params: CallToolRequestParams, call_id: str
+    ) -> Answer:
+        """Go on with the call that the state names, of this caller: it may have been made in another process."""
+        runtime, caller = self._parts.runtime, self._parts.caller(context)
+        try:
+            row = await runtime.app_calls.find(call_id, caller.users)
+        except NotFound:
+            raise MCPError(INVALID_PARAMS, "Invalid or expired requestState") from None
+        call = call_of(row)
+        with runtime.app_calls.watch(call) as watch:
+            try:
+                return await self._followed(context, tool, call, watch, params.input_responses)
+            except asyncio.CancelledError:
+                self._parts.begin(runtime.app_calls.cancel(call))
+                raise
+
+    async def _followed(
+        self,
+        context: Context,
+        tool: Tool,
+        call: AppCall,
+        watch: CallWatch,
+        answers: Mapping[str, object] | None,
+    ) -> Answer:
+        following = _Following(self._parts, context, tool, call, watch)
+        following.answers = dict(answers or {})
+        try:
+            return await following.answer()
+        finally:
+            following.close()
+
+
+class _Following:
+    """Follows one call until its host can be answered."""
+
+    def __init__(
+        self, parts: McpParts, context: Context, tool: Tool, call: AppCall, watch: CallWatch
+    ) -> None:
+        self._parts = parts
+        self._runtime = parts.runtime
+        self._context = context
+        self._tool = tool
+        self._call = call
+        self._watch = watch
+        self._relay = Relay(parts, context, call.id)
+        self.answers: dict[str, object] = {}
+        self._lacking: JSONObject = {}
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        self._clock = asyncio.get_running_loop()
+        self._began = self._clock.time()
+
+    async def answer(self) -> Answer:
+        """The result, a task, what is asked for, or word that the time is over."""
+        look = True
+        while True:
+            row = await self._watch.row()
+            if row is not None:
+                answer = await self._now(row, look=look)
+                if answer is not None:
+                    return answer
+            events = await self._watch.next(self._pause())
+            await self._relay.tell(events)
+            if not events:
+                if row is None and await self._runtime.app_calls.lost(self._call):
+                    return error_result("The call could not be made.")
+                await self._relay.beat(self._elapsed, f"{self._tool.name} is not over yet")
+            look = not events or any(event.type == "tool.started" for event in events)
+
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        for task in self._asked.values():
+            task.cancel()
+
+    @property
+    def _elapsed(self) -> float:
+        return self._clock.time() - self._began
+
+    async def _now(self, row: Call, *, look: bool) -> Answer | None:
+        """The answer that the row allows, None as long as there is none."""
+        if is_over(row.status):
+            return await self._result(row)
+        if look and row.status != "created":
+            answer = await self._questions(await open_questions(self._runtime, row))
+            if answer is not None:
+                return answer
+        if knows_tasks(self._context) and (row.status in OPEN or self._elapsed >= self._parts.patience):
+            return {"resultType": "task", **task_json(row, "working")}
+        limit = self._tool.timeout or OUTSIDE_TIMEOUT
+        if row.status == "pending" and self._elapsed >= limit:
+            return await call_result(self._runtime.files, row.thread_id, timed_out(limit), self._tool)
+        return None
+
+    async def _result(self, row: Call) -> Answer:
+        until = self._clock.time() + SETTLE
+        while not self._relay.ended and self._runtime.driving and self._clock.time() < until:
+            await self._relay.tell(await self._watch.next(until - self._clock.time()))
+        result = self._runtime.app_calls.result(row)
+        if result is None:
+            return error_result(f"The call is {row.status}.")
+        if self._lacking and result.status == "error" and is_modern(self._context):
+            data = {"requiredCapabilities": self._lacking}
+            raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data)
+        return await call_result(self._runtime.files, row.thread_id, result, self._tool)
+
+    async def _questions(self, questions: Sequence[Question]) -> Answer | None:
+        """Ask the host's user: within the session, or by an answer that the host comes back with."""
+        if not is_modern(self._context):
+            for each in questions:
+                if each.call.id not in self._asked:
+                    asking = ask(self._runtime, each, self._context)
+                    self._asked[each.call.id] = asyncio.create_task(asking)
+            return None
+        known = {each.key: self.answers.pop(each.key) for each in questions if each.key in self.answers}
+        if known and await answer_all(self._runtime, questions, known):
+            questions = await open_questions(self._runtime, self._call)
+        requests: dict[str, InputRequest] = {}
+        for each in questions:
+            request = request_of(each, self._context)
+            if request is None:
+                self._lacking |= each.lacking
+                await refuse(self._runtime, each)
+            else:
+                requests[each.key] = request
+        if not requests:
+            return None
+        return InputRequiredResult(input_requests=requests, request_state=self._call.id)
+
+    def _pause(self) -> float:
+        """Seconds to wait for news."""
+        pause = min(LOOK_AGAIN, self._parts.beat) if self._runtime.driving else LOOK_ABROAD
+        if knows_tasks(self._context):
+            left = self._parts.patience - self._elapsed
+            return max(0.01, min(pause, left)) if left > 0 else pause
+        return pause
+
+
+async def _cancel(app_calls: AppCalls, call: AppCall, making: "asyncio.Task[None]") -> None:
+    """Cancel a call, once it is there."""
+    with suppress(ToolwrightError):
+        await making
+        await app_calls.cancel(call)

@@ -1,0 +1,93 @@
+"""Files of calls as MCP resources: each has a URI, and is read by who made the call."""
+
+import asyncio
+import re
+from base64 import b64encode
+from urllib.parse import quote, unquote
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    BlobResourceContents,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+from toolwright.core.errors import NotFound
+from toolwright.web.mcp.parts import Context, McpParts, is_modern
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Bytes of a file that can be read."""
+TEMPLATE = "toolwright://threads/{threadId}/files/{+path}"
+NOT_FOUND = -32002
+"""The code of 2025-11-25 for a resource that there is not."""
+
+_URI = re.compile(r"toolwright://threads/([^/]{1,200})/files(/.{1,4000})")
+_TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
+
+
+class Resources:
+    """The methods of resources. Nothing is listed: a host knows the URIs from the results of its calls."""
+
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+
+    async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """`resources/list`."""
+        return ListResourcesResult(resources=[], ttl_ms=0, cache_scope="private")
+
+    async def templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """`resources/templates/list`."""
+        template = ResourceTemplate(
+            name="file", description="A file that a call has handed over.", uri_template=TEMPLATE
+        )
+        return ListResourceTemplatesResult(resource_templates=[template], ttl_ms=0, cache_scope="private")
+
+    async def prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+        """`prompts/list`: none, which spares a host that asks every server an error."""
+        return ListPromptsResult(prompts=[], ttl_ms=0, cache_scope="private")
+
+    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """`resources/read`."""
+        runtime, caller = self._parts.runtime, self._parts.caller(context)
+        match = _URI.fullmatch(params.uri)
+        try:
+            if match is None:
+                raise NotFound
+            thread_id, path = unquote(match[1]), unquote(match[2])
+            await runtime.app_calls.check_thread(thread_id, caller.users)
+            file = await runtime.files.get(thread_id, path)
+            if file.size > MOST_BYTES:
+                raise MCPError(INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
+            content = await runtime.files.content(file)
+        except NotFound:
+            code = INVALID_PARAMS if is_modern(context) else NOT_FOUND
+            raise MCPError(code, "Resource not found", {"uri": params.uri[:1000]}) from None
+        made = await asyncio.to_thread(contents, thread_id, path, file.mime_type, content)
+        return ReadResourceResult(contents=[made], ttl_ms=0, cache_scope="private")
+
+
+def uri_of(thread_id: str, path: str) -> str:
+    """The URI of a file of a call's thread."""
+    return f"toolwright://threads/{quote(thread_id, safe='')}/files{quote(path)}"
+
+
+def contents(
+    thread_id: str, path: str, mime_type: str, content: bytes
+) -> TextResourceContents | BlobResourceContents:
+    """The file, as text if its type says that it is some."""
+    uri, kind = uri_of(thread_id, path), mime_type.partition(";")[0].strip().lower()
+    if kind.startswith(_TEXTS) or kind.endswith(("+json", "+xml")):
+        try:
+            return TextResourceContents(uri=uri, mime_type=mime_type, text=content.decode())
+        except UnicodeDecodeError:
+            pass  # it only says so
+    return BlobResourceContents(uri=uri, mime_type=mime_type, blob=b64encode(content).decode())

@@ -1,0 +1,150 @@
+"""The MCP server of an app, on the SDK's low-level one: its handlers, its capabilities, its errors."""
+
+from importlib.metadata import version
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    EmptyResult,
+    PaginatedRequestParams,
+    ServerCapabilities,
+    ServerTasksCapability,
+    ServerTasksRequestsCapability,
+    SetLevelRequestParams,
+    TasksCallCapability,
+    TasksCancelCapability,
+    TasksListCapability,
+    TasksToolsCapability,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.auth.access import Caller
+from toolwright.web.mcp.calls import ToolCalls
+from toolwright.web.mcp.parts import TASKS, Context, McpParts
+from toolwright.web.mcp.relay import session_of
+from toolwright.web.mcp.resources import Resources
+from toolwright.web.mcp.state import VALID, StateCodec
+from toolwright.web.mcp.tasks import TaskParams, Tasks, UpdateParams, is_task_request
+
+NAME = "toolwright"
+MOST_LEVELS = 10_000
+"""Sessions whose log level is kept."""
+
+
+class ToolServer(Server[Any]):
+    """A low-level server whose capabilities name the tasks of 2025-11-25 too; a subclass, as the SDK has no seam."""
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """Capabilities of one revision."""
+        made = super().get_capabilities(
+            notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
+        )
+        if protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return made.model_copy(update={"extensions": {TASKS: {}}, "logging": None})
+        calls = ServerTasksRequestsCapability(tools=TasksToolsCapability(call=TasksCallCapability()))
+        tasks = ServerTasksCapability(
+            list=TasksListCapability(), cancel=TasksCancelCapability(), requests=calls
+        )
+        return made.model_copy(update={"tasks": tasks})
+
+
+def mcp_server(parts: McpParts) -> ToolServer:
+    """The server over these parts."""
+    calls, tasks, resources = ToolCalls(parts), Tasks(parts), Resources(parts)
+
+    async def list_tools(_: Context, params: PaginatedRequestParams | None) -> Any:  # a page
+        return parts.pages.page(None if params is None else params.cursor)
+
+    async def set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
+        while len(parts.levels) >= MOST_LEVELS:
+            del parts.levels[next(iter(parts.levels))]
+        parts.levels[session_of(context)] = params.level
+        return EmptyResult()
+
+    server = ToolServer(
+        NAME,
+        version=version("toolwright"),
+        on_list_tools=list_tools,
+        on_list_resources=resources.list,
+        on_list_resource_templates=resources.templates,
+        on_read_resource=resources.read,
+        on_list_prompts=resources.prompts,
+        get_tool_input_schema=lambda name: parts.pages.schema(name),
+    )
+    server.add_request_handler("tools/call", CallToolRequestParams, calls.call)
+    server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+    server.add_request_handler("tasks/get", TaskParams, tasks.get)
+    server.add_request_handler("tasks/cancel", TaskParams, tasks.cancel)
+    server.add_request_handler("tasks/update", UpdateParams, tasks.update)
+    server.add_request_handler("tasks/result", TaskParams, tasks.result)
+    server.add_request_handler("tasks/list", PaginatedRequestParams, tasks.list)
+    server.middleware.append(_faults)
+    server.middleware.append(_Sealing(parts))
+    server.middleware.append(_task_requests(calls))
+    return server
+
+
+async def _faults(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Errors of ours as the protocol's, in their own words."""
+    try:
+        return await call_next(ctx)
+    except (NotFound, InvalidRequest) as error:
+        raise MCPError(INVALID_PARAMS, error.message) from error
+    except ToolwrightError as error:
+        raise MCPError(INTERNAL_ERROR, error.message) from error
+
+
+class _Sealing:
+    """Seals the state of questions, bound to the call and to its caller; made when the runtime is open."""
+
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+        self._boundary: tuple[Runtime, RequestStateBoundary] | None = None
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        runtime = self._parts.runtime
+        if self._boundary is None or self._boundary[0] is not runtime:
+            security = RequestStateSecurity(
+                codec=StateCodec(runtime.app_calls.cipher), ttl=VALID, bind_principal=self._principal
+            )
+            self._boundary = runtime, RequestStateBoundary(security, default_audience=NAME)
+        return await self._boundary[1](ctx, call_next)
+
+    def _principal(self, context: Context) -> str:
+        return principal(self._parts.caller(context))
+
+
+def principal(caller: Caller) -> str:
+    """Who a session, and the state of a question, belongs to."""
+    return caller.kind if caller.entity_id is None else caller.entity_id
+
+
+def _task_requests(calls: ToolCalls) -> ServerMiddleware[Any]:
+    """Answers calls that ask for a task by one: what the SDK takes for the answer to a call has no room for it."""
+
+    async def begin(ctx: Context, call_next: CallNext) -> HandlerResult:
+        if not is_task_request(ctx):
+            return await call_next(ctx)
+        try:
+            params = CallToolRequestParams.model_validate(ctx.params, by_name=False)
+        except ValidationError as error:
+            raise MCPError(INVALID_PARAMS, "Invalid request parameters") from error
+        return await calls.begin(ctx, params)
+
+    return begin

@@ -1,0 +1,241 @@
+"""Calls as tasks: the extension of the revision 2026-07-28, and the core's own of 2025-11-25. A task is our call."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    CallToolResult,
+    PaginatedRequestParams,
+    RequestParams,
+)
+from pydantic import BaseModel, Field
+
+from toolwright.core.errors import NotFound
+from toolwright.core.json_value import JSONObject
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call, is_over
+from toolwright.runtime.pending.app_calls import call_of
+from toolwright.web.mcp.content import call_result
+from toolwright.web.mcp.parts import TASKS, Context, McpParts, is_modern, knows_tasks
+from toolwright.web.mcp.questions import answer_all, ask, open_questions, refuse, request_of
+
+POLL = 500  # milliseconds between two looks of a host
+PAGE = 100
+RELATED = "io.modelcontextprotocol/related-task"
+_FAILED = frozenset({"interrupted", "not_begun"})
+"""Codes of results that say nothing of the tool: the call itself failed."""
+
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+
+class TaskParams(RequestParams):
+    """Names a task."""
+
+    task_id: str = Field(alias="taskId", max_length=1000)
+
+
+class UpdateParams(TaskParams):
+    """Answers to what a task asks for."""
+
+    input_responses: dict[str, Any] = Field(alias="inputResponses")
+
+
+class Tasks:
+    """The methods of tasks, over the rows of calls: they survive a restart, and are of the caller that made them."""
+
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+
+    async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/get`, in both revisions."""
+        _check_extension(context)
+        call = await self._find(context, params.task_id)
+        if not is_modern(context):
+            return legacy_task(call, await self._status(context, call), self._result(call))
+        return await self._detailed(context, call)
+
+    async def update(self, context: Context, params: UpdateParams) -> dict[str, Any]:
+        """`tasks/update` of 2026-07-28: answers to the questions of a task."""
+        _modern_only(context)
+        _check_extension(context)
+        call = await self._find(context, params.task_id)
+        runtime = self._parts.runtime
+        await answer_all(runtime, await open_questions(runtime, call), params.input_responses)
+        return {}
+
+    async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/cancel`: nothing happens to a task that is over, which 2025-11-25 wants told."""
+        _check_extension(context)
+        call = await self._find(context, params.task_id)
+        if is_over(call.status) and not is_modern(context):
+            raise MCPError(INVALID_PARAMS, "Cannot cancel task: already in terminal status")
+        if not is_over(call.status):
+            await self._parts.runtime.app_calls.cancel(call)
+        return {} if is_modern(context) else legacy_task(call, "cancelled", None)
+
+    async def list(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        """`tasks/list` of 2025-11-25: the caller's calls, the oldest first."""
+        _legacy_only(context)
+        caller = self._parts.caller(context)
+        first = _offset(params.cursor)
+        calls = await self._parts.runtime.app_calls.list(caller.sight, PAGE, first)
+        tasks = [
+            legacy_task(each, status_of(each, self._result(each)), self._result(each))
+            for each in calls
+            if each.parent_id is None
+        ]
+        following = {"nextCursor": str(first + PAGE)} if len(calls) == PAGE else {}
+        return {"tasks": tasks, **following}
+
+    async def result(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        """`tasks/result` of 2025-11-25: the result of the call, once it is there."""
+        _legacy_only(context)
+        call = await self._find(context, params.task_id)
+        app_calls = self._parts.runtime.app_calls
+        with app_calls.watch(call_of(call)) as watch:
+            while not is_over(call.status):
+                await self._ask(context, call)
+                await watch.next(1.0)
+                call = await self._find(context, params.task_id)
+        result = self._result(call)
+        if result is None:
+            raise MCPError(INTERNAL_ERROR, f"The task is {call.status}.")
+        made = await self._made(call, result)
+        return {**_written(made), "_meta": {RELATED: {"taskId": call.id}}}
+
+    async def _ask(self, context: Context, call: Call) -> None:
+        """Ask the host's user what the task waits for, while its result is waited for."""
+        runtime = self._parts.runtime
+        for question in await open_questions(runtime, call):
+            await ask(runtime, question, context)
+
+    async def _find(self, context: Context, task_id: str) -> Call:
+        """The caller's call of that id; the protocol's error for any other."""
+        check_name(context, task_id)
+        caller = self._parts.caller(context)
+        try:
+            return await self._parts.runtime.app_calls.find(task_id, caller.users)
+        except NotFound:
+            raise MCPError(INVALID_PARAMS, f"Unknown task: {task_id[:200]}") from None
+
+    def _result(self, call: Call) -> ToolResult | None:
+        return self._parts.runtime.app_calls.result(call) if is_over(call.status) else None
+
+    async def _made(self, call: Call, result: ToolResult) -> CallToolResult:
+        """The result as the protocol has it."""
+        tool = self._parts.pages.named(call.name)
+        return await call_result(self._parts.runtime.files, call.thread_id, result, tool)
+
+    async def _status(self, context: Context, call: Call) -> Status:
+        if not is_over(call.status) and await open_questions(self._parts.runtime, call):
+            return "input_required"
+        return status_of(call, self._result(call))
+
+    async def _detailed(self, context: Context, call: Call) -> dict[str, Any]:
+        """The task with its result, its fault, or what it asks for."""
+        result = self._result(call)
+        task = task_json(call, status_of(call, result))
+        if not is_over(call.status):
+            questions = await open_questions(self._parts.runtime, call)
+            asked = {each.key: request_of(each, context) for each in questions}
+            for each in questions:
+                if asked[each.key] is None:
+                    await refuse(self._parts.runtime, each)
+            requests = {key: _written(each) for key, each in asked.items() if each is not None}
+            return {**task, "status": "input_required", "inputRequests": requests} if requests else task
+        if task["status"] == "completed" and result is not None:
+            return {**task, "result": _written(await self._made(call, result))}
+        if task["status"] == "failed":
+            why = f"The call is {call.status}." if result is None or result.error is None else result.error
+            return {**task, "error": {"code": INTERNAL_ERROR, "message": why}}
+        return task
+
+
+def _written(message: BaseModel) -> dict[str, Any]:
+    return message.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def status_of(call: Call, result: ToolResult | None) -> Status:
+    """The status of a task by its row: a tool's own failure is a result like any."""
+    if not is_over(call.status):
+        return "working"
+    code = None if result is None else result.error_code
+    if call.status == "cancelled" or code == "cancelled":
+        return "cancelled"
+    return "failed" if call.status == "expired" or code in _FAILED else "completed"
+
+
+def task_json(call: Call, status: Status) -> JSONObject:
+    """A task of 2026-07-28."""
+    return {
+        "taskId": call.id,
+        "status": status,
+        "createdAt": call.created_at.isoformat(),
+        "lastUpdatedAt": (call.completed_at or call.started_at or call.created_at).isoformat(),
+        "ttlMs": None,
+        "pollIntervalMs": POLL,
+    }
+
+
+def legacy_task(call: Call, status: Status, result: ToolResult | None) -> dict[str, Any]:
+    """A task of 2025-11-25, where a tool's failure is the task's."""
+    failed = status == "completed" and result is not None and result.status == "error"
+    written: dict[str, Any] = {
+        "taskId": call.id,
+        "status": "failed" if failed else status,
+        "createdAt": call.created_at.isoformat(),
+        "lastUpdatedAt": (call.completed_at or call.started_at or call.created_at).isoformat(),
+        "ttl": None,
+        "pollInterval": POLL,
+    }
+    return {**written, "statusMessage": (result.error or "")[:1000]} if failed and result else written
+
+
+def is_task_request(context: Context) -> bool:
+    """Whether a host of 2025-11-25 asks for a task in place of a result."""
+    asked: Mapping[str, Any] = context.params or {}
+    return context.method == "tools/call" and not is_modern(context) and isinstance(asked.get("task"), dict)
+
+
+def check_name(context: Context, task_id: str) -> None:
+    """Refuse a request over HTTP whose header names another task than its body: who routed it was misled."""
+    if context.request is None or not is_modern(context):
+        return
+    if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:
+        raise MCPError(
+            HEADER_MISMATCH, "Mcp-Name header does not match the request body's 'taskId' parameter"
+        )
+
+
+def _check_extension(context: Context) -> None:
+    if is_modern(context) and not knows_tasks(context):
+        raise MCPError(
+            MISSING_REQUIRED_CLIENT_CAPABILITY,
+            "Missing required client capability",
+            {"requiredCapabilities": {"extensions": {TASKS: {}}}},
+        )
+
+
+def _modern_only(context: Context) -> None:
+    if not is_modern(context):
+        raise MCPError(METHOD_NOT_FOUND, "Method not found", context.method)
+
+
+def _legacy_only(context: Context) -> None:
+    if is_modern(context):
+        raise MCPError(METHOD_NOT_FOUND, "Method not found", context.method)
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 12:
+        raise MCPError(INVALID_PARAMS, "Invalid cursor")
+    return int(cursor)

@@ -1,0 +1,1 @@
+"""What streams tell, as values."""

@@ -1,0 +1,1 @@
+"""Runs of agents from beginning to end: `tw.run`, `tw.run_sync`, `tw.stream`."""

@@ -1,0 +1,262 @@
+"""One run of an agent, from its message to its result: `tw.run`, `tw.run_sync`, `tw.stream`."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from types import NoneType, TracebackType
+from typing import Any, Self
+
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.prompt import Env
+from toolwright.core.agents.run_events import RunDone, RunEvent
+from toolwright.core.agents.run_result import RunResult
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import AlreadyOver, DefinitionError, InvalidRequest, NotFound, RunFailed
+from toolwright.core.json_value import JSON
+from toolwright.core.results.content import Attachment
+from toolwright.core.results.result import ToolResult
+from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.agent_runs.background import CANCEL_PATIENCE, BackgroundLoop
+from toolwright.wiring.agent_runs.shared_runtimes import Owner, shared_runtime
+from toolwright.wiring.app import App
+from toolwright.wiring.settings import MEMORY, PREFIX, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What is to be run, and where."""
+
+    owner: Owner
+    agent: str
+    content: str
+    settings: Settings
+    thread_id: str | None
+    model: object | None
+    attachments: Sequence[Attachment]
+    values: Mapping[str, Any] = field(repr=False)  # of a new thread
+
+
+class AgentStream:
+    """A run as it happens: `async for event in stream` within its block, and `await stream.result()`.
+
+    `thread_id` and `run_id` are known within the block. Who leaves the block before the run is over cancels it.
+    """
+
+    def __init__(self, order: _Order) -> None:
+        self._order = order
+        self._stack = AsyncExitStack()
+        self._runtime: Runtime | None = None
+        self._result: RunResult | None = None
+        self.thread_id = ""
+        self.run_id = ""
+
+    async def __aenter__(self) -> Self:
+        order = self._order
+        async with AsyncExitStack() as stack:
+            shared = shared_runtime(order.owner, order.settings, order.model, order.thread_id)
+            runtime = self._runtime = await stack.enter_async_context(shared)
+            self.thread_id = await _thread(runtime, order)
+            run = await runtime.threads.send(self.thread_id, order.content, order.attachments)
+            self.run_id = run.id
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        async with self._stack:
+            if self._result is None:
+                await asyncio.shield(asyncio.ensure_future(self._cancel()))
+
+    async def __aiter__(self) -> AsyncGenerator[RunEvent]:
+        """The events of the run, from its beginning; the last one is `RunDone`."""
+        async with aclosing(self._open.runs.stream(self.run_id)) as events:
+            async for event in events:
+                if isinstance(event, RunDone):
+                    self._result = event.result
+                yield event
+
+    def __iter__(self) -> Iterator[RunEvent]:
+        """All events, for code that is not async and needs no block: `for event in tw.stream(agent, "…")`.
+
+        The run works in the thread in which those of `run_sync` do.
+        """
+        return _BACKGROUND.iterate(self._whole())
+
+    async def _whole(self) -> AsyncGenerator[RunEvent]:
+        async with self:
+            async for event in self:
+                yield event
+
+    async def result(self) -> RunResult:
+        """What the run came to, once it is over. Raises `RunFailed` if it failed or was cancelled."""
+        if self._result is None:
+            await self._open.runs.wait(self.run_id)
+            self._result = await self._open.runs.result(self.run_id)
+        return _succeeded(self._result)
+
+    async def submit(self, call_id: str, result: JSON | ToolResult) -> None:
+        """Hand in the result of a call that waits: an answer, an approval, whatever its tool is for.
+
+        Raises `NotFound`, `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest`; then nothing has changed.
+        """
+        await self._open.calls.submit(self.run_id, call_id, result)
+
+    @property
+    def _open(self) -> Runtime:
+        if self._runtime is None:
+            raise InvalidRequest("A stream is used within its block: async with tw.stream(…) as stream.")
+        return self._runtime
+
+    async def _cancel(self) -> None:
+        """End the run, if it is not over: nobody waits for it any more."""
+        with suppress(AlreadyOver, NotFound, TimeoutError):
+            await self._open.runs.cancel(self.run_id)
+            await self._open.runs.wait(self.run_id, CANCEL_PATIENCE)
+
+
+def stream(
+    agent: Agent | str,
+    content: str,
+    *,
+    thread: str | None = None,
+    app: App | None = None,
+    database_url: str | None = None,
+    settings: Settings | None = None,
+    attachments: Sequence[Attachment] = (),
+    user_id: str | None = None,
+    env: Env | None = None,
+    tenvs: Mapping[str, JSON] | None = None,
+    model: str | object | None = None,
+) -> AgentStream:
+    """Run an agent, and see what happens: `async with tw.stream(agent, "…") as stream: async for event in stream`.
+
+    Code that is not async reads it as it is: `for event in tw.stream(agent, "…")`. The arguments are those of `run`.
+    """
+    values = {
+        name: each
+        for name, each in (("user_id", user_id), ("env", env), ("tenvs", tenvs))
+        if each is not None
+    }
+    if thread is not None and values:
+        raise InvalidRequest(f"{next(iter(values))}= is given with a new thread; {thread!r} has its own.")
+    return AgentStream(
+        _Order(
+            owner=_owner(agent, app),
+            agent=agent if isinstance(agent, str) else agent.id,
+            content=content,
+            settings=_settings(database_url, settings),
+            thread_id=thread,
+            model=model,
+            attachments=attachments,
+            values=values,
+        )
+    )
+
+
+async def run(
+    agent: Agent | str,
+    content: str,
+    *,
+    thread: str | None = None,
+    app: App | None = None,
+    database_url: str | None = None,
+    settings: Settings | None = None,
+    attachments: Sequence[Attachment] = (),
+    user_id: str | None = None,
+    env: Env | None = None,
+    tenvs: Mapping[str, JSON] | None = None,
+    model: str | object | None = None,
+    timeout: float | None = None,
+) -> RunResult:
+    """Send an agent a message, and wait for what it comes to: `(await tw.run(agent, "…")).output`.
+
+    The conversation is a new one, or goes on in `thread`, the `thread_id` of an earlier result. The journal is in
+    memory, for as long as the agent and the event loop are there, unless `database_url` or `settings` name one. `app`
+    is where an agent has the others that it calls; it can be named by its name then. `model` is used instead of the
+    agent's own. `user_id`, `env` and `tenvs` are those of a new thread.
+
+    Raises `RunFailed` if the run failed or was cancelled, `TimeoutError` if it is not over within `timeout` seconds: it
+    is cancelled then, as it is if whoever waits for it is.
+    """
+    running = stream(
+        agent,
+        content,
+        thread=thread,
+        app=app,
+        database_url=database_url,
+        settings=settings,
+        attachments=attachments,
+        user_id=user_id,
+        env=env,
+        tenvs=tenvs,
+        model=model,
+    )
+    if not isinstance(timeout, int | float | None) or isinstance(timeout, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise InvalidRequest(f"timeout must be a number of seconds, not {brief_value(timeout)}.")
+    async with asyncio.timeout(timeout), running:
+        return await running.result()
+
+
+def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # those of `run`
+    """`run` for code that is not async, also where an event loop runs already, as in a notebook.
+
+    The agent's tools work in a thread of their own, whose event loop all calls of `run_sync` share.
+    """
+    return _BACKGROUND.wait(partial(run, agent, content, **options))
+
+
+async def _thread(runtime: Runtime, order: _Order) -> str:
+    """The thread in which it runs, which is made if none is given."""
+    if order.thread_id is None:
+        return (await runtime.threads.create(order.agent, **order.values)).id
+    thread = await runtime.threads.get(order.thread_id)
+    agent = await runtime.agents.get(order.agent)
+    if thread.agent != agent.id:
+        raise InvalidRequest(
+            f"The thread {thread.id!r} is a conversation with another agent than {agent.name!r}."
+        )
+    return thread.id
+
+
+def _owner(agent: object, app: object) -> Owner:
+    """Whose catalog is at work: the app's, else that of the agent alone."""
+    if not isinstance(app, App | NoneType):
+        raise DefinitionError(f"app= is a toolwright.App, not {brief_value(app)}.")
+    if app is None and not isinstance(agent, Agent):
+        raise DefinitionError(
+            f"What is run is a tw.Agent, or the name of one of app=, not {brief_value(agent)}."
+        )
+    if app is not None and isinstance(agent, Agent) and agent not in app.catalog.agents:
+        raise DefinitionError(f"The agent {agent.name!r} is none of the app's.")
+    return app if app is not None else agent  # type: ignore[return-value]  # as just checked
+
+
+def _settings(database_url: str | None, settings: Settings | None) -> Settings:
+    """The settings that are given, else the environment's with the journal in memory."""
+    if not isinstance(settings, Settings | NoneType):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise DefinitionError(f"settings= are toolwright.Settings, not {brief_value(settings)}.")
+    if settings is None:
+        variables = [(name, each) for name, each in os.environ.items() if name.upper().startswith(PREFIX)]
+        return _environment_settings(database_url or MEMORY, frozenset(variables))
+    if database_url is not None:
+        raise InvalidRequest("Give database_url= or settings=, which have one.")
+    return settings
+
+
+@lru_cache(maxsize=16)
+def _environment_settings(database_url: str, variables: frozenset[tuple[str, str]]) -> Settings:
+    """The settings of an environment with these variables: reading one takes longer than a run in memory."""
+    return Settings(database_url=database_url)
+
+
+def _succeeded(result: RunResult) -> RunResult:
+    if result.status in ("failed", "cancelled"):
+        raise RunFailed(result.error or f"The run was {result.status}.", result)
+    return result
+
+
+_BACKGROUND = BackgroundLoop()

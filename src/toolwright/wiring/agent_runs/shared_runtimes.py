@@ -1,0 +1,129 @@
+"""Runtimes that the calls of `tw.run` and `tw.stream` share: one for each journal in an event loop."""
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import TypeAlias
+
+from toolwright.core.agents.agent import Agent
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.app import App
+from toolwright.wiring.memory_journal import MemoryJournal
+from toolwright.wiring.settings import MEMORY, Settings
+
+GRACE = 1.0  # seconds that calls at work have to end once nobody waits for a run any more
+Owner: TypeAlias = Agent | App
+Mode: TypeAlias = tuple[int, object]
+"""Which app is at work on a journal, and with which model: those of another one wait."""
+
+_ENTERED: ContextVar[frozenset[int]] = ContextVar("entered", default=frozenset())
+
+
+class _Seat:
+    """A journal, and the runtime that is at work on it while somebody uses it."""
+
+    def __init__(self, memory: MemoryJournal | None = None) -> None:
+        self.memory = memory
+        self._free = asyncio.Condition()
+        self._users = 0
+        self._mode: Mode | None = None
+        self._runtime: asyncio.Future[Runtime] | None = None
+        self._left = asyncio.Event()
+        self._holder: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def use(self, mode: Mode, app: App, settings: Settings) -> AsyncGenerator[Runtime]:
+        """The runtime of that app, shared with all who want the same; the last one closes it."""
+        async with self._free:
+            if self._users and self._mode != mode and id(self) in _ENTERED.get():
+                raise InvalidRequest(
+                    "A tool runs another agent, or another model, on the journal of its own run: give both runs an "
+                    "app= that has both agents, or another database_url."
+                )
+            await self._free.wait_for(lambda: self._users == 0 or self._mode == mode)
+            self._mode, self._users = mode, self._users + 1
+        token = _ENTERED.set(_ENTERED.get() | {id(self)})
+        try:
+            yield await asyncio.shield(self._opened(app, settings))
+        finally:
+            _ENTERED.reset(token)
+            await asyncio.shield(asyncio.ensure_future(self._leave()))
+
+    def _opened(self, app: App, settings: Settings) -> "asyncio.Future[Runtime]":
+        if self._runtime is None:
+            self._runtime = asyncio.get_running_loop().create_future()
+            self._left = asyncio.Event()
+            holding = self._hold(app, settings, self._runtime, self._left)
+            self._holder = asyncio.create_task(holding, name="toolwright-shared-runtime")
+        return self._runtime
+
+    async def _hold(
+        self, app: App, settings: Settings, ready: "asyncio.Future[Runtime]", left: asyncio.Event
+    ) -> None:
+        """Keep the runtime open, in a task of its own: who opened it may be cancelled."""
+        try:
+            async with app.runtime(settings, grace=GRACE, memory=self.memory) as runtime:
+                ready.set_result(runtime)
+                await left.wait()
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    async def _leave(self) -> None:
+        async with self._free:
+            self._users -= 1
+            if self._users == 0:
+                self._left.set()
+                if self._holder is not None:
+                    await asyncio.wait([self._holder])
+                self._runtime = self._holder = None
+            self._free.notify_all()
+
+
+class _Loop:
+    """The journals of one event loop: by their URL, and in memory by who uses them."""
+
+    def __init__(self) -> None:
+        self.seats: dict[str, _Seat] = {}
+        self.in_memory: dict[int, dict[object, _Seat]] = {}
+
+    async def seat(self, owner: Owner, url: str, model: object, thread_id: str | None) -> _Seat:
+        """The journal of that URL; in memory the one that has the thread, else the owner's with that model."""
+        if not url.startswith(MEMORY):
+            return self.seats.setdefault(url, _Seat())
+        if id(owner) not in self.in_memory:
+            self.in_memory[id(owner)] = {}
+            weakref.finalize(owner, self.in_memory.pop, id(owner), None)
+        seats = self.in_memory[id(owner)]
+        if thread_id is None:
+            return seats.setdefault(model, _Seat(MemoryJournal()))
+        for seat in seats.values():
+            if seat.memory is not None and await seat.memory.store.thread(thread_id) is not None:
+                return seat
+        raise NotFound(
+            f"There is no thread {thread_id!r}: without a database_url a thread can be gone on with in the event loop "
+            "where it began, with the same agent."
+        )
+
+
+LOOPS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop]" = weakref.WeakKeyDictionary()
+"""The journals that are in use, or in memory, by event loop: one conversation is gone on with in several calls."""
+
+
+@asynccontextmanager
+async def shared_runtime(
+    owner: Owner, settings: Settings, model: object | None, thread_id: str | None
+) -> AsyncGenerator[Runtime]:
+    """The runtime of an app, or of an agent alone, while the block lasts; `model` is used instead of all others."""
+    loop = LOOPS.setdefault(asyncio.get_running_loop(), _Loop())
+    key = model if isinstance(model, str | None) else id(model)
+    seat = await loop.seat(owner, settings.database_url, key, thread_id)
+    app = owner if isinstance(owner, App) else App(agents=[owner])
+    async with seat.use(
+        (id(owner), key), app if model is None else app.with_model(model), settings
+    ) as runtime:
+        yield runtime

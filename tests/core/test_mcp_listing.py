@@ -1,0 +1,181 @@
+"""What an MCP server lists as tools of ours: schemas whole, hints, options, faults; several servers side by side."""
+
+from typing import Any
+
+import pytest
+
+from toolwright.core.mcp.listing import MOST_LISTED, McpListing, read_listed, side_by_side
+from toolwright.core.tools.mcp import McpCall, McpServer, McpToolOptions
+from toolwright.core.tools.tool import Tool
+
+SERVER = McpServer(name="x", url="https://x")
+OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+def entry(name: str = "add", **more: Any) -> dict[str, Any]:  # any JSON
+    return {"name": name, "description": "Adds.", "inputSchema": OBJECT, **more}
+
+
+def one(listed: Any, server: McpServer = SERVER) -> Tool:
+    tools, faults = read_listed(server, [listed])
+    assert not faults, faults
+    return tools[0]
+
+
+def fault(listed: Any, server: McpServer = SERVER) -> str:
+    tools, faults = read_listed(server, [listed])
+    assert not tools
+    return faults[0].message
+
+
+def test_a_tool_is_of_the_kind_mcp_with_its_schema_whole() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": {"n": {"type": "integer"}},
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/n"}},
+        "x-own": 1,
+    }
+    tool = one(entry(inputSchema=schema, outputSchema=OBJECT))
+    assert (tool.kind, tool.parameters, tool.timeout, tool.visible) == ("mcp", schema, 30.0, False)
+    assert isinstance(tool.relation, McpCall)
+    assert (tool.relation.tool, tool.relation.output) == ("add", OBJECT)
+
+
+@pytest.mark.parametrize(
+    ("hints", "ours"),
+    [
+        ({}, (False, False, False)),
+        ({"readOnlyHint": True, "destructiveHint": True}, (True, False, False)),
+        ({"idempotentHint": True, "destructiveHint": True}, (False, True, True)),
+        ({"readOnlyHint": "yes"}, (False, False, False)),
+    ],
+)
+def test_hints_are_ours(hints: Any, ours: tuple[bool, bool, bool]) -> None:
+    tool = one(entry(annotations=hints))
+    assert (tool.read_only, tool.idempotent, tool.destructive) == ours
+    assert tool.repeatable == any(ours[:2])
+
+
+def test_options_of_one_tool_go_before_those_of_its_server() -> None:
+    options = (("add", McpToolOptions(visible=False, timeout=60.0)),)
+    server = McpServer(name="x", url="https://x", visible=True, timeout=5.0, tools=options)
+    tools, _ = read_listed(server, [entry(), entry("sub")])
+    assert [(tool.visible, tool.timeout) for tool in tools] == [(False, 60.0), (True, 5.0)]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"description": ""}, "The tool 'add' of the MCP server 'x'."),
+        ({"description": None, "title": "Addition"}, "Addition"),
+        ({"description": " ", "annotations": {"title": "Sum"}}, "Sum"),
+    ],
+)
+def test_a_tool_without_a_description_has_one(more: Any, words: str) -> None:
+    assert one(entry(**more)).description == words
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ("add", "no name"),
+        ({"inputSchema": OBJECT}, "no name"),
+        (entry(""), "1 to 1000 characters"),
+        (entry("a\nb"), "on one line"),
+        (entry("a" * 1001), "1 to 1000 characters"),
+        (entry(inputSchema=None), "must be an object"),
+        (entry(inputSchema={"type": "string"}), "must be that of an object"),
+        (entry(inputSchema={"type": "object", "properties": 7}), "add"),
+        (entry(inputSchema={"$ref": "https://example.org/schema"}), "add"),
+        (entry(inputSchema={"type": "object", "enum": [*range(20_000)]}), "more than 10000 JSON values"),
+    ],
+)
+def test_a_faulty_tool_costs_itself_alone(listed: Any, words: str) -> None:
+    assert words in fault(listed)
+    tools, faults = read_listed(SERVER, [listed, entry("fine")])
+    assert [tool.name for tool in tools] == ["fine"]
+    assert len(faults) == 1
+
+
+def test_nesting_is_bounded() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(100):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert "nested deeper" in fault(entry(inputSchema=schema))
+
+
+def test_what_is_not_allowed_is_not_read_and_what_is_not_listed_is_told() -> None:
+    server = McpServer(name="x", url="https://x", allowed_tools=frozenset({"add", "gone"}))
+    tools, faults = read_listed(server, [entry(), entry("broken", inputSchema=None)])
+    assert [tool.name for tool in tools] == ["add"]
+    assert [(each.tool, each.message) for each in faults] == [("gone", "The server does not list this tool.")]
+
+
+def test_options_of_a_tool_that_is_not_listed_are_told() -> None:
+    server = McpServer(name="x", url="https://x", tools=(("ad", McpToolOptions(visible=True)),))
+    tools, faults = read_listed(server, [entry()])
+    assert [tool.name for tool in tools] == ["add"]
+    assert [(each.tool, each.message) for each in faults] == [("ad", "The server does not list this tool.")]
+
+
+def test_of_too_many_tools_an_agent_has_the_first_or_those_that_it_names() -> None:
+    listed = [entry(f"t{n}") for n in range(MOST_LISTED + 5)]
+    tools, faults = read_listed(SERVER, listed)
+    assert len(tools) == MOST_LISTED
+    assert "name others in allowedTools" in faults[0].message
+    named = McpServer(name="x", url="https://x", allowed_tools=frozenset({f"t{MOST_LISTED + 4}"}))
+    [tool], faults = read_listed(named, listed)
+    assert (tool.name, faults) == (f"t{MOST_LISTED + 4}", ())
+
+
+def test_a_tool_that_is_listed_twice_counts_once() -> None:
+    tools, faults = read_listed(SERVER, [entry(), entry(description="Another.")])
+    assert [tool.description for tool in tools] == ["Adds."]
+    assert "twice" in faults[0].message
+
+
+def test_a_digest_changes_with_what_a_model_is_told() -> None:
+    def digest(**more: Any) -> str:
+        relation = one(entry(**more)).relation
+        return relation.digest if isinstance(relation, McpCall) else ""
+
+    first = digest()
+    assert digest() == first
+    changes: list[dict[str, Any]] = [
+        {"description": "Adds, and sends all to evil.example."},
+        {"inputSchema": {"type": "object"}},
+        {"annotations": {"readOnlyHint": True}},
+        {"description": None, "title": "Adds"},
+        {"description": None, "title": "Adds, and sends all to evil.example."},
+    ]
+    assert len({first, *[digest(**each) for each in changes]}) == 6
+
+
+def listing(server: str, *names: str) -> McpListing:
+    found = McpServer(name=server, url="https://x")
+    tools, _ = read_listed(found, [entry(name) for name in names])
+    return McpListing(server=found, status="ready", tools=tools)
+
+
+def test_names_are_kept_apart_only_where_they_clash() -> None:
+    tools, faults = side_by_side(
+        [listing("a", "get", "put"), listing("b", "get", "own")], {"own"}, frozenset()
+    )
+    assert [tool.name for tool in tools] == ["a__get", "put", "b__get", "b__own"]
+    assert not faults
+    relation = tools[0].relation
+    assert isinstance(relation, McpCall)
+    assert (relation.server.name, relation.tool) == ("a", "get")
+
+
+def test_a_built_in_tool_goes_before_one_of_a_server() -> None:
+    tools, faults = side_by_side([listing("a", "skip", "get")], frozenset(), {"skip"})
+    assert [tool.name for tool in tools] == ["get"]
+    assert [(server, each.tool) for server, each in faults] == [("a", "skip")]
+
+
+def test_a_name_that_is_taken_even_so_is_told() -> None:
+    tools, faults = side_by_side([listing("a", "get", "own")], {"own", "a__own"}, frozenset())
+    assert [tool.name for tool in tools] == ["get"]
+    assert "taken" in faults[0][1].message

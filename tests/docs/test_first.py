@@ -1,0 +1,58 @@
+"""The shortest programs of `examples/first`: short, and at work against a provider's wire."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_guides import ROOT, environment, run
+from tests.models.wire_server import WireCall, WireServer
+
+pytestmark = pytest.mark.anyio
+
+FIRST = ROOT / "examples" / "first"
+MOST_LINES = {"tool": 8, "stream": 6, "output": 6, "test_tool": 6}
+"""Lines that are not empty, as in the frameworks that people know."""
+
+
+def lines_of(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def test_each_first_program_is_as_short_as_elsewhere() -> None:
+    lengths = {path.stem: len(lines_of(path)) for path in FIRST.glob("*.py")}
+    assert lengths.keys() == MOST_LINES.keys()
+    assert {name: count for name, count in lengths.items() if count > MOST_LINES[name]} == {}
+
+
+async def test_the_first_tool_is_called_by_a_model_over_the_wire() -> None:
+    async with WireServer() as server:
+        arguments = json.dumps({"text": "to be or not to be"})
+        server.answer(calls=[WireCall(id="c1", name="count_words", arguments=(arguments,))])
+        server.answer(text=["It has six words."])
+        printed = await run(sys.executable, "tool.py", folder=FIRST, environ=environment(server))
+        assert printed == "It has six words.\n"
+        assert '"output": "6"' in json.dumps(server.requests[1].body)
+
+
+async def test_the_first_stream_prints_the_text_as_it_comes() -> None:
+    async with WireServer() as server:
+        server.answer(text=["Rain ", "on ", "leaves."])
+        printed = await run(sys.executable, "stream.py", folder=FIRST, environ=environment(server))
+        assert printed == "Rain on leaves."
+
+
+async def test_the_first_output_is_an_instance() -> None:
+    async with WireServer() as server:
+        server.answer(text=['{"name": "Berlin", "people": 4}'])
+        printed = await run(sys.executable, "output.py", folder=FIRST, environ=environment(server))
+        assert printed == "name='Berlin' people=4\n"
+        assert server.requests[0].body["text"]["format"]["type"] == "json_schema"  # type: ignore[index, call-overload]  # as sent
+
+
+async def test_the_first_test_passes_and_asks_no_provider() -> None:
+    async with WireServer() as server:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tool.py"]
+        await run(*command, folder=FIRST, environ=environment(server))
+        assert server.requests == []

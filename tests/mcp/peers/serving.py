@@ -1,0 +1,133 @@
+"""Peers at work: on a port of this machine in a thread or a process of their own, or as a command for stdio."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Literal, Protocol, cast
+
+from tests.mcp.peers.catalogue import module_of
+from tests.mcp.peers.hearing import Hearing
+
+Transport = Literal["http", "json", "sse"]
+
+
+class Servable(Protocol):
+    """What every peer can: `Peer` of the SDK, `Bare` without it."""
+
+    hearing: Hearing
+    revision: Any  # of each its own
+
+    async def over_stdio(self) -> None:
+        """Serve stdin and stdout."""
+        ...
+
+    async def over_http(self, listener: socket.socket, stop: asyncio.Event, transport: Any) -> None:
+        """Serve a socket until `stop`."""
+        ...
+
+
+def made(name: str, revision: str | None = None, **options: Any) -> Servable:  # the peer's own
+    """A new peer of that name of the catalogue, for one revision alone if one is named."""
+    peer = cast("Callable[..., Servable]", getattr(import_module(module_of(name)), name))(**options)
+    peer.revision = revision or peer.revision
+    return peer
+
+
+class Served:
+    """A peer on a port, in a thread of its own; `stop` breaks all off, `start` is there again on the same port."""
+
+    def __init__(self, peer: Servable, port: int = 0, transport: Transport = "http") -> None:
+        self.peer = peer
+        self.port = port
+        self._transport: Transport = transport
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}/{'sse' if self._transport == 'sse' else 'mcp'}"
+
+    @property
+    def hearing(self) -> Hearing:
+        """What it was told."""
+        return self.peer.hearing
+
+    def start(self) -> None:
+        """Take connections; those that come before it is ready wait."""
+        listener = socket.create_server(("127.0.0.1", self.port))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.port = int(listener.getsockname()[1])
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(listener, ready), daemon=True)
+        self._thread.start()
+        assert ready.wait(20)
+
+    def _run(self, listener: socket.socket, ready: threading.Event) -> None:
+        asyncio.run(self._serve(listener, ready))
+
+    async def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        ready.set()
+        with listener:
+            await self.peer.over_http(listener, self._stop, self._transport)
+
+    def changed(self) -> None:
+        """Tell all clients that the tools are others now (peers of the SDK alone)."""
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(cast("Any", self.peer).changed(), self._loop).result(20)
+
+    def stop(self) -> None:
+        """Break all connections off, and take none."""
+        if self._thread is None or self._loop is None:
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
+        assert not self._thread.is_alive(), "the peer did not stop"
+        self._thread = None
+
+
+@contextmanager
+def served(
+    name: str, revision: str | None = None, transport: Transport = "http", **options: Any
+) -> Generator[Served]:
+    """The peer of that name on a port of its own: `.url`, `.hearing`, `.stop()`, `.start()`, `.changed()`."""
+    peer = Served(made(name, revision, **options), transport=transport)
+    peer.start()
+    try:
+        yield peer
+    finally:
+        peer.stop()
+
+
+@contextmanager
+def spawned(name: str, revision: str | None = None) -> Generator[str]:
+    """The URL of that peer in a process of its own: what it does takes no time of this one's interpreter."""
+    program, *arguments = command(name, revision)
+    with subprocess.Popen([program, *arguments, "--http"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@contextmanager
+def down() -> Generator[str]:
+    """A URL where nobody listens, and nobody else will."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
+
+
+def command(name: str, revision: str | None = None) -> list[str]:
+    """The command of that peer over stdio; it needs nothing of the environment nor of the working directory."""
+    start = f"import sys; sys.path[:] = {sys.path!r}; from tests.mcp.peers.__main__ import main; main()"
+    return [sys.executable, "-c", start, name, *(["--revision", revision] if revision else [])]

@@ -1,0 +1,235 @@
+"""Calls of tools of servers that answer strangely, late or never: one result each, and the run goes on."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.mcp.client_rig import Ran, calling, hosting, meeting
+from tests.mcp.peers.results import FLOOD, PNG, RESULTS
+from tests.mcp.peers.serving import command, served
+
+pytestmark = pytest.mark.anyio
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+SOON = {"timeout": 400}
+"""Milliseconds of a call that never ends."""
+TIMED_OUT = '{"error":"Tool timed out after 400ms","error_code":"timeout"}'
+LATER = {"timeout": 5_000}
+NAMED = {
+    "text": "It is sunny.",
+    "structured": '{"sum":3}',
+    "structured_with_schema": '{"sum":3}',
+    "only_structured": '{"sum":3}',
+    "error": "The city is unknown.",
+    "embedded_text": "Tea at four.",
+    "link": "https://shop.example/report",
+}
+"""What the model reads of some of them, among other things."""
+FAILING = {
+    "error",
+    "structured_error",
+    "empty_error",
+    "structured_against_schema",
+    "schema_without_structured",
+}
+
+
+def status_of(ran: Ran, name: str) -> str | None:
+    """Whether that tool's message is an error."""
+    return next(each.status for each in ran.messages if each.tool_name == name)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_results_of_all_kinds_are_one_result_each_and_the_run_goes_on(revision: str) -> None:
+    names = list(RESULTS)
+    async with meeting("results", calling(*names, "own"), revision=revision) as host:
+        ran = await host.run()
+    assert ran.run.status == "completed"
+    assert list(ran.results) == [*names, "own"]
+    assert {name: ran.results[name] for name, words in NAMED.items() if words not in ran.results[name]} == {}
+    assert {name for name in FAILING if status_of(ran, name) != "error"} == set()
+    assert status_of(ran, "text") == status_of(ran, "image") == "success"
+
+
+async def test_images_sound_and_files_become_attachments_and_bad_ones_are_said() -> None:
+    names = ("image", "audio", "embedded_blob", "image_bad_base64", "embedded_bad_base64")
+    async with meeting("results", calling(*names)) as host:
+        ran = await host.run()
+    kinds = {str(each.tool_name): [file.mime_type for file in each.attachments] for each in ran.messages}
+    assert (kinds["image"], kinds["audio"], kinds["embedded_blob"]) == (
+        ["image/png"],
+        ["audio/wav"],
+        ["application/pdf"],
+    )
+    assert (kinds["image_bad_base64"], kinds["embedded_bad_base64"]) == ([], [])
+    assert PNG not in ran.results["image"]
+
+
+@pytest.mark.parametrize("way", ["http", "json", "stdio"])
+async def test_huge_results_end_the_call_and_not_the_run(way: str) -> None:
+    async with meeting(
+        "huge_results", calling("text", "structured", "images", "many_parts", "own"), way, LATER
+    ) as host:
+        ran = await host.run()
+    assert ran.run.status == "completed"
+    assert ran.results["own"] == "own result"
+    assert max(len(each) for each in ran.results.values()) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "tool"),
+    [
+        ("wrong_json_result", "http", "plain"),
+        ("no_utf8", "http", "plain"),
+        ("deep_result", "http", "plain"),
+        ("refuses_calls", "http", "plain"),
+        ("refuses_calls", "stdio", "plain"),
+        ("dies_in_call", "http", "plain"),
+        ("dies_in_call", "stdio", "plain"),
+        ("dies_in_answer", "http", "plain"),
+        ("dies_in_answer", "stdio", "plain"),
+        ("closes_stdout", "stdio", "plain"),
+        ("long_line", "stdio", "plain"),
+        ("protocol_errors", "http", "invalid_params"),
+        ("protocol_errors", "http", "internal"),
+        ("protocol_errors", "http", "unknown_code"),
+        ("protocol_errors", "http", "raises"),
+        ("no_messages", "http", "plain"),
+    ],
+)
+async def test_a_call_that_the_server_spoils_is_an_error_result_at_once(
+    name: str, way: str, tool: str
+) -> None:
+    async with meeting(name, calling(tool), way, {"timeout": 60_000}) as host:
+        async with asyncio.timeout(40):
+            ran = await host.run()
+    assert (ran.run.status, status_of(ran, tool)) == ("completed", "error")
+    assert "timed out" not in ran.results[tool]
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("drips", "http"),
+        ("drips", "stdio"),
+        ("endless_answer", "http"),
+        ("endless_answer", "stdio"),
+        ("wrong_id", "http"),
+        ("wrong_id", "stdio"),
+        ("text_id", "stdio"),
+        ("wrong_json_result", "stdio"),
+        ("deep_result", "stdio"),
+        ("closes_stdin", "stdio"),
+    ],
+)
+async def test_a_call_that_is_never_answered_ends_with_its_timeout_at_the_latest(name: str, way: str) -> None:
+    async with meeting(name, calling("plain", "own"), way, SOON) as host:
+        ran = await host.run()
+    assert ran.run.status == "completed"
+    assert status_of(ran, "plain") == "error" or name in ("text_id", "closes_stdin")
+    assert ran.results["own"] == "own result"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_call_that_hangs_times_out_and_the_server_is_told(revision: str) -> None:
+    async with meeting("hangs_at_call", calling("wait", "plain"), "http", SOON, revision) as host:
+        ran = await host.run()
+        assert ran.results == {"wait": TIMED_OUT, "plain": "{}"}
+        await asyncio.to_thread(host.hearing.wait_for, "(cancelled)")
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_run_that_is_cancelled_cancels_its_call(revision: str) -> None:
+    async with meeting("hangs_at_call", calling("wait"), "http", None, revision) as host:
+        thread = await host.rt.threads.create("host")
+        run = await host.rt.threads.send(thread.id, "Go")
+        await asyncio.to_thread(host.hearing.wait_for, "tools/call")
+        await host.rt.runs.cancel(run.id)
+        assert (await host.end_of(run.id)).run.status == "cancelled"
+        await asyncio.to_thread(host.hearing.wait_for, "(cancelled)")
+
+
+@pytest.mark.parametrize("way", ["http", "stdio"])
+@pytest.mark.parametrize("name", ["progress_flood", "log_flood"])
+async def test_a_flood_of_notifications_does_not_keep_a_call_from_its_result(name: str, way: str) -> None:
+    async with meeting(name, calling("flood", "own"), way) as host:
+        ran, events = await host.watched()
+    assert ran.results == {"flood": "done", "own": "own result"}
+    assert events.count("tool.progress") < FLOOD / 10
+
+
+async def test_a_flood_of_ends_is_no_more_than_a_flood_of_steps() -> None:
+    async with meeting("progress_flood", calling("ends", "own")) as host:
+        ran, events = await host.watched()
+    assert ran.results == {"ends": "done", "own": "own result"}
+    assert events.count("tool.progress") < FLOOD / 10
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_list_that_changes_without_an_end_is_read_with_growing_pauses(revision: str) -> None:
+    many: dict[str, object] = {"calls": [{"name": "plain", "args": {}}] * 100}
+    async with meeting("restless", [many, many, {"text": "done"}], revision=revision) as host:
+        assert (await host.run()).results == {"plain": "fine"}
+        assert 1 < len(await asyncio.to_thread(host.hearing.wait_for, "tools/list", 2)) < 10
+
+
+@pytest.mark.parametrize(
+    "name", ["bare_flood", "unknown_methods", "answers_twice", "junk_on_stdout", "junk_on_stderr"]
+)
+async def test_noise_beside_an_answer_changes_nothing(name: str) -> None:
+    async with meeting(name, calling("plain", "own")) as host:
+        assert (await host.run()).results == {"plain": "fine", "own": "own result"}
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_progress_of_a_server_is_progress_of_the_call(revision: str) -> None:
+    names = ("with_total", "without_total", "with_message", "backwards", "beyond", "silent")
+    async with meeting("progress", calling(*names), revision=revision) as host:
+        ran, events = await host.watched()
+    assert set(ran.results.values()) == {"done"}
+    assert events.count("tool.progress")
+
+
+async def test_a_server_that_dies_and_comes_back_is_called_again() -> None:
+    with served("plain") as peer:
+        async with hosting({"url": peer.url}, calling("echo", args={"message": "hi"})) as host:
+            assert (await host.run()).results["echo"] == '{"message": "hi"}'
+            peer.stop()
+            ran = await host.run()
+            assert status_of(ran, "echo") == "error"
+            peer.start()
+            assert (await host.run()).results["echo"] == '{"message": "hi"}'
+
+
+@pytest.mark.parametrize("name", ["dies_in_call", "dies_in_answer"])
+async def test_a_process_that_dies_is_started_again_for_the_next_run(name: str) -> None:
+    async with meeting(name, calling("plain"), "stdio") as host:
+        for _ in range(2):
+            ran = await host.run()
+            assert "broke off" in ran.results["plain"]
+
+
+async def test_variables_fill_headers_and_the_environment_of_a_process() -> None:
+    env: dict[str, Any] = {"TOKEN": {"value": "a-secret-value", "type": "secret"}}
+    with served("headers") as peer:
+        server = {"url": peer.url, "headers": {"x-token": "Bearer ${env.TOKEN}"}}
+        async with hosting(server, calling("headers"), env) as host:
+            shown = (await host.run()).results["headers"]
+        assert peer.hearing.of("tools/call")[0].headers["x-token"] == "Bearer a-secret-value"
+    assert '"x-token":"Bearer [redacted:TOKEN]"' in shown
+    program, *arguments = command("headers")
+    process = {"command": program, "args": arguments, "env": {"PEER_TOKEN": "${env.TOKEN}"}}
+    async with hosting(process, calling("environment"), env) as host:
+        shown = (await host.run()).results["environment"]
+    assert '"PEER_TOKEN":"[redacted:TOKEN]"' in shown
+    assert "TOOLWRIGHT_" not in shown
+
+
+async def test_arguments_are_judged_before_they_are_sent() -> None:
+    async with meeting("plain", calling("add", args={"a": "1"})) as host:
+        ran = await host.run()
+    assert status_of(ran, "add") == "error"
+    assert "a" in ran.results["add"]
+    assert "b" in ran.results["add"]
+    assert host.hearing.of("tools/call") == []

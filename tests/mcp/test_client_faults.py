@@ -1,0 +1,174 @@
+"""Servers that misbehave: the agent starts, its other tools work, and the API tells what is wrong."""
+
+import pytest
+
+from tests.mcp.client_rig import calling, hosting, meeting
+from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, result
+from tests.mcp.peers.lists import WRONG_SCHEMAS
+from tests.mcp.peers.serving import Served, down, served
+from toolwright.adapters.mcp.limits import MAX_MESSAGE
+
+pytestmark = pytest.mark.anyio
+
+USABLE = [
+    # peer, transport, what the API says is wrong with it, as far as it says anything
+    ("plain", "http", ""),
+    ("plain", "sse", ""),
+    ("plain", "stdio", ""),
+    ("polite_bare", "http", ""),
+    ("polite_bare", "stdio", ""),
+    ("slow", "http", ""),
+    ("many_tools", "http", "lists 10000 tools"),
+    ("many_pages", "http", "too long|10000 tools"),
+    ("huge_list", "json", ""),
+    ("endless_pages", "http", "too long|tools"),
+    ("cursor_loop", "http", "no end"),
+    ("wrong_schemas", "http", "unknown_type"),
+    ("wrong_tools", "http", "no name"),
+    ("odd_names", "http", "-|name"),
+    ("duplicate_names", "http", "listed twice"),
+    ("builtin_names", "http", ""),
+    ("restless", "http", ""),
+    ("unknown_methods", "http", ""),
+    ("junk_on_stdout", "stdio", ""),
+    ("junk_on_stderr", "stdio", ""),
+    ("ignores_sigterm", "stdio", ""),
+    ("forks_a_child", "stdio", ""),
+]
+UNUSABLE = [
+    ("refuses", "http", "401"),
+    ("refuses", "stdio", ""),
+    ("server_errors", "http", ""),
+    ("no_mcp", "http", ""),
+    ("redirects", "http", ""),
+    ("wrong_json", "http", ""),
+    ("wrong_json", "stdio", ""),
+    ("empty_pages", "http", "too long"),
+    ("unknown_revision", "http", ""),
+    ("huge_schema", "json", "100000 JSON values"),
+    ("deep_list", "http", "100000 JSON values"),
+    ("deep_list", "stdio", ""),
+    ("hangs_at_connect", "http", ""),
+    pytest.param("hangs_at_connect", "stdio", "", marks=pytest.mark.exhaustive),  # these wait for seconds
+    pytest.param("hangs_at_greeting", "http", "", marks=pytest.mark.exhaustive),
+    pytest.param("hangs_at_list", "http", "", marks=pytest.mark.exhaustive),
+    ("exits", "stdio", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "way", "fault"), USABLE)
+async def test_the_agent_starts_and_its_own_tool_works_beside_a_strange_server(
+    name: str, way: str, fault: str
+) -> None:
+    async with meeting(name, calling("own"), way) as host:
+        ran = await host.run()
+        assert (ran.run.status, ran.results["own"]) == ("completed", "own result")
+        assert await host.status() == "ready"
+        told = await host.faults()
+        assert not fault or any(words in told for words in fault.split("|")), told
+
+
+@pytest.mark.parametrize(("name", "way", "fault"), UNUSABLE)
+async def test_the_agent_starts_and_its_own_tool_works_beside_a_server_that_cannot_be_used(
+    name: str, way: str, fault: str
+) -> None:
+    async with meeting(name, calling("own"), way) as host:
+        ran = await host.run()
+        assert (ran.run.status, ran.results["own"]) == ("completed", "own result")
+        assert await host.status() in ("down", "connecting") or fault
+        told = await host.faults()
+        assert fault in told
+        assert await host.tools() == []
+
+
+async def test_a_server_that_is_down_is_used_once_it_is_there() -> None:
+    with served("plain") as peer:
+        peer.stop()
+        async with hosting({"url": peer.url}, calling("own", "add", args={})) as host:
+            assert (await host.run()).results["own"] == "own result"
+            assert "cannot be used" in await host.faults()
+            peer.start()
+            await host.until(["echo", "add"])
+            assert await host.faults() == ""
+
+
+async def test_a_command_that_is_not_there_and_an_address_without_a_server_are_told() -> None:
+    async with hosting({"command": "no-such-program-of-anybody"}, calling("own")) as host:
+        assert (await host.run()).run.status == "completed"
+        assert "cannot be started" in await host.faults()
+    with down() as url:
+        async with hosting({"url": url}, calling("own")) as host:
+            assert (await host.run()).run.status == "completed"
+            assert "cannot be used" in await host.faults()
+
+
+async def test_tools_with_wrong_schemas_are_left_out_one_by_one() -> None:
+    async with meeting("wrong_schemas", calling("plain")) as host:
+        assert (await host.run()).results["plain"] == "{}"
+        tools, told = await host.tools(), await host.faults()
+    unusable = {
+        "unknown_type",
+        "type_is_a_number",
+        "root_is_a_list",
+        "root_is_null",
+        "root_is_false",
+        "bad_pattern",
+    }
+    assert not unusable & set(tools)
+    assert set(WRONG_SCHEMAS) - set(tools) >= unusable
+    assert "unknown_type" in told
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_list_that_changes_is_read_anew(revision: str) -> None:
+    turns = calling("grow", "grown_0")
+    with served("changing_tools", revision) as peer:
+        async with hosting({"url": peer.url}, turns) as host:
+            await host.run()
+            await host.until(["grow", "shrink", "grow_silently", "grown_0"])
+
+
+async def test_allowed_tools_are_enforced_when_listing_and_when_calling() -> None:
+    async with meeting("plain", calling("add"), settings={"allowedTools": ["echo"]}) as host:
+        ran = await host.run()
+        assert await host.tools() == ["echo"]
+        assert "echo" in ran.results["add"]
+        assert not host.hearing.of("tools/call")
+
+
+async def test_the_pages_of_a_list_are_together_no_larger_than_a_message() -> None:
+    async def page(message: JSONObject, line: Line) -> None:
+        number = len(peer.hearing.of("tools/list"))
+        listed = {**TOOL, "name": f"tool_{number}", "description": "x" * (MAX_MESSAGE // 2)}
+        await line.answer(result(message, {"tools": [listed], "nextCursor": str(number)}))
+
+    peer = Bare(answers={"tools/list": page})
+    at_work = Served(peer)
+    at_work.start()
+    try:
+        async with hosting({"url": at_work.url}, calling("own")) as host:
+            assert await host.status() == "ready"
+            assert await host.tools() == ["tool_1", "tool_2"]
+            assert "too long" in await host.faults()
+    finally:
+        at_work.stop()
+
+
+async def test_builtin_names_cannot_be_taken() -> None:
+    async with meeting("builtin_names", calling("plain")) as host:
+        assert (await host.run()).results["plain"] == "{}"
+
+
+@pytest.mark.parametrize("name", ["tells_token"])
+async def test_a_secret_that_a_server_tells_back_is_not_shown(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(name) as peer:
+        headers = {"authorization": "Bearer ${env.TOKEN}"}
+        env = {"TOKEN": {"value": "hunter2-hunter2", "type": "secret"}}
+        async with hosting({"url": peer.url, "headers": headers}, calling("own"), env) as host:
+            assert (await host.run()).run.status == "completed"
+            assert await host.status() == "down"
+            assert peer.hearing.heard[0].headers["authorization"] == "Bearer hunter2-hunter2"
+            assert "hunter2-hunter2" not in await host.faults()
+    assert "hunter2-hunter2" not in caplog.text

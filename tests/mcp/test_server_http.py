@@ -1,0 +1,280 @@
+"""`/mcp` at the gateway: who may call, what is refused, and what spite comes to."""
+
+import asyncio
+import json
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+import toolwright as tw
+from tests.mcp.server_rig import REVISIONS, Revision, Wire, hosting
+from toolwright.web.auth.verifier import Named
+from toolwright.web.mcp.endpoint import McpEndpoint
+from toolwright.wiring.gateway import gateway
+from toolwright.wiring.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+KEY = "a-secret-key-of-some-length"
+
+
+@tw.tool(description="Add.")
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+waiting = tw.Tool(name="ask_outside", description="Ask.", kind="external", is_async=True)
+APP = tw.App(tools=[add, waiting])
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("headers", [{"x-secret-key": KEY}, {"authorization": f"Bearer {KEY}"}])
+async def test_a_service_calls_with_its_key_in_either_header(
+    revision: Revision, headers: dict[str, str]
+) -> None:
+    async with hosting(APP, secret_keys=(KEY,)) as host:
+        async with host.client(revision, headers) as client:
+            assert not (await client.call_tool("add", {"a": 1, "b": 2})).is_error
+        [call] = await host.rt.calls.list(status=["done"])
+        assert (await host.rt.threads.get(call.thread_id)).user_id is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"x-secret-key": "wrong"}, {"authorization": "Bearer wrong"}, {"authorization": "Basic x"}],
+)
+async def test_without_a_key_nobody_calls_a_server_that_has_some(headers: dict[str, str]) -> None:
+    async with hosting(APP, secret_keys=(KEY,)) as host, host.wire("2026-07-28", headers) as wire:
+        for method in ("GET", "POST", "DELETE"):
+            response = await wire.http.request(method, "/mcp", content=b"{}")
+            assert response.status_code == 401
+            assert response.json()["code"] == "unauthorized"
+
+
+async def _verify(token: str) -> Named:
+    return Named(external_id=token, until=None)
+
+
+async def test_a_persons_calls_are_theirs() -> None:
+    options: dict[str, Any] = {"secret_keys": (KEY,), "public_keys": ("pk",), "verify_token": _verify}
+    async with hosting(APP, **options) as host:
+        ada = await host.rt.entities.create(external_id="ada")
+        await host.rt.entities.create(external_id="bob")
+        headers = {"x-public-key": "pk", "authorization": "Bearer ada"}
+        async with host.wire("legacy", headers) as wire:
+            made = await wire.call("ask_outside", task={})
+            task_id = made["result"]["task"]["taskId"]
+            assert (await wire.request("tasks/get", {"taskId": task_id}))["result"]["status"] == "working"
+            session = dict(wire.session)
+        call = await host.rt.calls.get(task_id)
+        assert (await host.rt.threads.get(call.thread_id)).user_id == ada.id
+        async with host.wire("legacy", {**headers, "authorization": "Bearer bob"}) as wire:
+            refused = await wire.request("tasks/get", {"taskId": task_id})
+            assert refused["error"]["message"].startswith("Unknown task")
+            assert (await wire.request("tasks/list"))["result"]["tasks"] == []
+            wire.session = session  # somebody else's
+            stolen = await wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+            assert stolen.status_code == 404
+        async with host.wire("2026-07-28", {"x-public-key": "pk", "authorization": "Bearer eve"}) as wire:
+            assert (await wire.post({})).status_code == 403
+
+
+async def test_a_server_without_keys_is_for_this_machine_alone() -> None:
+    async with hosting(APP) as host, host.wire("2026-07-28") as wire:
+        for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+            response = await wire.http.post("/mcp", content=b"{}", headers=headers)
+            assert response.status_code == 403
+
+
+async def test_the_gateway_has_no_such_route_unless_it_is_set() -> None:
+    async with hosting(APP, mcp=None) as host, host.wire("2026-07-28") as wire:
+        assert (await wire.post({})).status_code == 404
+
+
+async def test_the_setting_opens_it_and_the_end_of_the_gateway_ends_its_sessions() -> None:
+    settings = Settings(database_url="memory://", mcp_server=True)
+    application = gateway(APP, settings)
+    async with application.router.lifespan_context(application):
+        transport = httpx.ASGITransport(application, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            wire = Wire(http, "legacy")
+            await wire.initialize()
+            assert (await wire.request("tools/list"))["result"]["tools"][0]["name"] == "add"
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "toolwright-mcp"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 400),
+        (b"null", 400),
+        (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 400),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "\\ud800"}}', 400),
+        (b"[" * 100_000, 413),
+        (b"[" * 1000 + b"]" * 1000, 400),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": []}', 400),
+    ],
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_what_is_no_request_is_refused_in_words(revision: Revision, body: bytes, status: int) -> None:
+    async with hosting(APP) as host, host.wire(revision) as wire:
+        headers = {} if revision == "legacy" else {"mcp-protocol-version": revision, "mcp-method": "ping"}
+        response = await wire.post(body, headers)
+        assert response.status_code == status, response.text
+        assert response.json()["error"]
+        assert (await wire.request("tools/list"))["result"]["tools"]
+
+
+async def test_a_body_of_thirty_megabytes_is_refused() -> None:
+    async with hosting(APP) as host, host.wire("2026-07-28") as wire:
+        response = await wire.post(b'"' + b"x" * 30_000_000 + b'"')
+        assert response.status_code == 413
+        many = await wire.post(json.dumps([1] * 200_000))
+        assert many.status_code == 413
+
+
+async def test_an_unknown_session_is_not_there() -> None:
+    async with hosting(APP) as host, host.wire("legacy") as wire:
+        wire.session["mcp-session-id"] = "unknown"
+        response = await wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        assert response.status_code == 404
+
+
+async def test_two_requests_of_one_id_are_both_answered_or_refused() -> None:
+    async with hosting(APP) as host, host.wire("2026-07-28") as wire:
+        wire_two = Wire(wire.http, "2026-07-28")
+        one, two = await asyncio.gather(
+            wire.call("add", {"a": 1, "b": 1}), wire_two.call("add", {"a": 2, "b": 2})
+        )
+        assert (one["id"], two["id"]) == (1, 1)
+        texts = {answer["result"]["content"][0]["text"] for answer in (one, two)}
+        assert texts == {"2", "4"}
+
+
+async def test_a_host_that_goes_away_in_the_middle_cancels_its_call() -> None:
+    begun = asyncio.Event()
+
+    @tw.tool(description="Wait.")
+    async def wait() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async with hosting(tw.App(tools=[wait])) as host:
+        async with host.wire("2026-07-28") as wire:
+            calling = asyncio.create_task(wire.call("wait"))
+            await begun.wait()
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+        [run] = await host.rt.runs.list()
+        assert (await host.rt.runs.wait(run.id, 10)).status == "cancelled"
+
+
+async def test_a_handler_that_swallows_its_cancellation_holds_nobody_up() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tw.tool(description="Wait.")
+    async def stubborn() -> str:
+        begun.set()
+        while not go_on.is_set():
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                continue
+        return "at last"
+
+    async with hosting(tw.App(tools=[stubborn, add])) as host:
+        async with host.wire("2026-07-28") as wire:
+            calling = asyncio.create_task(wire.call("stubborn"))
+            await begun.wait()
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+        async with host.wire("2026-07-28") as wire:
+            assert (await wire.call("add", {"a": 1, "b": 2}))["result"]["content"][0]["text"] == "3"
+        go_on.set()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_server_that_stops_waits_for_no_call(revision: Revision) -> None:
+    begun, closing = asyncio.Event(), asyncio.Event()
+
+    @tw.tool(description="Wait.")
+    async def wait() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async with hosting(tw.App(tools=[wait]), closing=closing) as host, host.wire(revision) as wire:
+        calling = asyncio.create_task(wire.call("wait"))
+        await begun.wait()
+        closing.set()
+        answers = await asyncio.gather(calling, return_exceptions=True)
+        assert isinstance(answers[0], BaseException) or "error" in answers[0]
+        refused = await wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        assert refused.status_code == 503
+
+
+async def test_many_calls_at_once_are_all_answered() -> None:
+    many = 300
+    limits = httpx.Limits(max_connections=50)
+    async with hosting(APP) as host, httpx.AsyncClient(base_url=host.url, limits=limits, timeout=100) as http:
+        wires = [Wire(http, "2026-07-28") for _ in range(many)]
+        answers = await asyncio.gather(*[wire.call("add", {"a": n, "b": 1}) for n, wire in enumerate(wires)])
+    assert [answer["result"]["content"][0]["text"] for answer in answers] == [str(n + 1) for n in range(many)]
+
+
+async def test_a_call_is_seen_over_the_api_like_any() -> None:
+    async with hosting(APP) as host, host.wire("2026-07-28") as wire:
+        await wire.call("add", {"a": 1, "b": 2})
+        [call] = (await wire.http.get("/api/calls?status=done")).json()["calls"]
+        assert (call["toolName"], call["result"]) == ("add", 3)
+        [run] = (await wire.http.get("/api/runs")).json()["runs"]
+        assert (run["id"], run["status"]) == (call["runId"], "completed")
+        assert run["agentId"] == "agt_app-tools"
+        thread = (await wire.http.get(f"/api/threads/{run['threadId']}")).json()["thread"]
+        assert thread["status"] == "idle"
+        for path in ("messages", "files", "children"):
+            assert (await wire.http.get(f"/api/threads/{run['threadId']}/{path}")).status_code == 200
+        events = (await wire.http.get(f"/api/runs/{run['id']}/events")).json()["events"]
+        assert events[-1]["type"] == "run.completed"
+        assert (await wire.http.get("/api/agents")).json()["agents"] == []
+        said = await wire.http.post(f"/api/threads/{run['threadId']}/messages", json={"content": "Hm?"})
+        assert said.status_code == 409
+
+
+async def test_a_page_of_an_allowed_origin_may_be_a_host() -> None:
+    origin = "https://inspector.example"
+    async with hosting(APP, cors_origins=(origin,)) as host, host.wire("legacy") as wire:
+        asked = {
+            "origin": origin,
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "mcp-session-id, mcp-protocol-version, mcp-method, mcp-name",
+        }
+        assert (await wire.http.options("/mcp", headers=asked)).status_code == 200
+        listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        response = await wire.post(listed, {"origin": origin})
+        assert response.status_code == 200
+        assert response.headers["access-control-expose-headers"].lower() == "mcp-session-id"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_host_that_waits_is_told_that_the_call_goes_on(revision: Revision) -> None:
+    seen: list[float] = []
+
+    async def told(progress: float, total: float | None, message: str | None) -> None:
+        assert (total, message) == (None, "ask_slowly is not over yet")
+        seen.append(progress)
+
+    slow = tw.Tool(name="ask_slowly", description="Ask.", kind="external", timeout=0.7)
+    hosted = hosting(tw.App(tools=[slow]), mcp=partial(McpEndpoint, beat=0.1))
+    async with hosted as host, host.client(revision) as client:
+        result = await client.call_tool("ask_slowly", {}, progress_callback=told)
+    assert result.is_error
+    assert len(seen) > 1
+    assert seen == sorted(set(seen))

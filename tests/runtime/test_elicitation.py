@@ -1,0 +1,142 @@
+"""A handler asks a person while it works: `state.elicit`."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.threads.call import Call
+from toolwright.runtime.runtime import Runtime
+
+pytestmark = pytest.mark.anyio
+
+FORM = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 3}},
+    "required": ["city"],
+}
+
+
+def trip(timeout: float | None = 300.0, question: object = FORM) -> tw.App:
+    @tw.tool(timeout=timeout)
+    async def plan(state: tw.ThreadState) -> dict[str, Any]:
+        """Plan a trip."""
+        answer = await state.elicit("Where to?", question)
+        return {"action": answer.action, "content": answer.content, "reason": answer.reason}
+
+    model = testing.ScriptedModel([{"calls": [{"name": "plan", "args": "{}"}]}, {"text": "done"}])
+    return tw.App(agents=[tw.Agent("planner", tw.Prompt("planner", "Plan.", model=model, tools=[plan]))])
+
+
+async def opened(rt: Runtime) -> tuple[Call, str]:
+    """The question of a run, once it is there, and its run."""
+    thread = await rt.threads.create("planner")
+    run = await rt.threads.send(thread.id, "Go")
+    while True:
+        calls = await rt.calls.list(run_id=run.id)
+        if calls:
+            return calls[0], run.id
+        await asyncio.sleep(0)
+
+
+async def result(rt: Runtime, run_id: str) -> str:
+    run = await rt.runs.wait(run_id, timeout=30)
+    messages = await rt.threads.messages(run.thread_id)
+    return next(m.content for m in messages if m.role == "tool")
+
+
+async def test_a_question_is_a_pending_call_that_is_answered_like_any() -> None:
+    async with testing.runtime(trip()) as rt:
+        call, run_id = await opened(rt)
+        assert (call.name, call.kind, call.status) == ("elicit", "space", "waiting")
+        await rt.calls.submit(run_id, call.id, {"action": "accept", "content": {"city": "Rome"}})
+        assert await result(rt, run_id) == (
+            '{"action":"accept","content":{"days":3,"city":"Rome"},"reason":null}'
+        )
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_it_may_be_declined(action: str) -> None:
+    async with testing.runtime(trip()) as rt:
+        call, run_id = await opened(rt)
+        await rt.calls.submit(run_id, call.id, {"action": action})
+        assert f'"action":"{action}"' in await result(rt, run_id)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("yes", "The answer to a question is an object with an action"),
+        ({"action": "maybe"}, "'accept', 'decline' or 'cancel'"),
+        ({"action": "accept"}, "city"),
+        ({"action": "accept", "content": {"city": 7}}, "city"),
+    ],
+)
+async def test_what_does_not_answer_it_is_refused_and_changes_nothing(answer: Any, words: str) -> None:
+    async with testing.runtime(trip()) as rt:
+        call, run_id = await opened(rt)
+        with pytest.raises(InvalidRequest, match=words):
+            await rt.calls.submit(run_id, call.id, answer)
+        assert (await rt.calls.get(call.id)).status == "waiting"
+        await rt.calls.submit(run_id, call.id, {"action": "cancel"})
+        assert '"cancel"' in await result(rt, run_id)
+
+
+@pytest.mark.idle_clock
+async def test_the_time_of_the_tool_stands_still_while_a_person_thinks() -> None:
+    async with testing.runtime(trip(timeout=0.05)) as rt:
+        call, run_id = await opened(rt)
+        await asyncio.sleep(1)
+        await rt.calls.submit(run_id, call.id, {"action": "decline"})
+        assert '"action":"decline"' in await result(rt, run_id)
+
+
+async def test_a_run_that_is_cancelled_takes_its_question_back() -> None:
+    async with testing.runtime(trip()) as rt:
+        call, run_id = await opened(rt)
+        await rt.runs.cancel(run_id)
+        run = await rt.runs.wait(run_id, timeout=30)
+        assert run.status == "cancelled"
+        assert (await rt.calls.get(call.id)).status == "cancelled"
+
+
+@pytest.mark.parametrize("question", [{"type": "string"}, {"type": "object", "properties": 1}, "form"])
+async def test_a_faulty_question_is_an_error_of_its_handler(question: object) -> None:
+    async with testing.runtime(trip(question=question)) as rt:
+        thread = await rt.threads.create("planner")
+        run = await rt.threads.send(thread.id, "Go")
+        assert "schema of a question" in await result(rt, run.id)
+
+
+async def test_outside_a_run_nobody_is_asked_unless_somebody_is_given() -> None:
+    @tw.tool
+    async def plan(state: tw.ThreadState) -> str:
+        """Plan a trip."""
+        return (await state.elicit("Where to?", FORM)).action
+
+    async def accept(asked: dict[str, Any]) -> tw.Elicited:
+        return tw.Elicited(action="accept", content={"city": asked["message"]})
+
+    tools = tw.Toolset([plan])
+    assert (await tools.call("plan", {})).result == "cancel"
+    assert (await tools.call("plan", {}, testing.MemoryState(ask=accept))).result == "accept"
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "javascript:alert(1)", "ftp://a/b", "//a", ""])
+async def test_people_are_only_sent_to_web_pages(url: str) -> None:
+    @tw.tool
+    async def pay(state: tw.ThreadState) -> str:
+        """Pay."""
+        with pytest.raises(InvalidRequest, match="must begin with https://"):
+            await state.elicit("Please pay.", url=url)
+        return "refused"
+
+    model = testing.ScriptedModel([{"calls": [{"name": "pay", "args": "{}"}]}, {"text": "done"}])
+    app = tw.App(agents=[tw.Agent("payer", tw.Prompt("payer", "Pay.", model=model, tools=[pay]))])
+    async with testing.runtime(app) as rt:
+        thread = await rt.threads.create("payer")
+        run = await rt.threads.send(thread.id, "Go")
+        assert await result(rt, run.id) == "refused"

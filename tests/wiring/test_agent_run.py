@@ -1,0 +1,333 @@
+"""`tw.run`, `tw.run_sync` and `tw.stream`: one run of an agent, from its message to its result."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import toolwright as tw
+from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, RunFailed
+from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.testing import ScriptedModel
+from toolwright.wiring.agent_runs.shared_runtimes import LOOPS
+
+pytestmark = pytest.mark.anyio
+
+WORDS = "to be or not to be"
+TURNS: list[object] = [{"calls": [{"name": "count", "args": {"text": WORDS}}]}, {"text": "Six words."}]
+
+
+def count(text: str) -> int:
+    """Count the words of a text."""
+    return len(text.split())
+
+
+def counter(turns: list[object] = TURNS, **options: Any) -> tw.Agent:
+    return tw.Agent("counter", instructions="Count.", model=ScriptedModel(turns), tools=[count], **options)
+
+
+class Answering:
+    """Answers with how many messages it was told, once `may` is set."""
+
+    name = "answering"
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+        self.may.set()
+        self.begun = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.begun.set()
+        await self.may.wait()
+        yield ModelResponse(text=f"{len(request.messages)}")
+
+
+async def test_a_result_has_the_output_and_all_that_led_to_it() -> None:
+    result = await tw.run(counter(), f"How many words has {WORDS!r}?")
+    assert (result.status, result.output, result.text) == ("completed", "Six words.", "Six words.")
+    assert [each.role for each in result.messages] == ["user", "assistant", "tool", "assistant"]
+    [call] = result.calls
+    assert (call.tool, call.args, call.result) == ("count", {"text": WORDS}, tw.ToolResult.ok(6))
+    assert result.usage.input_tokens > 0
+    assert result.cost is None
+    assert result.stop_reason == "end_turn"
+    assert result.thread_id.startswith("thr_")
+    assert result.run_id.startswith("run_")
+
+
+async def test_a_conversation_goes_on_in_its_thread() -> None:
+    agent = tw.Agent("teller", model=Answering())
+    first = await tw.run(agent, "One.")
+    second = await tw.run(agent, "Two.", thread=first.thread_id)
+    other = await tw.run(agent, "Another.")
+    assert (first.output, second.output, other.output) == ("1", "3", "1")
+    assert second.thread_id == first.thread_id
+    assert [each.content for each in second.messages] == ["Two.", "3"]
+
+
+async def test_runs_at_once_share_what_works_and_none_is_mixed_up() -> None:
+    agent = counter()
+    results = await asyncio.gather(*[tw.run(agent, f"Number {number}.") for number in range(50)])
+    assert [each.messages[0].content for each in results] == [f"Number {number}." for number in range(50)]
+    assert len({each.thread_id for each in results}) == 50
+
+
+async def test_another_model_answers_also_in_the_same_conversation_and_at_once() -> None:
+    agent = tw.Agent("teller", model="openai:nobody-asks-it")
+    models = [ScriptedModel([{"text": name}]) for name in ("one", "two", "three")]
+    results = await asyncio.gather(*[tw.run(agent, "Who?", model=each) for each in models])
+    assert [each.output for each in results] == ["one", "two", "three"]
+    last = await tw.run(agent, "And now?", model=models[1], thread=results[0].thread_id)
+    assert last.output == "two"
+    with pytest.raises(
+        NotFound, match="without a database_url a thread can be gone on with in the event loop"
+    ):
+        await tw.run(agent, "And now?", model=models[1], thread="thr_none")
+
+
+class City(BaseModel):
+    name: str
+    people: int
+
+
+async def test_a_structured_output_is_an_instance_and_a_faulty_one_a_failure() -> None:
+    good: list[object] = [{"json": {"name": "Berlin"}}, {"json": {"name": "Berlin", "people": 4}}]
+    assert (await tw.run(counter(good, output=City), "Where?")).output == City(name="Berlin", people=4)
+    with pytest.raises(RunFailed, match="The model's answer broke its schema 3 times in a row") as failed:
+        await tw.run(counter([{"json": {}}] * 3, output=City), "Where?")
+    assert failed.value.error_code == "output"
+    assert (failed.value.result.status, failed.value.result.output) == ("failed", None)
+
+
+async def test_a_run_that_fails_is_raised_with_its_reason() -> None:
+    agent = counter([{"fail": "refused", "message": "no credit"}])
+    with pytest.raises(RunFailed, match="no credit") as failed:
+        await tw.run(agent, "Go.")
+    result = failed.value.result
+    assert (result.status, failed.value.error_code) == ("failed", "model_refused")
+    assert [each.role for each in result.messages] == ["user"]
+
+
+async def test_events_of_a_stream_are_matched_by_their_class() -> None:
+    seen: list[object] = []
+    async with tw.stream(counter(), "How many?") as stream:
+        async for event in stream:
+            match event:
+                case tw.TextDelta(text):
+                    seen.append(text)
+                case tw.CallStarted(_, name, arguments):
+                    seen.append((name, arguments))
+                case tw.CallDone(_, name, result):
+                    seen.append((name, result.result))
+                case tw.StepDone(number, usage):
+                    assert usage.input_tokens
+                    seen.append(number)
+                case tw.RunDone(result):
+                    seen.append(result.status)
+                case _:
+                    seen.append(event)
+        result = await stream.result()
+    assert seen == [("count", {"text": WORDS}), ("count", 6), 1, "Six words.", 2, "completed"]
+    assert (result.run_id, result.thread_id) == (stream.run_id, stream.thread_id)
+
+
+async def test_a_result_may_be_asked_for_without_reading_the_events() -> None:
+    async with tw.stream(counter(), "How many?") as stream:
+        assert (await stream.result()).output == "Six words."
+    with pytest.raises(InvalidRequest, match="A stream is used within its block"):
+        await tw.stream(counter(), "How many?").result()
+
+
+async def test_who_leaves_a_stream_early_cancels_its_run(tmp_path: Path) -> None:
+    model = Answering()
+    model.may.clear()
+    agent, url = tw.Agent("teller", model=model), f"sqlite:///{tmp_path}/journal.db"
+    async with tw.stream(agent, "Go.", database_url=url) as stream:
+        await model.begun.wait()
+    async with tw.App(agents=[agent]).runtime(tw.Settings(database_url=url)) as rt:
+        assert (await rt.runs.get(stream.run_id)).status == "cancelled"
+
+
+async def test_a_run_that_takes_too_long_or_is_cancelled_is_over() -> None:
+    model = Answering()
+    model.may.clear()
+    agent = tw.Agent("teller", model=model)
+    with pytest.raises(TimeoutError):
+        await tw.run(agent, "Go.", timeout=0.05)
+    model.begun.clear()
+    running = asyncio.create_task(tw.run(agent, "Go."))
+    await model.begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    model.may.set()
+    assert (await tw.run(agent, "Go.")).output == "1"
+
+
+async def test_a_database_keeps_the_conversation_for_another_program(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    agent = tw.Agent("teller", model=Answering())
+    first = await tw.run(agent, "One.", database_url=url)
+    same = tw.Agent("teller", model=Answering())
+    second = await tw.run(same, "Two.", settings=tw.Settings(database_url=url), thread=first.thread_id)
+    assert second.output == "3"
+    others = [tw.Agent(name, model=Answering()) for name in ("one", "two")]
+    results = await asyncio.gather(*[tw.run(each, "Go.", database_url=url) for each in (*others, agent)])
+    assert [each.output for each in results] == ["1"] * 3
+    with pytest.raises(InvalidRequest, match="is a conversation with another agent than 'one'"):
+        await tw.run(others[0], "Go.", database_url=url, thread=first.thread_id)
+
+
+async def test_agents_of_an_app_are_run_by_name_with_those_that_they_call() -> None:
+    sage = tw.Agent(
+        "sage", model=ScriptedModel([{"text": "42"}]), expose_as_tool=True, tool_description="Knows."
+    )
+    turns: list[object] = [{"calls": [{"name": "sage", "args": {"message": "?"}}]}, {"text": "It is 42."}]
+    boss = tw.Agent("boss", model=ScriptedModel(turns), tools=[tw.SubagentToolConfig(name="sage")])
+    app = tw.App(agents=[boss, sage])
+    for agent in (boss, "boss"):
+        result = await tw.run(agent, "What is it?", app=app)
+        assert result.output == "It is 42."
+    with pytest.raises(DefinitionError, match="The agent 'other' is none of the app's"):
+        await tw.run(tw.Agent("other"), "Go.", app=app)
+
+
+async def test_a_tool_may_run_an_agent_of_its_own_and_no_journal_is_waited_for_for_ever(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    helper = tw.Agent("helper", model=ScriptedModel([{"text": "Helped."}]))
+
+    async def ask(durable: bool) -> str:
+        """Ask a helper."""
+        return str((await tw.run(helper, "Help.", database_url=url if durable else None)).output)
+
+    def asking(durable: bool) -> tw.Agent:
+        turns: list[object] = [{"calls": [{"name": "ask", "args": {"durable": durable}}]}, {"text": "Done."}]
+        return tw.Agent("boss", model=ScriptedModel(turns), tools=[ask])
+
+    [call] = (await tw.run(asking(False), "Go.")).calls
+    assert call.result == tw.ToolResult.ok("Helped.")
+    [call] = (await tw.run(asking(True), "Go.", database_url=url)).calls
+    assert call.result is not None
+    assert "give both runs an app= that has both agents" in str(call.result.error)
+
+
+async def test_values_and_files_come_with_a_new_thread() -> None:
+    seen: list[object] = []
+
+    async def look(state: tw.ThreadState) -> str:
+        """Look."""
+        seen.extend(
+            [state.user_id, await state.env("CITY"), [each.name for each in await state.list_files()]]
+        )
+        return "seen"
+
+    turns: list[object] = [{"calls": [{"name": "look", "args": {}}]}, {"text": "Done."}]
+    agent = tw.Agent("looker", model=ScriptedModel(turns), tools=[look])
+    note = tw.Attachment(name="note.txt", mime_type="text/plain", data="aGk=")
+    result = await tw.run(agent, "Look.", user_id="ada", env={"CITY": "Berlin"}, attachments=[note])
+    assert seen == ["ada", "Berlin", ["note.txt"]]
+    with pytest.raises(InvalidRequest, match="env= is given with a new thread"):
+        await tw.run(agent, "Look.", thread=result.thread_id, env={"CITY": "Paris"})
+
+
+async def test_a_call_that_waits_is_told_of_and_answered() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    outside = tw.Tool.from_config(
+        {"name": "book", "description": "Book.", "inputSchema": schema, "executionType": "external"}
+    )
+    turns: list[object] = [{"calls": [{"name": "book", "args": {"city": "Rome"}}]}, {"text": "Booked."}]
+    agent = tw.Agent("agent", model=ScriptedModel(turns), tools=[outside])
+    async with tw.stream(agent, "Book it.") as stream:
+        async for event in stream:
+            if isinstance(event, tw.CallWaiting):
+                assert (event.name, event.arguments, event.reason) == ("book", {"city": "Rome"}, "calls")
+                await stream.submit(event.call_id, {"seat": 3})
+        result = await stream.result()
+    assert [each.result for each in result.calls] == [tw.ToolResult.ok({"seat": 3})]
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"agent": "counter"}, "What is run is a tw.Agent, or the name of one of app=, not 'counter'"),
+    ({"agent": 3}, "What is run is a tw.Agent"),
+    ({"app": 3}, "app= is a toolwright.App, not 3"),
+    ({"settings": 3}, "settings= are toolwright.Settings, not 3"),
+    ({"settings": tw.Settings(), "database_url": "memory://"}, "Give database_url= or settings="),
+    ({"timeout": "1"}, "timeout must be a number of seconds, not '1'"),
+    ({"content": 3}, "content must be text"),
+    ({"content": " "}, "A message needs some text"),
+    ({"attachments": "a.txt"}, "attachments must be a list of attachments"),
+    ({"model": 3}, "with_model takes a name such as 'openai:gpt-5' or a model object, not 3"),
+    ({"database_url": "mysql://x"}, "DATABASE_URL"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), MISTAKES, ids=[words[:30] for _, words in MISTAKES])
+async def test_a_mistake_is_said_in_one_sentence(options: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"agent": counter(), "content": "Go.", **options}
+    with pytest.raises((DefinitionError, InvalidRequest)) as refused:
+        await tw.run(given.pop("agent"), given.pop("content"), **given)
+    assert words in refused.value.message
+
+
+async def test_run_sync_works_where_a_loop_runs_in_scripts_and_in_many_threads() -> None:
+    agent = counter()
+    assert tw.run_sync(agent, "How many?").output == "Six words."
+    outputs: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: outputs.append(tw.run_sync(agent, "How many?").output))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    assert outputs == ["Six words."] * 8
+
+
+def test_a_stream_is_read_by_code_that_is_not_async_and_cancelled_when_it_leaves() -> None:
+    events = [*tw.stream(counter(), "How many?")]
+    assert [type(each).__name__ for each in events][-2:] == ["StepDone", "RunDone"]
+    model = Answering()
+    agent = tw.Agent("teller", model=model)
+    for _ in tw.stream(agent, "Go."):
+        break
+    assert tw.run_sync(agent, "Again.").output == "1"
+
+
+def test_run_sync_goes_on_with_a_thread_and_raises_what_went_wrong() -> None:
+    agent = tw.Agent("teller", model=Answering())
+    first = tw.run_sync(agent, "One.")
+    assert tw.run_sync(agent, "Two.", thread=first.thread_id).output == "3"
+    with pytest.raises(NotFound):
+        tw.run_sync(agent, "Two.", thread="thr_none")
+
+
+def test_run_sync_within_async_code_of_its_own_thread_is_refused() -> None:
+    async def nested() -> str:
+        """Run an agent."""
+        return str(tw.run_sync(counter(), "How many?").output)
+
+    turns: list[object] = [{"calls": [{"name": "nested", "args": {}}]}, {"text": "Done."}]
+    [call] = tw.run_sync(tw.Agent("boss", model=ScriptedModel(turns), tools=[nested]), "Go.").calls
+    assert call.result is not None
+    assert "await tw.run(…) there" in str(call.result.error)
+
+
+async def test_the_journal_of_an_agent_that_nobody_has_any_more_is_gone() -> None:
+
+    in_memory = LOOPS[asyncio.get_running_loop()].in_memory if asyncio.get_running_loop() in LOOPS else {}
+    agent = counter()
+    await tw.run(agent, "How many?")
+    in_memory = LOOPS[asyncio.get_running_loop()].in_memory
+    assert id(agent) in in_memory
+    key = id(agent)
+    del agent
+    gc.collect()
+    assert key not in in_memory
