@@ -79,13 +79,13 @@ async def test_a_configured_agents_values_are_of_the_declared_type_and_the_same_
         assert {name: var.type for name, var in active.tool_env["tell"].items()} == {"REGION": "text"}
 
 
-OPEN: JSONObject = {"TOKEN": {"value": "t-0123456789", "type": "text"}}
+OPEN: dict[str, JSONObject] = {"TOKEN": {"value": "t-0123456789", "type": "text"}}
 REFUSED = r"env\.TOKEN is declared as a secret\."
 
 
 @pytest.mark.parametrize("layer", ["app_env", "options", "prompt_options"])
 async def test_a_declared_secret_cannot_be_defined_as_text(layer: str) -> None:
-    options: dict[str, Any] = {layer: OPEN if layer == "app_env" else {"env": OPEN}}
+    options: dict[str, Any] = {layer: OPEN if layer == "app_env" else {"env": {**OPEN}}}
     with pytest.raises(DefinitionError, match=REFUSED):
         async with running(script(), [telling()], **options):
             pass
@@ -103,8 +103,8 @@ async def test_a_declared_secret_cannot_be_given_as_text_to_a_thread_or_an_agent
     app = tw.App(agents=[], tools=[telling()])
     async with tw.testing.runtime(app) as rt:
         configs: list[JSONObject] = [
-            {"tools": ["tell"], "toolkits": [], "env": OPEN},
-            {"tools": [{"name": "tell", "env": OPEN}], "toolkits": []},
+            {"tools": ["tell"], "toolkits": [], "env": {**OPEN}},
+            {"tools": [{"name": "tell", "env": {**OPEN}}], "toolkits": []},
         ]
         for config in configs:
             with pytest.raises(InvalidConfiguration, match=REFUSED):
