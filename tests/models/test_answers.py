@@ -1,9 +1,10 @@
 """Answers that fit a schema: what each provider is asked for, and how its answer is read."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from openai import AsyncOpenAI
@@ -17,16 +18,19 @@ from pydantic_ai.providers.fireworks import FireworksProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 import toolwright as tw
-from tests.models.asking import SEARCH, MakeModel, answer_of, ask, assistant, only, user
+from tests.models.asking import SEARCH, MakeModel, answer_of, ask, assistant, only, tool, user
 from tests.models.wire_server import WireCall, WireServer
+from toolwright.adapters.models.providers.final_tool import FINAL_TOOL
 from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.errors import ModelRefused
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import (
     AnswerSchema,
     AttemptStarted,
+    CallDelta,
     Model,
     ModelRequest,
+    ModelResponse,
     ModelSettings,
     TextDelta,
     ToolDefinition,
@@ -117,6 +121,15 @@ def form_of(body: dict[str, Any]) -> JSONObject | None:
             return None
 
 
+def final_tool_of(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of the arguments of the tool by which a body asks for the final answer."""
+    for each in body.get("tools", []):
+        told = each.get("function", each)
+        if told["name"] == FINAL_TOOL:
+            return told.get("parameters") or told["input_schema"]
+    return None
+
+
 def instructions_of(body: dict[str, Any]) -> str:
     """All that the model is told beside the schema and the tools."""
     return json.dumps([body.get(key) for key in ("system", "instructions", "messages", "input")])
@@ -190,21 +203,20 @@ async def test_anthropic_is_not_told_of_bounds_but_in_words(
     }
 
 
-async def test_a_schema_without_strict_form_is_sent_as_it_is_or_told_in_words(
+async def test_a_schema_without_strict_form_is_sent_as_it_is_or_is_that_of_a_final_tool(
     model: PydanticAIModel, server: WireServer
 ) -> None:
     body = await sent(model, server, request(OPEN))
     if model.name.startswith("anthropic"):
         assert form_of(body) is None
-        assert '\\"any\\": {\\"type\\": \\"object\\"}' in instructions_of(body)
-        assert "additionalProperties" not in str(body)
+        assert final_tool_of(body) == OPEN.schema
     else:
         wanted: JSONObject = {"type": "json_schema", "name": "answer", "schema": OPEN.schema, "strict": False}
         assert form_of(body) == wanted
         assert "any" not in instructions_of(body)
 
 
-async def test_a_schema_beyond_anthropics_limits_is_told_in_words(
+async def test_a_schema_beyond_anthropics_limits_is_that_of_a_final_tool(
     make_model: MakeModel, server: WireServer
 ) -> None:
     node: JSONObject = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
@@ -215,46 +227,124 @@ async def test_a_schema_beyond_anthropics_limits_is_told_in_words(
             make_model("anthropic:claude-sonnet-5"), server, request(AnswerSchema(schema=schema))
         )
         assert form_of(body) is None
-        assert "compatible with this schema" in instructions_of(body)
+        assert final_tool_of(body) == schema
 
 
-async def test_an_answer_that_is_no_object_is_asked_for_in_words(
+async def test_an_answer_that_is_no_object_is_the_argument_of_a_final_tool(
     model: PydanticAIModel, server: WireServer
 ) -> None:
     body = await sent(model, server, request(LIST))
     assert form_of(body) is None
     assert "Be brief." in instructions_of(body)
-    assert '{\\"type\\":\\"array\\",\\"items\\":{\\"type\\":\\"integer\\"}}' in instructions_of(body).replace(
-        "\\\\", "\\"
-    )
+    parameters = final_tool_of(body)
+    assert parameters is not None
+    assert (parameters["properties"], parameters["required"]) == ({"answer": LIST.schema}, ["answer"])
+    server.answer(calls=[WireCall(name=FINAL_TOOL, arguments=('{"answer":', " [1, 2]}"))])
+    events = await ask(model, request(LIST))
+    answer = events[-1]
+    assert isinstance(answer, ModelResponse)
+    assert (answer.text, answer.calls, only(events, CallDelta)) == ("[1,2]", (), [])
+
+
+@pytest.mark.parametrize("tools", [(), (SEARCH,)])
+async def test_a_model_without_structured_output_answers_by_a_final_tool(
+    server: WireServer, tools: tuple[ToolDefinition, ...]
+) -> None:
+    async with chat_model(server, {"supports_json_schema_output": False}) as model:
+        body = await sent(model, server, request(OPTIONAL, tools=tools))
+        assert form_of(body) is None
+        assert final_tool_of(body) == OPTIONAL.schema
+        assert len(body["tools"]) == len(tools) + 1
+        pieces = ('{"title": "T"', ', "end": null}')
+        server.answer(calls=[WireCall(name=FINAL_TOOL, arguments=pieces)])
+        events = await ask(model, request(OPTIONAL, tools=tools))
+        answer = events[-1]
+        assert isinstance(answer, ModelResponse)
+        assert (answer.text, answer.calls) == ("".join(pieces), ())
+        assert only(events, CallDelta) == []
+        assert "".join(each.text for each in only(events, TextDelta)) == answer.text
+        again = request(OPTIONAL, user("Go"), assistant(answer), user("Again"), tools=tools)
+        conversation = (await sent(model, server, again))["messages"]
+        assert [(each["role"], each.get("content")) for each in conversation[2:]] == [
+            ("assistant", answer.text),
+            ("user", "Again"),
+        ]
+        assert FINAL_TOOL not in json.dumps(conversation)
+
+
+async def test_a_final_call_beside_others_waits_for_them(server: WireServer) -> None:
+    async with chat_model(server, {"supports_json_schema_output": False}) as model:
+        server.answer(
+            text=("I look.",),
+            calls=[
+                WireCall(id="c1", name="search", arguments=('{"q":"x"}',)),
+                WireCall(id="c2", name=FINAL_TOOL, arguments=('{"title":"T"}',)),
+            ],
+        )
+        events = await ask(model, request(OPTIONAL, tools=(SEARCH,)))
+        answer = events[-1]
+        assert isinstance(answer, ModelResponse)
+        assert (answer.text, [call.name for call in answer.calls]) == ("I look.", ["search"])
+        assert only(events, TextDelta) == [TextDelta(text="I look.")]
+        messages = (user("Go"), assistant(answer, native=answer.native), tool("c1", "found"))
+        body = await sent(model, server, request(OPTIONAL, *messages, tools=(SEARCH,)))
+        assert FINAL_TOOL not in json.dumps(body["messages"])
+
+
+async def test_a_run_is_told_of_the_faults_of_a_final_answer_and_ends_with_its_instance(
+    server: WireServer,
+) -> None:
+    async with chat_model(server, {"supports_json_schema_output": False}) as model:
+        server.answer(calls=[WireCall(name=FINAL_TOOL, arguments=('{"answer": ["one"]}',))])
+        server.answer(calls=[WireCall(name=FINAL_TOOL, arguments=('{"answer": [1]}',))])
+        result = await tw.run(tw.Agent("counter", model=model, output=list[int]), "Which?")
+    assert (result.output, result.text, len(result.calls)) == ([1], "[1]", 0)
+    told = server.requests[1].body["messages"]
+    assert "does not fit the schema" in str(told)
+
+
+@pytest.mark.parametrize("text", ["not JSON", '{"answer": ', "[1]", "7"])
+async def test_a_final_answer_that_is_no_json_is_left_to_the_judge(
+    make_model: MakeModel, server: WireServer, text: str
+) -> None:
+    server.answer(calls=[WireCall(name=FINAL_TOOL, arguments=(text,))])
+    answer = await answer_of(make_model("openai:gpt-4o"), request(LIST))
+    assert (answer.text, answer.calls) == (text, ())
 
 
 @pytest.mark.parametrize(
-    ("tools", "profile", "wanted"),
+    ("profile", "choice", "tool_name", "wanted"),
     [
-        ((), {"supports_json_schema_output": False}, {"type": "json_object"}),
-        ((SEARCH,), {"supports_json_schema_output": False}, {"type": "json_object"}),
-        ((), {"supports_json_schema_output": False, "supports_json_object_output": False}, None),
+        ({"supports_tools": False}, "auto", None, {"type": "json_object"}),
+        ({"supports_tools": False, "supports_json_object_output": False}, "auto", None, None),
+        ({}, "none", "search", {"type": "json_object"}),
+        ({}, "auto", FINAL_TOOL, {"type": "json_object"}),
     ],
 )
-async def test_a_model_without_structured_output_is_told_the_schema_in_words(
-    server: WireServer, tools: tuple[ToolDefinition, ...], profile: ModelProfile, wanted: JSON
+async def test_where_no_final_tool_can_be_the_schema_is_told_in_words(
+    server: WireServer,
+    profile: ModelProfile,
+    choice: Literal["auto", "none"],
+    tool_name: str | None,
+    wanted: JSON,
 ) -> None:
-    async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
-        provider = OpenAIProvider(openai_client=client)
-        model = PydanticAIModel(OpenAIChatModel("gpt-4o", provider=provider, profile=profile))
-        body = await sent(model, server, request(OPTIONAL, tools=tools))
+    tools = () if tool_name is None else (replace(SEARCH, name=tool_name),)
+    async with chat_model(server, {"supports_json_schema_output": False, **profile}) as model:
+        body = await sent(model, server, replace(request(OPTIONAL, tools=tools), tool_choice=choice))
     assert form_of(body) == wanted
+    assert len(body.get("tools", [])) == len(tools)
     assert "compatible with this schema" in instructions_of(body)
     assert "additionalProperties" not in instructions_of(body)
 
 
-async def test_words_for_a_compatible_provider_leave_open_objects_open(server: WireServer) -> None:
+async def test_a_final_tool_for_a_compatible_provider_leaves_open_objects_open(server: WireServer) -> None:
     async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
         native = OpenAIChatModel("deepseek-chat", provider=DeepSeekProvider(openai_client=client))
         body = await sent(PydanticAIModel(native), server, request(OPEN))
-    assert "compatible with this schema" in instructions_of(body)
-    assert "additionalProperties" not in instructions_of(body)
+    parameters = final_tool_of(body)
+    assert parameters is not None
+    assert parameters["properties"]["any"]["type"] == "object"
+    assert "additionalProperties" not in str(parameters)
 
 
 async def test_a_compatible_provider_gets_the_same_rendering(server: WireServer) -> None:
@@ -266,6 +356,14 @@ async def test_a_compatible_provider_gets_the_same_rendering(server: WireServer)
     assert (composed["strict"], composed["schema"]["properties"]) == (True, RENDERED["properties"])
     assert as_it_is["strict"] is False
     assert "additionalProperties" not in str(as_it_is)
+
+
+@asynccontextmanager
+async def chat_model(server: WireServer, profile: ModelProfile) -> AsyncGenerator[PydanticAIModel]:
+    """A model of chat completions with this profile."""
+    async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
+        provider = OpenAIProvider(openai_client=client)
+        yield PydanticAIModel(OpenAIChatModel("gpt-4o", provider=provider, profile=profile))
 
 
 class Gemini(FunctionModel):
@@ -287,7 +385,7 @@ class Gemini(FunctionModel):
         yield "{}"
 
 
-@pytest.mark.parametrize(("combines", "beside_tools"), [(False, "prompted"), (True, "native")])
+@pytest.mark.parametrize(("combines", "beside_tools"), [(False, "text"), (True, "native")])
 async def test_structured_output_is_not_asked_for_beside_tools_where_a_provider_refuses_that(
     combines: bool, beside_tools: str
 ) -> None:

@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
+from toolwright.adapters.models.providers.final_tool import FinalTool, is_final
 from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.adapters.models.providers.transcript import dump_native
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
@@ -25,10 +26,15 @@ from toolwright.core.threads.run import Usage
 
 
 class Reader:
-    """Reads the events of one answer. The text deltas add up to the response's text, as the provider wrote it."""
+    """Reads the events of one answer. The text deltas add up to the response's text, as the provider wrote it.
 
-    def __init__(self, aliases: Aliases) -> None:
+    What is written to a `final` tool is text, unless there was text before it: then the response alone has it.
+    """
+
+    def __init__(self, aliases: Aliases, final: FinalTool | None = None) -> None:
         self._aliases = aliases
+        self._final = final
+        self._final_index: int | None = None
         self._calls: dict[int, tuple[int, str]] = {}
         self._has_text = False
 
@@ -40,12 +46,19 @@ class Reader:
             case PartStartEvent(part=ThinkingPart(content=content)) if content:
                 yield ThinkingDelta(text=content)
             case PartStartEvent(part=ToolCallPart() as part):
-                yield from self._call_started(event.index, part)
+                if self._final is not None and is_final(part):
+                    yield from self._final_started(event.index, part)
+                else:
+                    yield from self._call_started(event.index, part)
             case PartDeltaEvent(delta=TextPartDelta(content_delta=content)) if content:
                 yield TextDelta(text=content)
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=content)) if content:
                 yield ThinkingDelta(text=content)
             case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)) if args:
+                if event.index not in self._calls:
+                    if event.index == self._final_index:
+                        yield TextDelta(text=_json_text(args))
+                    return
                 index, name = self._calls[event.index]
                 yield CallDelta(index=index, name=name, arguments=_json_text(args))
             case _:
@@ -56,6 +69,13 @@ class Reader:
         self._has_text = True
         if apart or content:
             yield TextDelta(text=apart + content)
+
+    def _final_started(self, part_index: int, part: ToolCallPart) -> Iterator[ModelEvent]:
+        if self._has_text or self._final is None or not self._final.is_answer:
+            return
+        self._has_text, self._final_index = True, part_index
+        if part.args:
+            yield TextDelta(text=_json_text(part.args))
 
     def _call_started(self, part_index: int, part: ToolCallPart) -> Iterator[ModelEvent]:
         index, name = len(self._calls), self._aliases.real(part.tool_name)

@@ -15,15 +15,18 @@ from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import Reader, read_response
 from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
+from toolwright.adapters.models.providers.final_tool import FINAL_TOOL
 from toolwright.adapters.models.providers.images import Pictures
 from toolwright.adapters.models.providers.provider import Aliases, model_named
 from toolwright.adapters.models.providers.schemas import (
     AnswerForm,
     answer_form,
+    final_tool_form,
     is_native_beside_tools,
     leaving_schemas,
     prompted_form,
     read_answer,
+    read_final,
     schema_for,
     strictness,
 )
@@ -79,7 +82,10 @@ class PydanticAIModel:
         )
         self._forms_beside_tools = self._forms
         if not is_native_beside_tools(self._model):
-            self._forms_beside_tools = Recent(partial(prompted_form, self._model), KEPT_ANSWERS)
+            self._forms_beside_tools = Recent(partial(final_tool_form, self._model), KEPT_ANSWERS)
+        self._prompted: Recent[AnswerSchema, AnswerForm] = Recent(
+            partial(prompted_form, self._model), KEPT_ANSWERS
+        )
 
     @property
     def name(self) -> str:
@@ -115,7 +121,8 @@ class PydanticAIModel:
                 pass
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        reader, form = Reader(self._aliases), self._form(request)
+        form = self._form(request)
+        reader = Reader(self._aliases, None if form is None else form.tool)
         seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
         async with model_request_stream(
             self._model,
@@ -128,6 +135,7 @@ class PydanticAIModel:
                     yield read
             response = stream.get()
         check_whole(response)
+        response = await read_final(response, form)
         yield await read_answer(read_response(response, self._aliases), form)
 
     def _worth_another(self, fault: ModelError, number: int) -> bool:
@@ -136,7 +144,10 @@ class PydanticAIModel:
     def _form(self, request: ModelRequest) -> AnswerForm | None:
         if request.answer is None:
             return None
-        return (self._forms_beside_tools if request.tools else self._forms).get(request.answer)
+        form = (self._forms_beside_tools if request.tools else self._forms).get(request.answer)
+        if form.tool is None or (request.tool_choice != "none" and FINAL_TOOL not in _names(request.tools)):
+            return form
+        return self._prompted.get(request.answer)
 
     def _parameters(self, request: ModelRequest, form: AnswerForm | None) -> ModelRequestParameters:
         instructions = [InstructionPart(content=request.system)] if request.system else []
@@ -147,6 +158,7 @@ class PydanticAIModel:
             return parameters
         return replace(
             parameters,
+            function_tools=parameters.function_tools + ([] if form.tool is None else [form.tool.native]),
             instruction_parts=[*instructions, *form.instructions],
             output_mode=form.mode,
             output_object=form.output,
@@ -163,6 +175,10 @@ class PydanticAIModel:
             )
             for tool in tools
         ]
+
+
+def _names(tools: tuple[ToolDefinition, ...]) -> set[str]:
+    return {tool.name for tool in tools}
 
 
 def _default_settings(model: Model) -> NativeSettings:

@@ -2,7 +2,8 @@
 
 A tool's schema is sent as it is published, wherever the provider takes JSON Schema: pydantic-ai fits schemas to its
 providers' strict modes, and for OpenAI closes every object meanwhile, so that a free-form one could only be `{}`.
-An answer's schema is sent in the provider's dialect for structured output, where it can be said so.
+An answer's schema is sent in the provider's dialect for structured output, where it can be said so, else as that of a
+final tool, whose arguments are the answer.
 """
 
 import copy
@@ -10,12 +11,14 @@ from typing import Literal
 
 from pydantic_ai.exceptions import ModelRequestRejectedError, UserError
 from pydantic_ai.messages import InstructionPart
+from pydantic_ai.messages import ModelResponse as NativeResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
 from toolwright.adapters.models.providers.dialects import anthropic_form, openai_form
+from toolwright.adapters.models.providers.final_tool import FinalTool, is_final
 from toolwright.adapters.models.providers.provider import alias_of
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError
@@ -65,15 +68,16 @@ def strictness(model: Model) -> bool | None:
 class AnswerForm:
     """How a model is asked for an answer.
 
-    By the provider's own structured output (`native`), by pydantic-ai's instructions, with the provider's JSON mode
-    where it has one (`prompted`), or, for what is no object, by `instructions` alone (`text`). An answer that comes in
-    strict form is read back by the schema `strict`.
+    By the provider's own structured output (`native`), by a final `tool` (`text`), or, for models without tools, by
+    pydantic-ai's instructions, with the provider's JSON mode where it has one (`prompted`), and for what is no object
+    by `instructions` alone (`text`). An answer that comes in strict form is read back by the schema `strict`.
     """
 
     mode: Literal["native", "prompted", "text"]
     output: OutputObjectDefinition | None = None
     instructions: tuple[InstructionPart, ...] = ()
     strict: JSONObject | None = None
+    tool: FinalTool | None = None
 
 
 def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
@@ -82,11 +86,18 @@ def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
         form = _native_form(model, answer)
         if form is not None and _is_sendable(model, form):
             return form
-    return prompted_form(model, answer)
+    return final_tool_form(model, answer)
+
+
+def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
+    """The form with a final tool, for models without structured output for the schema, or without it beside tools."""
+    if not model.profile.get("supports_tools", True):
+        return prompted_form(model, answer)
+    return AnswerForm(mode="text", tool=FinalTool(schema_for(model, answer.schema), strictness(model)))
 
 
 def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """The form that asks in words, for models without structured output, or without it beside tools."""
+    """The form that asks in words, for models that have no other way."""
     if not _is_object(answer):  # JSON modes are for objects
         words = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
         return AnswerForm(mode="text", instructions=(InstructionPart(content=words),))
@@ -98,6 +109,14 @@ def is_native_beside_tools(model: Model) -> bool:
     return not model.system.startswith("google") or model.profile.get(
         "google_supports_tool_combination", False
     )
+
+
+async def read_final(response: NativeResponse, form: AnswerForm | None) -> NativeResponse:
+    """The provider's response with a call of the final tool as its text."""
+    if form is None or form.tool is None:
+        return response
+    written = "".join(part.args for part in response.parts if is_final(part) and isinstance(part.args, str))
+    return await in_thread_if_large(written, form.tool.read, response)
 
 
 async def read_answer(response: ModelResponse, form: AnswerForm | None) -> ModelResponse:
