@@ -24,6 +24,7 @@ from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.meta import Meta, call_schema, offered
 from toolwright.core.schemas.schema_tool import read_schema_tool
 from toolwright.core.tools.config import check_tool_lengths, read_tool_config
+from toolwright.core.tools.frameworks import adapter
 from toolwright.core.tools.http import HttpExecution
 from toolwright.core.tools.relations import Relation
 from toolwright.core.tools.tenvs_needed import Needs
@@ -138,6 +139,20 @@ class Tool:
         fetched, and the schema stays as it is.
         """
         return cls(**read_schema_tool(name, schema))
+
+    @classmethod
+    def from_pydantic_ai(cls, native: object, *, deps: object = None) -> "Tool":
+        """The tool that calls a `pydantic_ai.Tool`, whose context has these `deps` and the call's id.
+
+        Its arguments are judged by its schema, then by itself; `ModelRetry` and `ToolFailed` are error results, the
+        bytes that it returns are attachments. Raises `DefinitionError`, `MissingExtra`.
+        """
+        return adapter("pydantic_ai", "tool_of")(native, deps)
+
+    @classmethod
+    def from_langchain(cls, native: object) -> "Tool":
+        """The tool that calls LangChain's `BaseTool`; its errors are error results. Raises as `from_pydantic_ai`."""
+        return adapter("langchain", "tool_of")(native)
 
     @property
     def latent(self) -> bool:

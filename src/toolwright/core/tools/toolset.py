@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.arguments.signature import Handler
@@ -13,6 +13,7 @@ from toolwright.core.model import ToolDefinition
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.frameworks import adapter
 from toolwright.core.tools.function import FunctionExecutor, call_at_once, ends_at_once
 from toolwright.core.tools.pipeline import (
     Executor,
@@ -120,6 +121,22 @@ class Toolset:
         """The tools under names that begin with `text`."""
         check_kind("What tools are prefixed with", text, str, "text")
         return self._with(changed(tool, name=text + tool.name) for tool in self)
+
+    def for_pydantic_ai(self, state: ThreadState | None = None) -> list[Any]:
+        """The tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
+
+        Here and below, arguments are judged and calls carried out as by `call`, with that `state`; a failure is an
+        error that the model reads, and images are shown to it. Raises `MissingExtra`.
+        """
+        return adapter("pydantic_ai", "native_tools")(self, state)
+
+    def for_openai_agents(self, state: ThreadState | None = None) -> list[Any]:
+        """The tools as `FunctionTool`s of the OpenAI Agents SDK."""
+        return adapter("openai_agents", "native_tools")(self, state)
+
+    def for_langchain(self, state: ThreadState | None = None) -> list[Any]:
+        """The tools as LangChain's `StructuredTool`s, for LangGraph too; a message's artifact is our result."""
+        return adapter("langchain", "native_tools")(self, state)
 
     def close(self) -> None:
         """End the threads in which plain functions ran."""

@@ -1,0 +1,1 @@
+"""Tools of other agent frameworks: ours as theirs, theirs as ours."""

@@ -1,0 +1,41 @@
+"""Our tools as those of the OpenAI Agents SDK."""
+
+import json
+from functools import partial
+from typing import Any
+
+from agents import FunctionTool
+from agents.tool import ToolOutputImage, ToolOutputText
+from agents.tool_context import ToolContext
+
+from toolwright.adapters.frameworks.content import images, shown_text
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.toolset import Toolset
+
+
+def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTool]:
+    """A `FunctionTool` for each of ours: `Agent(…, tools=toolset.for_openai_agents())`.
+
+    Arguments are judged here, and every failure is text that the model reads; images are shown to it.
+    """
+    return [
+        FunctionTool(
+            name=tool.name,
+            description=tool.description,
+            params_json_schema=json.loads(json.dumps(tool.offered)),  # the SDK writes into it
+            on_invoke_tool=partial(_call, toolset, state, tool.name),
+            strict_json_schema=False,  # as it is published
+        )
+        for tool in toolset
+    ]
+
+
+async def _call(
+    toolset: Toolset, state: ThreadState | None, name: str, _: ToolContext[Any], arguments: str
+) -> str | list[ToolOutputText | ToolOutputImage]:
+    result = await toolset.call(name, arguments, state)
+    pictures = images(result)
+    if not pictures:
+        return shown_text(result)
+    shown = [ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.data}") for each in pictures]
+    return [ToolOutputText(text=shown_text(result)), *shown]

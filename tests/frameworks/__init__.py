@@ -1,0 +1,1 @@
+"""Tools of other frameworks, by the real libraries."""

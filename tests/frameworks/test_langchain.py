@@ -1,0 +1,124 @@
+"""Tools between Toolwright and LangChain: its real tools, and a model of its own that is scripted."""
+
+import asyncio
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+import toolwright as tw
+from tests.frameworks.tools import BAD, DOT, GOOD, TOOLS, fails
+from toolwright.core.errors import DefinitionError
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+def named(name: str) -> BaseTool:
+    return {each.name: each for each in TOOLS.for_langchain()}[name]
+
+
+def asked(name: str, arguments: object) -> Any:
+    """A call as LangChain's agents make it."""
+    return {"type": "tool_call", "name": name, "args": arguments, "id": "c1"}
+
+
+async def test_our_tools_are_called_with_judged_arguments() -> None:
+    good: ToolMessage = await named("book").ainvoke(asked("book", GOOD))
+    assert good.status == "success"
+    assert good.artifact == tw.ToolResult.ok({"place": "Inn", "nights": [1, 2], "thread": "thread"})
+    assert good.content == '{"place":"Inn","nights":[1,2],"thread":"thread"}'
+    bad: ToolMessage = await named("book").ainvoke(asked("book", BAD))
+    assert bad.status == "error"
+    assert "place.rooms" in str(bad.content)
+    assert "nights.0" in str(bad.content)
+    failed: ToolMessage = await named("fails").ainvoke(asked("fails", {"why": "rain"}))
+    assert (failed.status, "It fails: rain" in str(failed.content)) == ("error", True)
+
+
+async def test_a_model_of_theirs_is_told_our_schemas() -> None:
+    told = {each.name: convert_to_openai_tool(each)["function"] for each in TOOLS.for_langchain()}
+    for ours in TOOLS:
+        assert told[ours.name]["description"] == ours.description
+    assert told["fails"]["parameters"] == fails.parameters
+    place = told["book"]["parameters"]["properties"][
+        "place"
+    ]  # LangChain puts definitions where they are used
+    assert (place["required"], place["properties"]["rooms"]) == (
+        ["name", "rooms"],
+        {"type": "integer", "minimum": 1},
+    )
+
+
+async def test_our_tools_are_called_at_once_too_with_and_without_a_loop() -> None:
+    in_loop: ToolMessage = named("book").invoke(asked("book", GOOD))
+    elsewhere: ToolMessage = await asyncio.to_thread(named("book").invoke, asked("book", GOOD))
+    assert in_loop.content == elsewhere.content
+    assert in_loop.status == "success"
+
+
+async def test_an_image_of_ours_is_shown_to_their_model() -> None:
+    drawn: ToolMessage = await named("draw").ainvoke(asked("draw", {}))
+    assert drawn.content == [
+        {"type": "text", "text": "A dot."},
+        {"type": "image", "base64": DOT, "mime_type": "image/png"},
+    ]
+
+
+@tool
+def weather(town: str, days: list[int], tool_call_id: Annotated[str, InjectedToolCallId]) -> dict[str, Any]:
+    """The weather of a town."""
+    return {"town": town, "days": days, "call": bool(tool_call_id)}
+
+
+@tool
+async def lost(town: str) -> str:
+    """Fail."""
+    raise ToolException(f"No way to {town}.")
+
+
+async def test_its_tools_are_ours() -> None:
+    theirs = tw.Tool.from_langchain(weather)
+    assert theirs.description == "The weather of a town."
+    assert theirs.parameters["required"] == ["town", "days"]
+    model = ScriptedModel(
+        [
+            {"calls": [{"name": "weather", "args": {"town": "Ulm", "days": [1]}}]},
+            {"calls": [{"name": "weather", "args": {"town": "Ulm", "days": "all"}}]},
+            {"text": "done"},
+        ]
+    )
+    result = await tw.run(tw.Agent("guide", model=model, tools=[theirs]), "How is it?")
+    good, bad = [call.result for call in result.calls]
+    assert good == tw.ToolResult.ok('{"town": "Ulm", "days": [1], "call": true}')
+    assert bad is not None
+    assert (bad.status, bad.error_code) == ("error", "invalid_arguments")
+
+
+@pytest.mark.parametrize("handles", [True, False])
+async def test_its_errors_are_error_results(handles: bool) -> None:
+    lost.handle_tool_error = handles
+    result = await tw.Toolset([tw.Tool.from_langchain(lost)]).call("lost", {"town": "Ulm"})
+    assert (result.status, result.error) == ("error", "No way to Ulm.")
+
+
+async def test_its_content_blocks_are_texts_and_images() -> None:
+    blocks: list[Any] = [
+        "One",
+        {"type": "text", "text": "two"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DOT}"}},
+        {"type": "image", "base64": DOT, "mime_type": "image/png"},
+    ]
+    shown = StructuredTool.from_function(lambda: blocks, name="show", description="Show.")
+    result = await tw.Toolset([tw.Tool.from_langchain(shown)]).call("show", {})
+    assert (result.result, len(result.attachments)) == ("One\ntwo", 2)
+    odd: list[Any] = [{"type": "text", "text": "one"}, {"type": "file", "url": "https://a.example"}]
+    shown = StructuredTool.from_function(lambda: odd, name="show", description="Show.")
+    assert (await tw.Toolset([tw.Tool.from_langchain(shown)]).call("show", {})).result == odd
+
+
+async def test_what_is_no_tool_of_theirs_is_refused_in_a_sentence() -> None:
+    with pytest.raises(DefinitionError, match="A tool of LangChain is a langchain_core BaseTool, not"):
+        tw.Tool.from_langchain(print)

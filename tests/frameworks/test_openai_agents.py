@@ -1,0 +1,57 @@
+"""Our tools in the OpenAI Agents SDK: its real runner, over the wire of OpenAI's Responses."""
+
+import json
+from typing import Any
+
+import pytest
+from agents import Agent, OpenAIResponsesModel, RunConfig, Runner
+from openai import AsyncOpenAI
+
+from tests.frameworks.tools import BAD, DOT, GOOD, TOOLS
+from tests.models.wire_server import WireCall, WireServer
+
+pytestmark = pytest.mark.anyio
+
+
+async def outputs(server: WireServer, calls: list[tuple[str, Any]]) -> list[Any]:
+    """What the model is told of its calls, made one after another."""
+    for number, (name, arguments) in enumerate(calls):
+        server.answer(calls=[WireCall(id=f"c{number}", name=name, arguments=(json.dumps(arguments),))])
+    server.answer(text=["done"])
+    async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
+        model = OpenAIResponsesModel("gpt-5-mini", client)
+        agent = Agent[None]("guide", model=model, tools=TOOLS.for_openai_agents())
+        streamed = Runner.run_streamed(agent, "go", run_config=RunConfig(tracing_disabled=True))
+        async for _ in streamed.stream_events():
+            pass
+    assert streamed.final_output == "done"
+    items = server.requests[-1].body["input"]
+    assert isinstance(items, list)
+    return [
+        each["output"]
+        for each in items
+        if isinstance(each, dict) and each.get("type") == "function_call_output"
+    ]
+
+
+async def test_our_tools_are_called_by_its_runner_with_judged_arguments() -> None:
+    async with WireServer() as server:
+        good, bad, failed = await outputs(server, [("book", GOOD), ("book", BAD), ("fails", {"why": "rain"})])
+        assert json.loads(good) == {"place": "Inn", "nights": [1, 2], "thread": "thread"}
+        assert "place.rooms" in bad
+        assert "nights.0" in bad
+        assert "It fails: rain" in failed
+        tools = server.requests[0].body["tools"]
+        assert isinstance(tools, list)
+        told: dict[str, Any] = {each["name"]: each for each in tools if isinstance(each, dict)}  # type: ignore[misc]
+        for each in TOOLS:
+            assert told[each.name]["parameters"] == each.parameters
+            assert told[each.name]["strict"] is False
+
+
+async def test_an_image_of_ours_is_shown_to_its_model() -> None:
+    async with WireServer() as server:
+        [drawn] = await outputs(server, [("draw", {})])
+        assert [each["type"] for each in drawn] == ["input_text", "input_image"]
+        assert drawn[0]["text"] == "A dot."
+        assert drawn[1]["image_url"] == f"data:image/png;base64,{DOT}"

@@ -1,0 +1,147 @@
+"""Tools between Toolwright and pydantic-ai: its real agent, with a model that is a function."""
+
+import base64
+import dataclasses
+from datetime import date
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import Agent, BinaryContent, ModelRetry, RunContext, Tool, ToolReturn
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+import toolwright as tw
+from tests.frameworks.tools import BAD, DOT, GOOD, TOOLS
+from toolwright.core.errors import DefinitionError
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def run_with(calls: list[tuple[str, Any]]) -> list[ModelMessage]:
+    """What is said in a run of an agent that makes these calls, one after another."""
+    left = [*calls]
+
+    def answer(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
+        if left:
+            name, arguments = left.pop(0)
+            return ModelResponse([ToolCallPart(name, arguments)])
+        return ModelResponse([TextPart("done")])
+
+    agent = Agent(FunctionModel(answer), tools=TOOLS.for_pydantic_ai())
+    result = await agent.run("go")
+    assert result.output == "done"
+    return result.all_messages()
+
+
+def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
+    return [part for each in messages for part in each.parts if isinstance(part, ToolReturnPart)]
+
+
+async def test_our_tools_are_called_by_its_agent_with_judged_arguments() -> None:
+    good, bad, failed = returns(await run_with([("book", GOOD), ("book", BAD), ("fails", {"why": "rain"})]))
+    assert good.content == {"place": "Inn", "nights": [1, 2], "thread": "thread"}
+    assert (good.outcome, bad.outcome, failed.outcome) == ("success", "failed", "failed")
+    assert "place.rooms" in str(bad.content)
+    assert "nights.0" in str(bad.content)
+    assert "It fails: rain" in str(failed.content)
+
+
+async def test_it_is_told_our_schemas_whole() -> None:
+    told: list[AgentInfo] = []
+
+    def answer(_: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        told.append(info)
+        return ModelResponse([TextPart("done")])
+
+    await Agent(FunctionModel(answer), tools=TOOLS.for_pydantic_ai()).run("go")
+    by_name = {each.name: each for each in told[0].function_tools}
+    assert by_name.keys() == {"book", "fails", "draw"}
+    for each in TOOLS:
+        told_of = by_name[each.name]
+        assert (told_of.description, told_of.parameters_json_schema) == (each.description, each.parameters)
+
+
+async def test_an_image_of_ours_is_shown_to_its_model() -> None:
+    messages = await run_with([("draw", {})])
+    [drawn] = returns(messages)
+    assert drawn.content == "A dot."
+    shown = [part for each in messages for part in each.parts if isinstance(part, UserPromptPart)][-1]
+    [image] = [each for each in shown.content if isinstance(each, BinaryContent)]
+    assert (image.media_type, image.data) == ("image/png", base64.b64decode(DOT))
+
+
+@dataclasses.dataclass
+class Deps:
+    """What tools of theirs find in their context."""
+
+    town: str
+
+
+class Visit(BaseModel):
+    """A visit."""
+
+    day: date
+
+
+async def weather(ctx: RunContext[Deps], visit: Visit, hours: int = 1) -> dict[str, Any]:
+    """The weather on a day."""
+    return {"town": ctx.deps.town, "day": visit.day, "hours": hours, "call": ctx.tool_call_id is not None}
+
+
+def retry(again: bool) -> str:
+    """Ask for another try."""
+    raise ModelRetry("Say more.") if again else ToolFailed("Never.")
+
+
+def picture() -> ToolReturn:
+    """A picture."""
+    return ToolReturn(
+        "Look.", content=["It is small.", BinaryContent(base64.b64decode(DOT), media_type="image/png")]
+    )
+
+
+async def test_its_tools_are_ours_with_their_dependencies_and_types() -> None:
+    theirs = tw.Tool.from_pydantic_ai(Tool(weather), deps=Deps(town="Ulm"))
+    assert theirs.description == "The weather on a day."
+    model = ScriptedModel(
+        [
+            {"calls": [{"name": "weather", "args": {"visit": {"day": "2026-11-23"}}}]},
+            {"calls": [{"name": "weather", "args": {"visit": {"day": "tomorrow"}}}]},
+            {"calls": [{"name": "weather", "args": {"hours": 2}}]},
+            {"text": "done"},
+        ]
+    )
+    result = await tw.run(tw.Agent("guide", model=model, tools=[theirs]), "How is it?")
+    good, no_day, missing = [call.result for call in result.calls]
+    assert good == tw.ToolResult.ok({"town": "Ulm", "day": "2026-11-23", "hours": 1, "call": True})
+    assert no_day is not None
+    assert (no_day.status, no_day.error_code) == ("error", "invalid_arguments")
+    assert "day" in str(no_day.error)
+    assert missing is not None
+    assert "visit" in str(missing.error)
+
+
+async def test_its_ways_to_fail_and_its_bytes_are_results_of_ours() -> None:
+    tools = tw.Toolset([tw.Tool.from_pydantic_ai(Tool(retry)), tw.Tool.from_pydantic_ai(Tool(picture))])
+    assert (await tools.call("retry", {"again": True})).error == "Say more."
+    assert (await tools.call("retry", {"again": False})).error == "Never."
+    shown = await tools.call("picture", {})
+    assert shown.result == ["Look.", "It is small."]
+    assert shown.attachments == (tw.Attachment(name="file.png", mime_type="image/png", data=DOT),)
+
+
+async def test_what_is_no_tool_of_theirs_is_refused_in_a_sentence() -> None:
+    with pytest.raises(DefinitionError, match=r"A tool of pydantic-ai is a pydantic_ai\.Tool, not"):
+        tw.Tool.from_pydantic_ai(weather)
+    with pytest.raises(DefinitionError, match="is prepared anew at each step"):
+        tw.Tool.from_pydantic_ai(Tool(weather, prepare=lambda _, each: each))  # type: ignore[arg-type, return-value]  # async, as it may be
