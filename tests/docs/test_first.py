@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_guides import ROOT, environment, run
+from tests.docs.test_guides import BLOCK, ROOT, environment, run
 from tests.models.wire_server import WireCall, WireServer
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +24,11 @@ def test_each_first_program_is_as_short_as_elsewhere() -> None:
     lengths = {path.stem: len(lines_of(path)) for path in FIRST.glob("*.py")}
     assert lengths.keys() == MOST_LINES.keys()
     assert {name: count for name, count in lengths.items() if count > MOST_LINES[name]} == {}
+
+
+def test_the_readme_begins_with_the_shortest_program() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert next(BLOCK.finditer(readme))["code"] == (FIRST / "tool.py").read_text(encoding="utf-8")
 
 
 async def test_the_first_tool_is_called_by_a_model_over_the_wire() -> None:
