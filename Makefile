@@ -8,7 +8,7 @@ NPM := npm ci --prefix $(VENV)/npm --ignore-scripts --omit=optional --omit=peer 
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
-.PHONY: demo test test-rest test-all check mcp-conformance behaviour bench bench-save lock clean
+.PHONY: demo test test-rest test-all check docs mcp-conformance behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
@@ -27,6 +27,10 @@ check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_house.py
+	$(MAKE) docs
+
+docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link or an unknown name fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 mcp-conformance: $(VENV)/.dev $(VENV)/.npm  ## MCP's official conformance suite, against our server and our client
 	$(BIN)/python -m tests.mcp.conformance
