@@ -1,16 +1,19 @@
 """`toolwright doctor`, `db upgrade`, `keys new` and `--version`."""
 
+import asyncio
 import base64
 import socket
 import sqlite3
-from importlib.metadata import version
+from importlib.metadata import metadata, version
 
 import pytest
 
 from tests.cli.shell import Shell
+from tests.models.wire_server import WireServer
 from tests.postgres_server import fresh_database
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import HEAD
+from toolwright.cli.doctor import EXTRAS
 
 
 def free_port() -> str:
@@ -52,7 +55,6 @@ def test_all_is_well_with_an_app_a_database_a_key_and_a_model(shell: Shell) -> N
         ("TOOLWRIGHT_DATABASE_URL", "postgresql://me:hidden@127.0.0.1:1/x", "database"),
         ("TOOLWRIGHT_MAX_STEPS", "0", "settings"),
         ("TOOLWRIGHT_MODEL", "scripted:none.yaml", "model"),
-        ("TOOLWRIGHT_SECRET_KEYS", "short", "keys"),
         ("TOOLWRIGHT_APP", "app:nothing", "app"),
         ("TOOLWRIGHT_FILES_URL", "app.py", "files"),
         ("TOOLWRIGHT_FILES_URL", "/proc/files", "files"),
@@ -66,6 +68,49 @@ def test_what_is_broken_is_named(shell: Shell, variable: str, value: str, broken
     assert code == 1
     assert [what for what, said in found.items() if said[0] == "broken"] == [broken]
     assert "hidden" not in str(found)
+
+
+def test_a_key_that_serve_takes_is_not_broken_but_one_that_can_be_guessed_is_noted(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_SECRET_KEYS"] = "short"
+    code, found = findings(shell)
+    assert (code, found["keys"][0]) == (0, "note")
+    assert "can be guessed" in found["keys"][1]
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        server.until("Ctrl-C stops it.")
+        server.ctrl_c()
+        assert server.end() == 0
+
+
+def test_every_extra_is_looked_for(empty: Shell) -> None:
+    declared = set(metadata("toolwright").get_all("Provides-Extra") or ())
+    assert EXTRAS.keys() == declared - {"all"}
+    there = findings(empty)[1]["extras"]
+    assert all(extra in there[1] for extra in EXTRAS), "all are installed for the tests"
+    empty.write("sitecustomize.py", "import sys\n\nsys.modules['agents'] = None\n")
+    empty.env["PYTHONPATH"] = str(empty.folder)
+    with empty.start_anew("doctor", "--port", free_port()) as doctor:
+        assert doctor.end() == 0
+    assert "not installed: openai-agents\n" in doctor.shown
+
+
+@pytest.mark.anyio
+async def test_a_model_is_asked_a_word_when_it_is_to_be_reached(empty: Shell) -> None:
+    async with WireServer() as wire:
+        empty.env |= {
+            "TOOLWRIGHT_MODEL": "openai:gpt-5-mini",
+            "OPENAI_API_KEY": "sk-test",
+            "OPENAI_BASE_URL": f"{wire.base_url}/v1",
+        }
+        said = (await asyncio.to_thread(findings, empty))[1]["model"]
+        assert (said, wire.requests) == (["ok", "openai:gpt-5-mini; --reach asks it"], [])
+        wire.answer(text=["ok"])
+        code, found = await asyncio.to_thread(findings, empty, "--reach")
+        assert (code, found["model"][0], len(wire.requests)) == (0, "ok", 1)
+        assert "openai:gpt-5-mini has answered within" in found["model"][1]
+        wire.fail(401, "Incorrect API key")
+        code, found = await asyncio.to_thread(findings, empty, "--reach")
+        assert (code, found["model"][0]) == (1, "broken")
+        assert "Incorrect API key" in found["model"][1]
 
 
 def test_a_variable_that_nothing_reads_is_a_note(empty: Shell) -> None:

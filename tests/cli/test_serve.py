@@ -38,6 +38,14 @@ def test_without_a_target_the_app_is_empty(shell: Shell) -> None:
         assert server.end() == 0
 
 
+def test_without_a_target_beside_an_app_it_is_said_how_to_serve_that(shell: Shell) -> None:
+    with shell.start("serve", "--port", "0") as server:
+        url_of(server)
+        assert "app.py is not served: toolwright serve app:app does that." in server.until("all rights.")
+        server.ctrl_c()
+        assert server.end() == 0
+
+
 def test_with_dev_the_server_starts_again_when_a_file_changes(shell: Shell) -> None:
     with shell.start_anew("serve", "app:app", "--port", "0", "--dev") as server:
         url_of(server)

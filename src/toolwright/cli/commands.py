@@ -184,8 +184,16 @@ def new_keys() -> None:
 
 
 @cli.command()
-def doctor(app: AppOption = None, host: Host = "127.0.0.1", port: Port = 8000) -> int:
+def doctor(
+    app: AppOption = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    *,
+    reach: Annotated[
+        bool, typer.Option(help="Ask each model for a word, which its provider may charge.")
+    ] = False,
+) -> int:
     """Check that everything a server needs is there. The exit code is 1 if something is broken."""
     from toolwright.cli.doctor import doctor as run  # noqa: PLC0415 - loads the store
 
-    return run(app, host, port)
+    return run(app, host, port, reach=reach)

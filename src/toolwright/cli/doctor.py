@@ -1,12 +1,16 @@
 """`toolwright doctor`: what it checks, and what it says."""
 
+import asyncio
 import os
 import platform
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
+from time import monotonic
 from typing import Literal
 
 from rich import box
@@ -18,6 +22,8 @@ from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ToolwrightError
+from toolwright.core.model import ModelRequest, ModelSettings
+from toolwright.core.threads.message import Message
 from toolwright.web.auth.access import is_loopback
 from toolwright.wiring import database
 from toolwright.wiring.lazy import NamedModels
@@ -25,8 +31,28 @@ from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.parts import file_store, key_file
 from toolwright.wiring.settings import MEMORY, Settings, warning
 
-EXTRAS = {"openai": "openai", "anthropic": "anthropic", "postgres": "asyncpg", "demo": "PIL", "mcp": "mcp"}
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("pydantic_ai", "openai"),
+    "anthropic": ("pydantic_ai", "anthropic"),
+    "postgres": ("asyncpg",),
+    "mcp": ("mcp",),
+    "sandbox": ("deno", "pydantic_monty"),
+    "telemetry": ("opentelemetry.sdk", "prometheus_client"),
+    "sentry": ("sentry_sdk",),
+    "demo": ("PIL",),
+    "pydantic-ai": ("pydantic_ai",),
+    "openai-agents": ("agents",),
+    "langchain": ("langchain_core",),
+}
+"""The modules by which one sees whether an extra is installed."""
 SHORTEST_KEY = 16
+REACH = 30.0  # seconds that a model has to answer in
+ASKED = ModelRequest(
+    messages=(
+        Message(id="doctor", role="user", content="Say ok.", created_at=datetime(2026, 1, 1, tzinfo=UTC)),
+    ),
+    settings=ModelSettings(max_tokens=64),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +67,20 @@ class Finding:
 def check_installation() -> Iterator[Finding]:
     """Python, Toolwright and its extras."""
     yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version('toolwright')}")
-    there = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
+    there = [extra for extra, modules in EXTRAS.items() if all(map(_is_installed, modules))]
     missing = [extra for extra in EXTRAS if extra not in there]
     more = f"; not installed: {', '.join(missing)}" if missing else ""
     yield Finding("extras", "ok" if there else "note", f"{', '.join(there) or 'none'}{more}")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (
+        ModuleNotFoundError,
+        ValueError,
+    ):  # of a package that is not there, or is kept from being imported
+        return False
 
 
 def check_variables(environment: Iterable[str]) -> Iterator[Finding]:
@@ -73,24 +109,32 @@ async def check_database(settings: Settings) -> list[Finding]:
     return [Finding("database", "ok", place), schema, *rows, Finding("owner", "ok", drives)]
 
 
-async def check_models(settings: Settings, named: list[str]) -> list[Finding]:
-    """Whether the settings' model and those of the app's agents can be made; none is asked anything."""
+async def check_models(settings: Settings, named: list[str], *, reach: bool) -> list[Finding]:
+    """Whether the settings' model and those of the app's agents can be made, and with `reach` whether they answer."""
     names: dict[str, None] = dict.fromkeys([*([settings.model] if settings.model else []), *named])
     if not names:
         return [Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")]
     models = NamedModels()
     try:
-        return [await _check_model(models, name) for name in names]
+        return [await _check_model(models, name, reach=reach) for name in names]
     finally:
         await models.aclose()
 
 
-async def _check_model(models: NamedModels, name: str) -> Finding:
+async def _check_model(models: NamedModels, name: str, *, reach: bool) -> Finding:
     try:
-        await models(name)
+        model = await models(name)
+        if not reach:
+            return Finding("model", "ok", f"{name}; --reach asks it")
+        begun = monotonic()
+        async with asyncio.timeout(REACH), aclosing(model.respond(ASKED)) as events:
+            async for _ in events:
+                pass
     except ToolwrightError as error:
         return Finding("model", "broken", error.message)
-    return Finding("model", "ok", name)
+    except TimeoutError:
+        return Finding("model", "broken", f"{name} has not answered within {REACH:.0f} seconds")
+    return Finding("model", "ok", f"{name} has answered within {monotonic() - begun:.1f} seconds")
 
 
 def check_app(target: str | None) -> tuple[Finding, list[str]]:
@@ -128,8 +172,8 @@ def check_keys(settings: Settings) -> Finding:
     """Whether callers need a key, and whether it is worth the name."""
     keys, public = settings.secret_keys, settings.public_keys
     if any(len(key) < SHORTEST_KEY for key in keys):
-        said = f"a key has fewer than {SHORTEST_KEY} characters: toolwright keys new makes better ones"
-        return Finding("keys", "broken", said)
+        said = f"one has fewer than {SHORTEST_KEY} characters and can be guessed: toolwright keys new makes better ones"
+        return Finding("keys", "note", said)
     if not settings.keyed:
         return Finding(
             "keys", "note", "none: every caller on this machine has all rights, nobody else has any"
@@ -191,8 +235,8 @@ def check_address(settings: Settings, host: str, port: int) -> Finding:
 STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 
 
-def doctor(target: str | None, host: str, port: int) -> int:
-    """Print a table of findings; 1 if something is broken."""
+def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:
+    """Print a table of findings; 1 if something is broken. With `reach` each model is asked a word."""
     log_briefly()
     findings = [*check_installation(), *check_variables(os.environ)]
     try:
@@ -201,7 +245,7 @@ def doctor(target: str | None, host: str, port: int) -> int:
         findings.append(Finding("settings", "broken", str(refusal)))
     else:
         found, named = check_app(target)
-        findings += [*run(_outside(settings, named)), found, *check_mcp(settings, target)]
+        findings += [*run(_outside(settings, named, reach=reach)), found, *check_mcp(settings, target)]
         findings += [
             check_keys(settings),
             check_secrets(settings),
@@ -211,11 +255,11 @@ def doctor(target: str | None, host: str, port: int) -> int:
     return FAILED if any(finding.verdict == "broken" for finding in findings) else 0
 
 
-async def _outside(settings: Settings, named: list[str]) -> list[Finding]:
+async def _outside(settings: Settings, named: list[str], *, reach: bool) -> list[Finding]:
     return [
         *await check_database(settings),
         await check_files(settings),
-        *await check_models(settings, named),
+        *await check_models(settings, named, reach=reach),
     ]
 
 
