@@ -7,6 +7,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 NPM := npm ci --prefix $(VENV)/npm --ignore-scripts --omit=optional --omit=peer --no-audit --no-fund --loglevel=error
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
+SERVER := --extra openai --extra anthropic --extra postgres --extra mcp --extra telemetry --extra sentry
 
 .PHONY: demo test test-rest test-all check docs mcp-conformance behaviour bench bench-save lock clean
 
@@ -47,6 +48,7 @@ bench-save: $(VENV)/.dev  ## the same, and keep the figures in bench/LAST.md
 lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt
 	$(COMPILE) $(UPGRADE) --extra demo -c requirements/dev.txt -o requirements/demo.txt
+	$(COMPILE) $(UPGRADE) $(SERVER) -c requirements/dev.txt -o requirements/server.txt
 	$(COMPILE) $(UPGRADE) -c requirements/dev.txt -o requirements/base.txt
 
 clean:
