@@ -17,7 +17,7 @@ from toolwright.core.tools.http import HttpExecution, execution_faults
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
 LONGEST = 10**12  # milliseconds, some thirty years
 _TYPES: Mapping[str, type] = {"string": str, "boolean": bool, "object": dict, "array": list}
-_FIELDS: Mapping[str, str] = {
+FIELDS: Mapping[str, str] = {
     "name": "string",
     "description": "string",
     "inputSchema": "object",
@@ -98,7 +98,7 @@ def _given(config: object, fault: Fault) -> JSONObject | None:
 
 
 def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
-    fine = _typed(entry, _FIELDS, "", fault)
+    fine = _typed(entry, FIELDS, "", fault)
     for name in _REQUIRED:
         if entry.get(name) is None:
             fault(name, "is missing")
