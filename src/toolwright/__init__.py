@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from toolwright.core.schemas.meta import Call
     from toolwright.core.state.elicitation import Elicited
     from toolwright.core.state.state import ThreadState
+    from toolwright.core.tools.approval import Approval
     from toolwright.core.tools.compose import compose
     from toolwright.core.tools.registry import Registry
     from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
@@ -47,6 +48,7 @@ __all__ = [
     "Agent",
     "AgentStream",
     "App",
+    "Approval",
     "Attachment",
     "AttachmentRef",
     "Call",
@@ -88,6 +90,7 @@ _MODULES = {
     "Agent": "core.agents.agent",
     "AgentStream": "wiring.agent_runs.run",
     "App": "wiring.app",
+    "Approval": "core.tools.approval",
     "Attachment": "core.results.content",
     "AttachmentRef": "core.results.content",
     "Call": "core.schemas.meta",

@@ -23,6 +23,7 @@ from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.meta import Meta, call_schema, offered
 from toolwright.core.schemas.schema_tool import read_schema_tool
+from toolwright.core.tools.approval import Approval, Requirement, approval_of
 from toolwright.core.tools.config import check_tool_lengths, read_tool_config
 from toolwright.core.tools.http import HttpExecution
 from toolwright.core.tools.relations import Relation
@@ -67,8 +68,8 @@ class Tool:
     bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
     kind `prompt`, `agent` or `mcp` calls. `signature` is known for handlers made by `tool`; any other is called as
     `handler(state, arguments)`. `carrier` is the kind whose executor carries the calls out (D8): `gateway` for
-    everything that goes over HTTP. A tool `stands_alone` whose calls wait for nothing, and ask for nothing but their
-    arguments.
+    everything that goes over HTTP. A call of a tool that `requires_approval` waits for a person before it begins, read
+    as `approval`. A tool `stands_alone` whose calls wait for nothing, and ask for nothing but their arguments.
     """
 
     name: str
@@ -88,10 +89,12 @@ class Tool:
     variables: Sequence[Variable] = ()
     relation: Relation | None = None
     meta: Meta | None = None
+    requires_approval: Requirement = None
     signature: Signature | None = field(default=None, repr=False)
     judge: Judge | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
+    approval: Approval | None = field(default=None, init=False, repr=False)
     stands_alone: bool = field(default=False, init=False, repr=False)
     result_judge: ResultJudge | None = field(default=None, init=False, repr=False)
 
@@ -103,6 +106,7 @@ class Tool:
         if self.visible is _SHOWN_BY_KIND:
             object.__setattr__(self, "visible", self.kind in _SHOWN)
         _check(self)
+        object.__setattr__(self, "approval", approval_of(self.requires_approval, f"Tool {self.name!r}"))
         over_http = self.execution is not None and self.kind != "internal"
         object.__setattr__(self, "carrier", "gateway" if over_http else self.kind)
         object.__setattr__(self, "variables", _variables(self))
@@ -216,6 +220,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     destructive: bool = False,
+    requires_approval: Requirement = None,
 ) -> Callable[[Handler], Tool]: ...
 def tool(
     function: Handler | None = None,
@@ -231,13 +236,15 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     destructive: bool = False,
+    requires_approval: Requirement = None,
 ) -> Tool | Callable[[Handler], Tool]:
     """Make a tool of a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
 
     The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
     injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
-    `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2 §9); `variables` what the env must
-    have when the tool is called, read as `await state.env(name)` (S0 §3).
+    With `requires_approval` a call waits for a person before it begins: always, where a function of its arguments says
+    so, or on the terms of an `Approval`. `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2
+    §9); `variables` what the env must have when the tool is called, read as `await state.env(name)` (S0 §3).
     `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
     """
     frame = inspect.currentframe()
@@ -258,6 +265,7 @@ def tool(
             destructive=destructive,
             tenvs=tenvs,
             variables=variables,
+            requires_approval=requires_approval,
             signature=signature,
         )
 
@@ -357,6 +365,7 @@ def _stands_alone(tool: Tool) -> bool:
         and not signature.waits
         and signature.binding.state is None
         and not tool.variables
+        and tool.approval is None
         and tool.tenvs is None
         and tool.meta is None
     )
