@@ -50,7 +50,7 @@ def approval(
     call: Call, answer: ApprovalAnswer, arguments: str | None, redactor: Redactor, token: str, at: datetime
 ) -> Approve:
     """The unit by which the call is approved, with these arguments if they are not its own."""
-    told: JSONObject = {"edited": arguments is not None}
+    told: JSONObject = {} if arguments is None else {"args": json.loads(arguments)}
     if answer.reason is not None:
         told["reason"] = redactor.text(answer.reason)
     return Approve(
