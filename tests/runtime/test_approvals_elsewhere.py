@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ async def answered(talk: Talk, answer: JSONObject) -> Call:
     return await talk.rt.calls.get(asked.id)
 
 
-def app(*tools: object, model: object = None, prompts: tuple[tw.Prompt, ...] = ()) -> tw.App:
+def app(*tools: Any, model: object = None, prompts: tuple[tw.Prompt, ...] = ()) -> tw.App:
     asked = model or Watched([call("caller"), {"text": "Done."}])
     return tw.App(
         agents=[tw.Agent("boss", tw.Prompt("main", tools=list(tools), model=asked))], prompts=prompts
@@ -142,7 +143,7 @@ async def test_an_agent_can_be_behind_an_approval_and_has_no_thread_before_it(ap
 
 
 async def test_an_agent_that_lives_on_needs_no_approval_of_its_own() -> None:
-    config = {"name": "worker", "resumable": {}, "requiresApproval": True}
+    config: dict[str, JSON] = {"name": "worker", "resumable": {}, "requiresApproval": True}
     boss = tw.Agent("boss", tw.Prompt("main", tools=[config], model=says("x")))
     with pytest.raises(DefinitionError, match="resumable"):
         tw.App(agents=[boss, worker([])]).catalog.active(boss.id)
@@ -158,7 +159,7 @@ async def test_a_handler_of_a_loop_of_ones_own_waits_for_it() -> None:
     made = app(ledger.tool, model=says("never"))
     async with testing.runtime(made) as rt:
         toolkit = await rt.toolkit(made.catalog.agent("boss").id)
-        paid = asyncio.create_task(toolkit.handlers["pay"]({"to": "Ann", "amount": 5}))
+        paid = asyncio.ensure_future(toolkit.handlers["pay"]({"to": "Ann", "amount": 5}))
         asked = await waiting(rt)
         await rt.calls.submit(asked.run_id, asked.id, {"approved": True})
         assert await paid == {"content": [{"type": "text", "text": "Paid 5 to Ann"}]}
