@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.printed import GREET, SUMMARY
 from tests.runtime.approving import Ledger, paying
 from tests.runtime.family_rig import worker
+from tests.runtime.solving import DONE, TEXT, greet, greeting, said
 from tests.runtime.talk import Talk, call, calls, says, talking
 from tests.watched import Watched
 from toolwright import testing
@@ -235,3 +237,52 @@ async def test_several_kinds_of_one_answer_are_asked_for_in_their_order() -> Non
         await answered(talk, {"approved": False})
         assert [name for _, name, _ in await talk.made()] == ["note", "pay", "note"]
         assert [status for _, _, status in await talk.made()] == ["done", "resolved", "done"]
+
+
+async def test_a_call_of_a_composed_request_waits_for_it() -> None:
+    ledger = Ledger()
+    asked_for: JSON = {"_tool": "pay", "to": "Ann", "amount": 5}
+    model = Watched([said(None, asked_for), said(DONE)])
+    async with testing.runtime(tw.App(tools=[ledger.tool])) as rt:
+        solving = asyncio.create_task(
+            rt.request({"model": model}, SUMMARY, [{"type": "tool", "tool": "pay"}, TEXT])
+        )
+        asked = await waiting(rt)
+        answer: JSONObject = {"approved": True, "args": {"to": "Bob", "amount": 1}}
+        await rt.calls.submit(asked.run_id, asked.id, answer)
+        solution = await solving
+        [paid] = solution.calls
+        assert (paid.args, paid.result is not None and paid.result.result) == (
+            {"to": "Bob", "amount": 1},
+            "Paid 1 to Bob",
+        )
+        assert ledger.paid == [("Bob", 1)]
+
+
+async def test_edited_arguments_of_a_schema_tool_are_judged_when_the_call_begins() -> None:
+    model = Watched([said(None, greet("Ann")), said(DONE)])
+    schema = tw.Tool.from_schema("greetUser", GREET)
+    [tool] = tw.Toolset([schema]).requiring_approval()
+    async with testing.runtime(tw.App(tools=[tool], registry=greeting())) as rt:
+        solving = asyncio.create_task(
+            rt.request({"model": model}, SUMMARY, [{"type": "tool", "tool": "greetUser"}, TEXT])
+        )
+        asked = await waiting(rt)
+        assert (asked.terms or {}).get("schema") is None
+        answer: JSONObject = {"approved": True, "args": {"_tool": "greetUser", "userName": 7}}
+        await rt.calls.submit(asked.run_id, asked.id, answer)
+        [greeted] = (await solving).calls
+        assert greeted.result is not None
+        assert (greeted.result.status, greeted.result.error_code) == ("error", "invalid_arguments")
+
+
+async def test_a_run_in_one_call_is_answered_by_its_stream() -> None:
+    ledger = Ledger()
+    model = Watched([{"calls": [paying()]}, {"text": "Done."}])
+    agent = tw.Agent("clerk", instructions="Pay.", model=model, tools=[ledger.tool])
+    async with tw.stream(agent, "Go") as stream:
+        async for event in stream:
+            if isinstance(event, tw.CallWaiting):
+                await stream.submit(event.call_id, {"approved": True})
+        assert (await stream.result()).output == "Done."
+    assert ledger.paid == [("Ann", 5)]

@@ -15,7 +15,7 @@ from toolwright.core.threads.approval import ApprovalAnswer, Terms
 from toolwright.core.threads.call import Call
 from toolwright.runtime.env.redaction import clean_arguments
 from toolwright.runtime.pending.settlement import dropped_timers
-from toolwright.wire.event import tool_event
+from toolwright.wire.event import MAX_PAYLOAD, tool_event
 
 
 async def edited_arguments(
@@ -50,7 +50,9 @@ def approval(
     call: Call, answer: ApprovalAnswer, arguments: str | None, redactor: Redactor, token: str, at: datetime
 ) -> Approve:
     """The unit by which the call is approved, with these arguments if they are not its own."""
-    told: JSONObject = {} if arguments is None else {"args": json.loads(arguments)}
+    told: JSONObject = {}
+    if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # a longer one is read with the call
+        told["args"] = json.loads(arguments)
     if answer.reason is not None:
         told["reason"] = redactor.text(answer.reason)
     return Approve(
