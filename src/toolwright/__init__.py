@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from toolwright.core.schemas.meta import Call
     from toolwright.core.state.elicitation import Elicited
     from toolwright.core.state.state import ThreadState
+    from toolwright.core.tools.approval import Approval
     from toolwright.core.tools.compose import compose
+    from toolwright.core.tools.decorator import tool
     from toolwright.core.tools.registry import Registry
     from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
     from toolwright.core.tools.tenvs_needed import Secret
-    from toolwright.core.tools.tool import Tool, tool
+    from toolwright.core.tools.tool import Tool
     from toolwright.core.tools.toolset import Toolset
     from toolwright.wiring.agent_runs.run import AgentStream, run, run_sync, stream
     from toolwright.wiring.app import App
@@ -47,6 +49,7 @@ __all__ = [
     "Agent",
     "AgentStream",
     "App",
+    "Approval",
     "Attachment",
     "AttachmentRef",
     "Call",
@@ -88,6 +91,7 @@ _MODULES = {
     "Agent": "core.agents.agent",
     "AgentStream": "wiring.agent_runs.run",
     "App": "wiring.app",
+    "Approval": "core.tools.approval",
     "Attachment": "core.results.content",
     "AttachmentRef": "core.results.content",
     "Call": "core.schemas.meta",
@@ -122,7 +126,7 @@ _MODULES = {
     "run": "wiring.agent_runs.run",
     "run_sync": "wiring.agent_runs.run",
     "stream": "wiring.agent_runs.run",
-    "tool": "core.tools.tool",
+    "tool": "core.tools.decorator",
 }
 """Modules of the public names, below this package."""
 

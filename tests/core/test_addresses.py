@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from toolwright.core.tools.addresses import Allowed, is_public
+from toolwright.core.tools.http.addresses import Allowed, is_public
 
 PRIVATE = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254",

@@ -12,7 +12,8 @@ import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.tools.compose import closed_form, strict_form, without_nulls
-from toolwright.core.tools.tool import Tool, tool
+from toolwright.core.tools.decorator import tool
+from toolwright.core.tools.tool import Tool
 
 GREET: JSONObject = {
     "type": "object",

@@ -21,7 +21,7 @@ from toolwright.core.results.content import (
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_result
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.tools.tool import tool
+from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.toolset import Toolset
 
 WRONG: Any = b"raw"  # what a user may pass all the same

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.tools.http import HttpExecution, HttpRequest, Method, property_names, request_for
-from toolwright.core.tools.url_template import Unfillable
+from toolwright.core.tools.http.execution import (
+    HttpExecution,
+    HttpRequest,
+    Method,
+    property_names,
+    request_for,
+)
+from toolwright.core.tools.http.url_template import Unfillable
 
 
 def filled(url: str, arguments: JSONObject, method: Method = "GET", **env: str) -> HttpRequest:

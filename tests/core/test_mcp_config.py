@@ -8,8 +8,8 @@ from tests.counting import calls_of_ours
 import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.mcp.config import declared_servers, read_servers
+from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpServer, McpToolOptions, target_of
-from toolwright.core.tools.url_template import Unfillable
 
 
 def one(entry: object, *, trusted: bool = True) -> McpServer:

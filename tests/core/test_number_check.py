@@ -12,7 +12,7 @@ from toolwright.core.arguments.judge import Judge
 from toolwright.core.arguments.number_check import compile_number_check
 from toolwright.core.arguments.numbers import Numbers
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.tools.tool import tool
+from toolwright.core.tools.decorator import tool
 
 PRICES: JSONObject = {
     "type": "object",

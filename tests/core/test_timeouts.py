@@ -4,7 +4,8 @@ import pytest
 from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError
-from toolwright.core.tools.tool import Kind, Tool, tool
+from toolwright.core.tools.decorator import tool
+from toolwright.core.tools.tool import Kind, Tool
 
 
 @requirement("S3-2.1-7")

@@ -9,7 +9,7 @@ import pytest
 from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.tools.http import HttpExecution
+from toolwright.core.tools.http.execution import HttpExecution
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.tools.toolset import Toolset
 

@@ -22,9 +22,10 @@ from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, Im
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.memory import MemoryState, Progress
 from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import PreparedCall
-from toolwright.core.tools.tool import Tool, ToolNameWarning, tool
+from toolwright.core.tools.tool import Tool, ToolNameWarning
 from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from tests.mcp.peers.serving import Served
 from toolwright.adapters.executors.connection import resolve
 from toolwright.adapters.mcp.http import JudgedNetwork, client
 from toolwright.adapters.mcp.peer import CALLER, Nobody
-from toolwright.core.tools.addresses import anywhere
+from toolwright.core.tools.http.addresses import anywhere
 
 pytestmark = pytest.mark.anyio
 

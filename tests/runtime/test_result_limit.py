@@ -11,7 +11,7 @@ from tests.runtime.test_env import finished, script
 from tests.runtime.test_hostile_models import DONE, Saying, calls
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.event import Topic
-from toolwright.core.tools.http import HttpExecution
+from toolwright.core.tools.http.execution import HttpExecution
 from toolwright.core.tools.pipeline import Executor, PreparedCall
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.files.limits import LONGEST_CODE, recordable

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.databases import sqlite_journal
-from tests.play import Drain, change, create_thread, dump, later, post, said, settle, token
+from tests.play import Drain, change, create_thread, draft, dump, later, post, said, settle, token
 
+from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
@@ -90,7 +91,8 @@ class Life:
         dropped = () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
         unit = replace(settle(kind, "th_1", call.id, later(seconds)), effects=dropped)
         late = call.expires_at is not None and call.expires_at <= unit.at
-        untimely = (kind is Submit and late) or (kind is Expire and not late)
+        untimely = (kind in (Submit, Refuse) and late) or (kind is Expire and not late)
+        untimely |= kind in (Submit, Refuse) and call.is_asked != (kind is Refuse)
         outcome = self.commit(unit)
         if call.status not in OPEN or untimely:
             assert outcome == Conflict(guard="call")
@@ -101,6 +103,32 @@ class Life:
         self.calls[call.id] = replace(
             call, status=unit.outcome, route=route, result=unit.result, completed_at=unit.at
         )
+
+    def ask(self, call: Call) -> None:
+        """The owner asks for the approval of a call that has not begun, for a hundred seconds."""
+        move = change(call.id, "created", "waiting", terms={"by": "anyone"}, expires_at=later(100))
+        timer = SetTimer(name=timer_of(call.id), due=later(100))
+        self.wait(self.owner.do(self.owner.unit(Result, changes=(move,), effects=(timer,))))
+        self.calls[call.id] = call.moved(move)
+
+    def approve(self, call: Call, arguments: str | None, seconds: float) -> None:
+        """Somebody approves a call, perhaps with other arguments."""
+        dropped = () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
+        unit = Approve(
+            token=token(),
+            at=later(seconds),
+            thread_id="th_1",
+            call_id=call.id,
+            arguments=arguments,
+            event=draft("tool.approved"),
+            effects=dropped,
+        )
+        outcome = self.commit(unit)
+        if not call.is_asked or (call.expires_at is not None and call.expires_at <= unit.at):
+            assert outcome == Conflict(guard="call")
+            return
+        assert isinstance(outcome, Committed)
+        self.calls[call.id] = call.approved(arguments)
 
     def claim(self, call: Call, worker: str, seconds: float) -> None:
         """A worker claims a call for ten seconds."""
@@ -133,13 +161,21 @@ class Life:
 
     def finish(self) -> None:
         """The run ends: what waits flips to pending, what is open inside is interrupted. A new one begins."""
-        moves = [change(c.id, "waiting", "pending") for c in self.calls.values() if c.status == "waiting"]
+        taken_back = {"status": "error", "error": "Not approved"}
+        moves = [
+            change(c.id, "waiting", "cancelled", result=taken_back)
+            if c.is_asked
+            else change(c.id, "waiting", "pending")
+            for c in self.calls.values()
+            if c.status == "waiting"
+        ]
         moves += [
             change(c.id, c.status, "error", result={"status": "error", "error": "Interrupted"})
             for c in self.calls.values()
             if c.status in {"created", "running"}
         ]
-        unit = self.owner.unit(Finish, {"status": "failed"}, changes=tuple(moves))
+        dropped = [DropTimer(name=timer_of(move.id)) for move in moves if move.now == "cancelled"]
+        unit = self.owner.unit(Finish, {"status": "failed"}, changes=tuple(moves), effects=tuple(dropped))
         self.wait(self.owner.do(unit))
         for move in moves:
             self.calls[move.id] = self.calls[move.id].moved(move)

@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.play import change, said
 from tests.store.life import Life
 
+from toolwright.core.journal.approvals import Refuse
 from toolwright.core.journal.units import Advance, Answer, CancelCall, Claim, Finish, Park, Result, Submit
 from toolwright.core.threads.call import MOVES, Call, CallStatus
 
@@ -44,6 +45,25 @@ class LifeOfACall(RuleBasedStateMachine):
     def somebody_submits(self, choice: int, late: bool) -> None:
         call = self._chosen(choice)
         self.life.settle(Submit, call, self.life.late(call) if late else 50)
+
+    @precondition(lambda self: self.life.calls)
+    @rule(choice=st.integers(0, 99))
+    def its_approval_is_asked_for(self, choice: int) -> None:
+        call = self._chosen(choice)
+        if call.status == "created" and call.approval is None:
+            self.life.ask(call)
+
+    @precondition(lambda self: self.life.calls)
+    @rule(choice=st.integers(0, 99), late=st.booleans(), arguments=st.sampled_from([None, '{"a":1}']))
+    def somebody_approves_it(self, choice: int, late: bool, arguments: str | None) -> None:
+        call = self._chosen(choice)
+        self.life.approve(call, arguments, self.life.late(call) if late else 50)
+
+    @precondition(lambda self: self.life.calls)
+    @rule(choice=st.integers(0, 99), late=st.booleans())
+    def somebody_refuses_it(self, choice: int, late: bool) -> None:
+        call = self._chosen(choice)
+        self.life.settle(Refuse, call, self.life.late(call) if late else 50)
 
     @precondition(lambda self: self.life.calls)
     @rule(choice=st.integers(0, 99))

@@ -16,7 +16,7 @@ from tests.executors.rig import serving as http_server
 from tests.telemetry.watching import DONE, Watching, agent_of, at_work, by_hand, calling, led, lines
 from toolwright.client import Worker
 from toolwright.core.threads.event import Topic
-from toolwright.core.tools.http import HttpExecution
+from toolwright.core.tools.http.execution import HttpExecution
 
 pytestmark = pytest.mark.anyio
 

@@ -11,11 +11,12 @@ from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import CallShown, SpaceMessage
+from toolwright.core.threads.approval import terms_from_json, terms_to_json
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
 from toolwright.wire.message import Reference
 from toolwright.wire.result import attachment_to_json, result_from_json, s3_result
-from toolwright.wire.shape import ABSENT, Absent, Json, Shape, documented, spelt
+from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented, spelt
 
 
 def message_id_of(call_id: str) -> str:
@@ -35,8 +36,12 @@ def shown_call(
     result: ToolResult | None = None,
     *,
     timed_out: bool = False,
+    asks: bool = False,
 ) -> SpaceMessage:
-    """`metadata {type: "tool_call", toolCallId, toolName, args, result, status, timedOut?, runId}`, no content."""
+    """`metadata {type: "tool_call", toolCallId, toolName, args, result, status, timedOut?, approval?, runId}`.
+
+    There is no content. `approval` is true while the call asks for an approval.
+    """
     metadata: JSONObject = {
         "type": "tool_call",
         "toolCallId": call.id,
@@ -48,6 +53,8 @@ def shown_call(
     }
     if timed_out:
         metadata["timedOut"] = True
+    if asks:
+        metadata["approval"] = True
     return SpaceMessage(
         id=message_id_of(call.id),
         space_id=space_id,
@@ -85,6 +92,8 @@ def has_result_to_show(call: CallRow) -> bool:
 class Call(Shape, title="CallShape"):
     """A tool call.
 
+    While it waits for an `approval`, that is true, and `approval_terms {by, edit, reason}` say who may answer, and what
+    may be in the answer.
     `result` is there once it has one, with its status and its files, and `resolved_at` says that it has. A call that
     another one has made, of a prompt tool or a handler, has that as its `parent_id`.
     """
@@ -102,6 +111,8 @@ class Call(Shape, title="CallShape"):
     created_at: datetime
     expires_at: datetime | None = None
     deadline: datetime | None = None
+    approval: Absent[bool] = None
+    approval_terms: Absent[JsonObject] = None
     result: Annotated[Json, ABSENT] = None
     result_status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
     attachments: Annotated[tuple[Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
@@ -136,6 +147,10 @@ def call_json(call: CallRow) -> JSONObject:
         "expiresAt": _instant(call.expires_at),
         "deadline": _instant(call.deadline),
     }
+    if call.is_asked:
+        terms = terms_to_json(terms_from_json(call.terms))
+        fields["approval"] = True
+        fields["approvalTerms"] = {name: terms[name] for name in ("by", "edit", "reason")}
     if call.result is not None:
         result = result_from_json(call.result)
         fields["result"], fields["toolStatus"] = s3_result(result), result.status

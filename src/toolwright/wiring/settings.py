@@ -29,7 +29,7 @@ from toolwright.core.limits import (
     MAX_RESULT_TEXT,
 )
 from toolwright.core.text import sentence
-from toolwright.core.tools.addresses import Allowed
+from toolwright.core.tools.http.addresses import Allowed
 from toolwright.web.auth.access import is_loopback
 
 S = TypeVar("S", bound=BaseSettings)

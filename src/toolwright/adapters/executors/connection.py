@@ -14,7 +14,7 @@ from typing import Any
 import httpcore
 
 from toolwright.adapters.executors.request import AddressRefused
-from toolwright.core.tools.addresses import Judge, Resolve
+from toolwright.core.tools.http.addresses import Judge, Resolve
 
 CONNECTIONS = 1_000
 KEPT_ALIVE = 20

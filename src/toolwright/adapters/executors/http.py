@@ -14,10 +14,10 @@ from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.limits import MAX_HTTP_ANSWER, MAX_JSON_VALUES
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.addresses import Allowed, Resolve, anywhere, public_or
-from toolwright.core.tools.http import HttpExecution, HttpRequest, request_for
+from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
+from toolwright.core.tools.http.execution import HttpExecution, HttpRequest, request_for
+from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
-from toolwright.core.tools.url_template import Unfillable
 
 _LARGE = 64 * 1024  # bytes of an answer that are parsed in a millisecond; more of them leave the loop
 

@@ -88,6 +88,7 @@ def tool_of(native: object, deps: object = None) -> OurTool:
         description=theirs.description or "",
         parameters=cast("JSONObject", dict(schema.json_schema)),  # JSON Schema, as pydantic writes it
         handler=call,
+        requires_approval=theirs.requires_approval,
         timeout=theirs.timeout if theirs.timeout is not None else FUNCTION_TIMEOUT,
     )
 

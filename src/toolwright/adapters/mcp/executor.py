@@ -25,9 +25,9 @@ from toolwright.core.results.result import Outcome, Pending, RemoteTask, ToolRes
 from toolwright.core.state.elicitation import ELICIT_TIMEOUT
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
+from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpCall, McpServer, McpTarget, target_of
 from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
-from toolwright.core.tools.url_template import Unfillable
 from toolwright.core.value import changed
 
 PROGRESS_PAUSE = 0.05  # seconds between two reports of one call

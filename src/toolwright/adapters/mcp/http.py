@@ -15,7 +15,7 @@ from toolwright.adapters.mcp.peer import CALLER, SILENCE
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import brief, quantity, sentence, words
-from toolwright.core.tools.addresses import Judge, Resolve
+from toolwright.core.tools.http.addresses import Judge, Resolve
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up

@@ -15,7 +15,7 @@ from toolwright.adapters.mcp.tasks import answer_task, cancel_task, task_state
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import McpListing
 from toolwright.core.mcp.servers import McpTaskState
-from toolwright.core.tools.addresses import Allowed, Resolve, anywhere, public_or
+from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
 from toolwright.core.tools.mcp import McpTarget
 
 MOST_CONNECTIONS = 200

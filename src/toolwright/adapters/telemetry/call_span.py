@@ -16,7 +16,7 @@ from toolwright.core.threads.call import Call
 LONGEST = 8_000  # characters of arguments or of a result in a span
 TOOL_ERROR = "tool_error"
 OUTCOMES = frozenset(
-    {"timeout", "cancelled", "interrupted", "invalid_arguments", "unknown_tool", "not_begun"}
+    {"timeout", "cancelled", "interrupted", "invalid_arguments", "unknown_tool", "not_begun", "not_approved"}
 )
 """The codes of errors that are outcomes of their own: figures are kept for each for ever, and tools have any codes."""
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)

@@ -10,7 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
+from toolwright.cli.chat.approvals import Approvals
 from toolwright.cli.chat.questions import Questions
+from toolwright.cli.chat.terminal import Terminal
 from toolwright.cli.chat.view import Lines, View
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
@@ -106,11 +108,13 @@ class Conversation:
             self._cancelling = None
 
     async def _answer(self, lines: Lines) -> None:
-        """Put the questions of the run, one after another."""
-        questions = Questions(self._runtime, self._console, lines)
+        """Put the questions of the run, and its calls that wait for an approval, one after another."""
+        terminal = Terminal(self._console, lines)
+        questions, approvals = Questions(self._runtime, terminal), Approvals(self._runtime, terminal)
         while True:
             try:
-                await questions.put(await self._asked.get())
+                call = await self._runtime.calls.get(await self._asked.get())
+                await (approvals if call.is_asked else questions).put(call)
             except ToolwrightError as error:
                 self._console.print(f" · {error.message}", style="red", markup=False)
 
@@ -122,7 +126,8 @@ class Conversation:
         """Show all that happens in the thread, for ever."""
         async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
             self._view.take(event.type, await self._full_payload(event), event.at.astimezone(UTC))
-            if event.type == "tool.started" and event.payload.get("toolName") == ELICIT:
+            asks = event.type == "tool.started" and event.payload.get("toolName") == ELICIT
+            if asks or event.type == "tool.waiting":
                 self._asked.put_nowait(str(event.payload.get("toolCallId")))
             if event.run_id is not None and event.type.removeprefix("run.") in OVER:
                 self._over[event.run_id] = event.type

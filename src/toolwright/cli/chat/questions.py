@@ -1,19 +1,15 @@
 """Questions of handlers and MCP servers, answered at the terminal."""
 
 import json
-import sys
 from collections.abc import Mapping
 from typing import cast
 
-from rich.console import Console
-
-from toolwright.cli.chat.view import Lines
+from toolwright.cli.chat.terminal import Terminal
 from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.state.elicitation import question_of
-from toolwright.core.threads.call import is_over
+from toolwright.core.threads.call import Call, is_over
 from toolwright.runtime.runtime import Runtime
-from toolwright.wire.text import clean_text
 
 DECLINE = "/no"
 
@@ -21,27 +17,25 @@ DECLINE = "/no"
 class Questions:
     """Asks whoever sits at the terminal, field by field."""
 
-    def __init__(self, runtime: Runtime, console: Console, lines: Lines) -> None:
+    def __init__(self, runtime: Runtime, terminal: Terminal) -> None:
         self._runtime = runtime
-        self._console = console
-        self._lines = lines
+        self._terminal = terminal
 
-    async def put(self, call_id: str) -> None:
+    async def put(self, call: Call) -> None:
         """Show what that call asks, and hand in what is typed; a call that is no question is left alone."""
-        call = await self._runtime.calls.get(call_id)
         asked = question_of(call)
         if asked is None or is_over(call.status):
             return
         source = asked.get("source")
-        self._say(f" ? {f'{source}: ' if source else ''}{asked['message']} ({DECLINE} declines)")
+        self._terminal.say(f" ? {f'{source}: ' if source else ''}{asked['message']} ({DECLINE} declines)")
         if "url" in asked:
-            self._say(f"   {asked['url']}")
+            self._terminal.say(f"   {asked['url']}")
         while True:
             try:
                 await self._runtime.calls.submit(call.run_id, call.id, await self._answer(asked))
                 return
             except InvalidRequest as error:
-                self._say(f" · {error.message}")
+                self._terminal.say(f" · {error.message}")
             except (NotFound, AlreadyOver, CallExpired):
                 return  # it is over, or somebody else has answered
 
@@ -50,27 +44,16 @@ class Questions:
         fields = _fields(asked)
         content: JSONObject = {}
         for name, schema in fields.items():
-            line = await self._read(f"{name} ({_kind(schema)})")
+            line = await self._terminal.read(f"{name} ({_kind(schema)})")
             if line is None or line == DECLINE:
                 return {"action": "cancel" if line is None else "decline"}
             if line:
                 content[name] = _value(line, schema)
         if not fields:
-            line = await self._read("Enter agrees")
+            line = await self._terminal.read("Enter agrees")
             if line is None or line == DECLINE:
                 return {"action": "cancel" if line is None else "decline"}
         return {"action": "accept", "content": content}
-
-    async def _read(self, label: str) -> str | None:
-        if sys.stdin.isatty():
-            self._say(f"   {label}: ", end="")
-        line = await self._lines.next()
-        if not sys.stdin.isatty():
-            self._say(f"   {label}: {line or ''}")
-        return None if line is None else line.strip()
-
-    def _say(self, text: str, end: str = "\n") -> None:
-        self._console.print(clean_text(text), end=end, markup=False, highlight=False, soft_wrap=True)
 
 
 def _fields(asked: JSONObject) -> Mapping[str, JSONObject]:

@@ -145,6 +145,8 @@ class View:
                 self._write(_text(payload, "streamId"), _text(payload, "text"))
             case "message":
                 self._message(cast("JSONObject", payload["message"]))
+            case "tool.approved" if "args" in payload:
+                self._call(payload).arguments = spelled(json.dumps(payload["args"]))
             case "tool.started":
                 self._start_call(payload, at)
             case "tool.done":
@@ -258,6 +260,8 @@ def _awaited(payload: JSONObject) -> str:
     waiting = payload.get("waiting")
     if not isinstance(waiting, dict):
         return "something"
+    if waiting.get("reason") == "approval":
+        return "an approval"
     if waiting.get("reason") == "calls":
         return f"the result of {shortened(waiting.get('callIds', []))}"
     return shortened(waiting)

@@ -270,6 +270,11 @@ class _Activation:
             )
         properties = (config.init_user_message_property, config.init_attachments_property)
         if config.resumable:
+            if config.requires_approval is not None:
+                raise DefinitionError(
+                    f"The agent {agent.name!r} is resumable: a built-in tool makes it, which needs no approval. "
+                    "Leave out requires_approval, or resumable."
+                )
             if own is not None:
                 check_properties(agent.name, own, *properties)
             return relation
@@ -286,6 +291,7 @@ class _Activation:
                 config.init_agent_name_property,
             ),
             relation=relation,
+            requires_approval=config.requires_approval,
         )
 
     def _prompt_of(self, agent: Agent, name: SideName = "side_a") -> Prompt:
@@ -320,6 +326,7 @@ def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
         kind="prompt",
         parameters=check_properties(prompt.name, prompt.parameters(*properties), *properties),
         relation=PromptCall(config=config),
+        requires_approval=config.requires_approval,
     )
 
 

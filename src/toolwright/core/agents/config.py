@@ -26,9 +26,9 @@ from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
 from toolwright.core.mcp.config import McpForm, read_servers
 from toolwright.core.text import sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, too_long
+from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
-from toolwright.core.tools.url_template import LONGEST
 from toolwright.core.value import changed, value
 
 Fault: TypeAlias = dict[str, str]

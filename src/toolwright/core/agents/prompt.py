@@ -16,8 +16,9 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice
 from toolwright.core.plain import plain
 from toolwright.core.schemas.output import Output
+from toolwright.core.tools.decorator import as_tools
 from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
-from toolwright.core.tools.tool import Tool, as_tools
+from toolwright.core.tools.tool import Tool
 
 Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 """Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""

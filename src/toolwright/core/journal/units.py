@@ -165,7 +165,7 @@ class Settle(Unit):
 
 @value
 class Submit(Settle):
-    """The result of an open call is handed in, before it expires."""
+    """The result of an open call that waits for no approval is handed in, before it expires."""
 
     @property
     def outcome(self) -> Literal["resolved"]:

@@ -12,9 +12,10 @@ from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.form_faults import form_fault
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.text import sentence
-from toolwright.core.tools.http import execution_faults
+from toolwright.core.tools.approval import Approval
+from toolwright.core.tools.http.execution import execution_faults
+from toolwright.core.tools.http.url_template import TemplateFault, read_header, read_url
 from toolwright.core.tools.mcp import McpServer, McpToolOptions, Revision
-from toolwright.core.tools.url_template import TemplateFault, read_header, read_url
 
 MOST_SERVERS = 1_000
 MOST_ARGS = 1_000
@@ -24,11 +25,24 @@ Fault: TypeAlias = dict[str, str]
 _OF_CODE = "is only taken from files and code: the process would run on the server"
 
 
+class ApprovalForm(Form):
+    """The terms of an approval; `expires_in` in milliseconds."""
+
+    by: Literal["anyone", "service", "person"] | Annotated[list[Words], Field(min_length=1)] = "anyone"
+    expires_in: Milliseconds | None = None
+    edit: bool = True
+    reason: bool = True
+
+
+Requirement: TypeAlias = bool | ApprovalForm
+
+
 class McpToolForm(Form):
     """Options of one tool; `timeout` in milliseconds."""
 
     visible: bool | None = None
     timeout: Milliseconds | None = None
+    requires_approval: Requirement | None = None
 
 
 class McpServerForm(Form):
@@ -50,6 +64,7 @@ class McpServerForm(Form):
     )
     sampling: bool = False
     hold_changes: bool = False
+    requires_approval: Requirement = False
 
     @property
     def way(self) -> Literal["http", "sse", "stdio"]:
@@ -228,7 +243,9 @@ def _made(form: McpServerForm, trusted: bool) -> McpServer:
                 (
                     name,
                     McpToolOptions(
-                        visible=each.visible, timeout=None if each.timeout is None else each.timeout / 1000
+                        visible=each.visible,
+                        timeout=None if each.timeout is None else each.timeout / 1000,
+                        requires_approval=_approval(each.requires_approval),
                     ),
                 )
                 for name, each in form.tools.items()
@@ -237,8 +254,18 @@ def _made(form: McpServerForm, trusted: bool) -> McpServer:
         sampling=form.sampling,
         hold_changes=form.hold_changes,
         trusted=trusted,
+        requires_approval=_approval(form.requires_approval) or None,
         **seconds,
     )
+
+
+def _approval(form: Requirement | None) -> Approval | Literal[False] | None:
+    if form is None or form is False:
+        return form
+    if form is True:
+        return Approval()
+    seconds = None if form.expires_in is None else form.expires_in / 1000
+    return Approval(by=form.by, expires_in=seconds, edit=form.edit, reason=form.reason)
 
 
 def chosen_servers(

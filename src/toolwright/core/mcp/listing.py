@@ -113,6 +113,9 @@ def read_tool(server: McpServer, name: str, entry: Mapping[str, JSON]) -> Tool:
         read_only=read_only,
         idempotent=hinted.get("idempotentHint") is True,
         destructive=hinted.get("destructiveHint") is True and not read_only,
+        requires_approval=server.requires_approval
+        if options.requires_approval is None
+        else options.requires_approval,
         relation=McpCall(
             server=server,
             tool=name,

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.approval import ApprovalState
 from toolwright.core.value import changed, value
 
 CallStatus: TypeAlias = Literal[
@@ -16,7 +17,7 @@ Route: TypeAlias = Literal["inline", "inbox"]
 MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     "created": frozenset({"running", "waiting", "pending", "done", "error"}),
     "running": frozenset({"running", "waiting", "pending", "done", "error"}),
-    "waiting": frozenset({"resolved", "pending", "expired", "cancelled"}),
+    "waiting": frozenset({"created", "resolved", "pending", "expired", "cancelled"}),
     "pending": frozenset({"resolved", "expired", "cancelled"}),
     "done": frozenset(),
     "error": frozenset(),
@@ -53,7 +54,8 @@ class Call:
     `result` is a rendered `ToolResult` (see `wire.result`). `attempts` counts how often the tool was begun.
     A `visible` one is shown in `space_id`, if there was a space to show it in. `worker` has claimed it until
     `leased_until`; after that it is offered again only if it is `repeatable` (D25). One that was made by another
-    call, of a prompt tool or with `invoke_tool`, has that as its `parent_id`.
+    call, of a prompt tool or with `invoke_tool`, has that as its `parent_id`. One that needs an `approval` waits for it
+    on its `terms` before it begins; approved, it is `created` again, with the arguments that it was approved with.
     """
 
     id: str
@@ -78,9 +80,16 @@ class Call:
     worker: str | None = None
     leased_until: datetime | None = None
     parent_id: str | None = None
+    approval: ApprovalState | None = None
+    terms: JSONObject | None = None
     created_at: datetime
     started_at: datetime | None = None
     completed_at: datetime | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it waits for an approval: nobody carries it out, and nobody will unless it comes."""
+        return self.approval == "asked" and self.status == "waiting"
 
     @property
     def ends_with_run(self) -> bool:
@@ -90,7 +99,20 @@ class Call:
     @property
     def has_child(self) -> bool:
         """Whether a thread below this one carries the call out."""
-        return self.kind in ("agent", "delegate")
+        return self.kind in ("agent", "delegate") and not self.is_asked
+
+    def approved(self, arguments: str | None) -> "Call":
+        """This call, which has waited for its approval, with these arguments instead of its own if they are given."""
+        if not self.is_asked:
+            raise _forbidden(self.id, self.status, "created")
+        return changed(
+            self,
+            status="created",
+            approval="approved" if arguments is None else "edited",
+            arguments=self.arguments if arguments is None else arguments,
+            terms=None,
+            expires_at=None,
+        )
 
     def free_for(self, worker: str, at: datetime) -> bool:
         """Whether the worker may claim it: nobody else has, or their lease is over and it may be run again."""
@@ -111,6 +133,7 @@ class Call:
             deadline=change.deadline,
             expires_at=change.expires_at,
             space_id=change.space_id,
+            terms=change.terms,
         )
 
     def moved_to(
@@ -122,10 +145,15 @@ class Call:
         deadline: datetime | None = None,
         expires_at: datetime | None = None,
         space_id: str | None = None,
+        terms: JSONObject | None = None,
     ) -> "Call":
-        """This call in that status, and with what is given. Raises `ForbiddenMove`."""
+        """This call in that status, and with what is given; with `terms` it waits for an approval.
+
+        Raises `ForbiddenMove`.
+        """
         if status not in MOVES[self.status]:
             raise _forbidden(self.id, self.status, status)
+        begins = self.status == "created" and status in BEGUN and terms is None
         return changed(
             self,
             status=status,
@@ -134,7 +162,9 @@ class Call:
             deadline=deadline or self.deadline,
             expires_at=expires_at or self.expires_at,
             space_id=space_id or self.space_id,
-            started_at=at if self.status == "created" and status in BEGUN else self.started_at,
+            approval=self.approval if terms is None else "asked",
+            terms=terms or self.terms,
+            started_at=at if begins else self.started_at,
             completed_at=self.completed_at if MOVES[status] else at,
         )
 
@@ -143,8 +173,8 @@ class Call:
 class CallChange:
     """One transition of a call along the table; one that the table lacks cannot be made.
 
-    `space_id` is where the call is shown from then on. A run, which has the call in hand `before` it is moved, says at
-    once what it is `after` that.
+    `space_id` is where the call is shown from then on. With `terms` it does not begin: it waits for an approval. A run,
+    which has the call in hand `before` it is moved, says at once what it is `after` that.
     """
 
     id: str
@@ -155,6 +185,7 @@ class CallChange:
     deadline: datetime | None = None
     expires_at: datetime | None = None
     space_id: str | None = None
+    terms: JSONObject | None = None
     before: Call | None = field(default=None, repr=False, compare=False)
     after: Call | None = field(default=None, repr=False, compare=False)
 
@@ -165,7 +196,7 @@ class CallChange:
     @property
     def starts(self) -> bool:
         """Whether the call begins with this move."""
-        return self.was == "created" and self.now in BEGUN
+        return self.was == "created" and self.now in BEGUN and self.terms is None
 
     @property
     def runs(self) -> bool:

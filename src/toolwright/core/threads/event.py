@@ -13,6 +13,7 @@ EventType: TypeAlias = Literal[
     "step.started", "step.done", "variables.required", "subagent.created", "subagent.finished",
     "message", "message.delta", "message_updated", "message_deleted", "reaction_added", "reaction_removed",
     "tool.started", "tool.streaming", "tool.progress", "tool.done", "tool.error", "tool.call", "tool.held",
+    "tool.waiting", "tool.approved",
     "agent.active", "agent.inactive", "space.message", "space.message.streaming", "space.message.aborted",
     "space.deleted", "member_added", "member_removed", "connected", "reset",
 ]  # fmt: skip

@@ -14,7 +14,8 @@ from toolwright.core.plain import Path, spell
 from toolwright.core.schemas.meta import REASONING, offered
 from toolwright.core.schemas.schema_tool import free_name, read_schema
 from toolwright.core.text import sentence
-from toolwright.core.tools.tool import Tool, as_tool
+from toolwright.core.tools.decorator import as_tool
+from toolwright.core.tools.tool import Tool
 
 _REASON: JSONObject = {"type": "string", "description": "Why this tool is called, in a sentence."}
 _NULL: JSONObject = {"type": "null"}

@@ -12,7 +12,8 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_FAULTS
 from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
 from toolwright.core.text import brief, sentence
-from toolwright.core.tools.http import HttpExecution, execution_faults
+from toolwright.core.tools.approval import Approval, approval_from_json
+from toolwright.core.tools.http.execution import HttpExecution, execution_faults
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
 LONGEST = 10**12  # milliseconds, some thirty years
@@ -31,6 +32,7 @@ FIELDS: Mapping[str, str] = {
     "idempotent": "boolean",
     "destructive": "boolean",
     "variables": "array",
+    "requiresApproval": "boolean or object",
 }
 _REQUIRED = ("name", "description", "inputSchema", "executionType")
 _LENGTHS: Mapping[str, int] = {"name": MAX_NAME, "description": MAX_DESCRIPTION}  # of a tool that is new
@@ -129,6 +131,7 @@ def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
         "idempotent": fine.get("idempotent", False),
         "destructive": fine.get("destructive", False),
         "variables": _needed(variables, execution),
+        "requires_approval": _approval(fine.get("requiresApproval"), fault),
         **({"visible": fine["visible"]} if "visible" in fine else {}),
         **({"timeout": _seconds(fine, "timeout", fault)} if "timeout" in fine else {}),
     }
@@ -150,6 +153,8 @@ def _typed(entry: JSONObject, types: Mapping[str, str], path: str, fault: Fault)
 
 
 def _is(value: JSON, wanted: str) -> bool:
+    if wanted == "boolean or object":
+        return isinstance(value, bool | dict)
     if wanted == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, _TYPES[wanted])
@@ -181,6 +186,13 @@ def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
         fault("inputSchema", f"is not a valid JSON Schema: {error.message.partition(': ')[2].rstrip('.')}")
         return {}
     return {"type": "object", **schema}
+
+
+def _approval(entry: JSON, fault: Fault) -> Approval | None:
+    approval, faults = approval_from_json(entry)
+    for path, message in faults:
+        fault(f"requiresApproval.{path}" if path else "requiresApproval", message)
+    return approval
 
 
 def _variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:

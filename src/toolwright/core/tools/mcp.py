@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import OUTSIDE_TIMEOUT
-from toolwright.core.tools.url_template import Piece, Slot, Unfillable, read_header, read_url
+from toolwright.core.tools.approval import Approval
+from toolwright.core.tools.http.url_template import Piece, Slot, Unfillable, read_header, read_url
 from toolwright.core.value import value
 
 Transport: TypeAlias = Literal["http", "sse", "stdio"]
@@ -21,6 +22,7 @@ class McpToolOptions:
 
     visible: bool | None = None
     timeout: float | None = None
+    requires_approval: Approval | Literal[False] | None = None
 
 
 @value
@@ -31,7 +33,8 @@ class McpServer:
     `revision` is the only one of the protocol that is spoken with it; None is the newest that it knows.
     `allowed_tools` None means all of them; `timeout` is that of its tools, in seconds. With `sampling` the server may
     have the agent's model answer; with `hold_changes` a tool that changes its definition once it was called is held
-    back until somebody accepts it. One that is not `trusted` was configured over HTTP: its URL reaches no private
+    back until somebody accepts it. Calls wait for an approval where it `requires_approval`, unless a tool's options say
+    otherwise. One that is not `trusted` was configured over HTTP: its URL reaches no private
     address that the operator has not allowed.
     """
 
@@ -50,6 +53,7 @@ class McpServer:
     sampling: bool = False
     hold_changes: bool = False
     trusted: bool = True
+    requires_approval: Approval | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.checks import brief_value
@@ -11,6 +19,7 @@ from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side
+from toolwright.core.tools.approval import Requirement, requirement
 from toolwright.core.tools.mcp import McpCall
 from toolwright.core.value import value
 
@@ -54,7 +63,7 @@ class SubpromptConfig(_Form):
 
     Included are its text, and where asked the calls that it made and their errors: all of them unless said
     otherwise. `init_user_message_property` names the argument that is its user message,
-    `init_attachments_property` the one with paths of files of the thread.
+    `init_attachments_property` the one with paths of files of the thread. `requires_approval` is as for any tool.
     """
 
     name: Name
@@ -63,6 +72,12 @@ class SubpromptConfig(_Form):
     include_errors: bool = True
     init_user_message_property: Name | None = None
     init_attachments_property: Name | None = None
+    requires_approval: Any = None  # a `Requirement`, or its JSON; read by `requirement`
+
+    @field_validator("requires_approval")
+    @classmethod
+    def _read_approval(cls, value: Any) -> Requirement:  # user input
+        return requirement(value, cls.__name__)
 
 
 class Immediate(_Form):
@@ -106,7 +121,7 @@ class SubagentToolConfig(_Form):
     With `blocking` the caller waits for its end, else goes on and is told by its inbox. The `init_…` properties
     name the arguments that are its first message, the paths of its files, its name. `immediate` runs it before the
     first model step of the prompt; `optional` names the flag in the env that must be `true`, `1` or `yes` for it
-    to be there. One that is not `resumable` is a direct call.
+    to be there. One that is not `resumable` is a direct call, which may be one that `requires_approval`.
     """
 
     name: Name
@@ -117,6 +132,12 @@ class SubagentToolConfig(_Form):
     immediate: bool | Immediate = False
     optional: Name | None = None
     resumable: Literal[False] | Resumable = False
+    requires_approval: Any = None  # a `Requirement`, or its JSON; read by `requirement`
+
+    @field_validator("requires_approval")
+    @classmethod
+    def _read_approval(cls, value: Any) -> Requirement:  # user input
+        return requirement(value, cls.__name__)
 
     @property
     def always_immediate(self) -> bool:

@@ -1,20 +1,19 @@
 """A tool: what a model is told of it, who carries it out, and what is known of its effect."""
 
 import functools
-import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeAlias, cast, get_args, overload
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 from pydantic_core import from_json
 
 from toolwright.core.arguments.judge import Judge, ResultJudge
 from toolwright.core.arguments.schema import with_definitions
-from toolwright.core.arguments.signature import Handler, Signature, first_paragraph, read_signature
+from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError
@@ -23,9 +22,10 @@ from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.meta import Meta, call_schema, offered
 from toolwright.core.schemas.schema_tool import read_schema_tool
+from toolwright.core.tools.approval import Approval, Requirement, approval_of
 from toolwright.core.tools.config import check_tool_lengths, read_tool_config
 from toolwright.core.tools.frameworks import adapter
-from toolwright.core.tools.http import HttpExecution
+from toolwright.core.tools.http.execution import HttpExecution
 from toolwright.core.tools.relations import Relation
 from toolwright.core.tools.tenvs_needed import Needs
 
@@ -68,8 +68,8 @@ class Tool:
     bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
     kind `prompt`, `agent` or `mcp` calls. `signature` is known for handlers made by `tool`; any other is called as
     `handler(state, arguments)`. `carrier` is the kind whose executor carries the calls out (D8): `gateway` for
-    everything that goes over HTTP. A tool `stands_alone` whose calls wait for nothing, and ask for nothing but their
-    arguments.
+    everything that goes over HTTP. A call of a tool that `requires_approval` waits for a person before it begins, read
+    as `approval`. A tool `stands_alone` whose calls wait for nothing, and ask for nothing but their arguments.
     """
 
     name: str
@@ -89,10 +89,12 @@ class Tool:
     variables: Sequence[Variable] = ()
     relation: Relation | None = None
     meta: Meta | None = None
+    requires_approval: Requirement = None
     signature: Signature | None = field(default=None, repr=False)
     judge: Judge | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
+    approval: Approval | None = field(default=None, init=False, repr=False)
     stands_alone: bool = field(default=False, init=False, repr=False)
     result_judge: ResultJudge | None = field(default=None, init=False, repr=False)
 
@@ -104,6 +106,7 @@ class Tool:
         if self.visible is _SHOWN_BY_KIND:
             object.__setattr__(self, "visible", self.kind in _SHOWN)
         _check(self)
+        object.__setattr__(self, "approval", approval_of(self.requires_approval, f"Tool {self.name!r}"))
         over_http = self.execution is not None and self.kind != "internal"
         object.__setattr__(self, "carrier", "gateway" if over_http else self.kind)
         object.__setattr__(self, "variables", _variables(self))
@@ -216,99 +219,6 @@ _DECLARED = tuple(
 )
 
 
-@overload
-def tool(function: Handler, /) -> Tool: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    args: type[BaseModel] | None = None,
-    tenvs: type[BaseModel] | None = None,
-    variables: Sequence[Variable] = (),
-    timeout: float | None = FUNCTION_TIMEOUT,
-    visible: bool = False,
-    read_only: bool = False,
-    idempotent: bool = False,
-    destructive: bool = False,
-) -> Callable[[Handler], Tool]: ...
-def tool(
-    function: Handler | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    args: type[BaseModel] | None = None,
-    tenvs: type[BaseModel] | None = None,
-    variables: Sequence[Variable] = (),
-    timeout: float | None = FUNCTION_TIMEOUT,
-    visible: bool = False,
-    read_only: bool = False,
-    idempotent: bool = False,
-    destructive: bool = False,
-) -> Tool | Callable[[Handler], Tool]:
-    """Make a tool of a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
-
-    The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
-    injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
-    `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2 §9); `variables` what the env must
-    have when the tool is called, read as `await state.env(name)` (S0 §3).
-    `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
-    """
-    frame = inspect.currentframe()
-    scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}
-
-    def make(handler: Handler) -> Tool:
-        called = _name(handler, name)
-        signature = read_signature(handler, name=called, args=args, scope=scope)
-        return Tool(
-            name=called,
-            description=first_paragraph(_doc(handler)) if description is None else description,
-            parameters=signature.parameters,
-            handler=handler,
-            timeout=timeout,
-            visible=visible,
-            read_only=read_only,
-            idempotent=idempotent,
-            destructive=destructive,
-            tenvs=tenvs,
-            variables=variables,
-            signature=signature,
-        )
-
-    return make if function is None else make(function)
-
-
-def as_tool(callee: object) -> object:
-    """A plain function as the tool that `tool` makes of it, anything else as it is."""
-    is_function = inspect.isroutine(callee) or type(callee) is functools.partial
-    return tool(cast("Handler", callee)) if is_function else cast("object", callee)
-
-
-def as_tools(callees: object) -> object:
-    """A list in which plain functions are tools; what is no list as it is."""
-    if isinstance(callees, str | bytes | Mapping) or not isinstance(callees, Iterable):
-        return cast("object", callees)
-    return [as_tool(each) for each in cast("Iterable[object]", callees)]
-
-
-def _name(handler: Handler, name: str | None) -> str:
-    if not callable(handler) or isinstance(handler, type | Tool):
-        raise DefinitionError(f"A tool is made of a function, not of {handler!r}.")
-    if name is not None:
-        return name
-    inner = handler.func if isinstance(handler, functools.partial) else handler
-    own = getattr(inner, "__name__", "")
-    if not own or own == "<lambda>":
-        raise DefinitionError(f"{handler!r} has no name of its own; give it one with name=.")
-    return str(own)
-
-
-def _doc(handler: Handler) -> str | None:
-    inner = handler.func if isinstance(handler, functools.partial) else handler
-    return inner.__doc__
-
-
 def _check(tool: Tool) -> None:
     if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
@@ -372,6 +282,7 @@ def _stands_alone(tool: Tool) -> bool:
         and not signature.waits
         and signature.binding.state is None
         and not tool.variables
+        and tool.approval is None
         and tool.tenvs is None
         and tool.meta is None
     )

@@ -13,6 +13,8 @@ from toolwright.core.model import ToolDefinition
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.approval import Requirement, is_needed, needs_approval
+from toolwright.core.tools.decorator import as_tool
 from toolwright.core.tools.frameworks import adapter
 from toolwright.core.tools.function import FunctionExecutor, call_at_once, ends_at_once
 from toolwright.core.tools.pipeline import (
@@ -26,7 +28,7 @@ from toolwright.core.tools.pipeline import (
     lacks_variables,
     prepare,
 )
-from toolwright.core.tools.tool import Kind, Tool, as_tool
+from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
@@ -100,6 +102,9 @@ class Toolset:
         missing = await lacking_variables(prepared.tool, state) if prepared.tool.variables else []
         if missing:
             return lacks_variables(name, missing)
+        approval = prepared.tool.approval
+        if approval is not None and await is_needed(approval, name, prepared.arguments):
+            return needs_approval(name)
         at_once = ends_at_once(self._executors["function"], prepared.tool)
         outcome = await (carry_out if at_once else execute)(self._executors, prepared, state)
         if isinstance(outcome, ToolResult):
@@ -137,6 +142,19 @@ class Toolset:
     def for_langchain(self, state: ThreadState | None = None) -> list[Any]:
         """The tools as LangChain's `StructuredTool`s, for LangGraph too; a message's artifact is our result."""
         return adapter("langchain", "native_tools")(self, state)
+
+    def requiring_approval(
+        self, predicate: Callable[[Tool], bool] | None = None, approval: Requirement = True
+    ) -> "Toolset":
+        """The tools, of which those for which `predicate` is true, or all, need an approval before a call begins.
+
+        `approval` says when and on which terms, as `requires_approval` of a tool does: a function is given the call's
+        arguments. It takes the place of what the tool itself says.
+        """
+        chosen = self if predicate is None else self.filtered(predicate)
+        return self._with(
+            changed(tool, requires_approval=approval) if tool in chosen else tool for tool in self
+        )
 
     def close(self) -> None:
         """End the threads in which plain functions ran."""

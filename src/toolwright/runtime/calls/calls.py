@@ -5,26 +5,25 @@ Nothing here commits: every function puts what happened into a `Changes`, which 
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
-from toolwright.core.agents.agent import home_thread_id_of
-from toolwright.core.journal.effects import SetTimer
+from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
 from toolwright.core.results.result import Outcome, ToolResult
-from toolwright.core.spaces.space import CallShown
 from toolwright.core.state.elicitation import ELICIT
+from toolwright.core.threads.approval import terms_to_json
 from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
 from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.tools.tool import Kind, Tool
-from toolwright.core.tools.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
+from toolwright.runtime.calls.approvals import asked, needs_approval
+from toolwright.runtime.calls.last_words import INTERRUPTED, LastWords
 from toolwright.runtime.calls.messages import Instant, answer_message, call_message
 from toolwright.runtime.calls.request_state import resolver, write_output, written_size
 from toolwright.runtime.calls.variables import changed_for, lacking_for
-from toolwright.runtime.calls.visible import finished, outside_any_space, posted
+from toolwright.runtime.calls.visible import finished, outside_any_space, show
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -35,29 +34,6 @@ from toolwright.runtime.mcp.task_timers import follow
 from toolwright.runtime.state.facts import said
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
-
-INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
-CANCELLED = "Run cancelled while this call was running; its effect is unknown."
-WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
-
-
-@dataclass(frozen=True, slots=True)
-class LastWords:
-    """The result of a call whose run ends before it: `what` happened, and the text and code if it was `running`.
-
-    `stops_children`: children at work are stopped with it, so that no late result of theirs can come.
-    """
-
-    what: str
-    running: str
-    code: str
-    stops_children: bool = False
-
-    @property
-    def still_open(self) -> str:
-        """The text that a call reads whose result may still come."""
-        return f"{self.what} while this call was waiting; a late result arrives in the inbox."
-
 
 CALLS_PER_UNIT = 100
 """Calls of one answer that one unit settles: some ten milliseconds for the event loop."""
@@ -84,7 +60,8 @@ class Calls:
 
         They are found among `tools`, those of whoever speaks if there are none.
 
-        One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
+        One that lacks a variable, or gets another value in this very move, or whose tool must be asked whether it needs
+        an approval (`decide`), is left as it is, and all behind it. So are
         those behind the first hundred, or behind those to which the state is much: a unit is made without a pause.
         """
         active, size = context.active, 0
@@ -100,8 +77,15 @@ class Calls:
                 return
             if changes.env and changed_for(context, tool, changes):
                 return
-            if tool.visible and not self._show(context, tools, changes, call, tool):
+            needed = False if tool.approval is None else needs_approval(context, call, tool)
+            if needed is None:
+                return
+            if tool.visible and not show(context, tools, changes, call, tool, asks=needed):
+                self.settle(context, changes, call, outside_any_space(tool))
                 continue
+            if needed:
+                self._ask(context, changes, call, tool)
+                return
             changes.events.append(tool_event("tool.started", call.id, call.name))
             instant = self._instants.get(tool.carrier)
             if instant is None:
@@ -119,24 +103,11 @@ class Calls:
             if size > STATE_PER_UNIT:
                 return
 
-    def _show(
-        self, context: RunContext, tools: Mapping[str, Tool], changes: Changes, call: Call, tool: Tool
-    ) -> bool:
-        """Post a visible call to its space; false if the agent must enter one first, which is then the result.
-
-        That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
-        has gone or was spoken to, or in the thread's own stream alone.
-        """
-        at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
-        space_id = context.where.shown_after(changes, at_home)
-        if space_id is None:
-            if at_home:
-                self.settle(context, changes, call, outside_any_space(tool))
-            return not at_home
-        status: CallShown = "requires_action" if tool.carrier in WAITING else "running"
-        changes.effects += (posted(context, call, space_id, status),)
-        changes.show(call.id, space_id)
-        return True
+    def _ask(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> None:
+        """The call waits for an approval before it begins."""
+        terms, now = asked(context, changes, call, tool), context.clock.now()
+        expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
+        self._move(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 
     def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
         """An outcome that was made at once: no error in it is worth a file. A success is cut for the model alone."""
@@ -235,6 +206,8 @@ class Calls:
     def settle_lost(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """A waiting call that nobody will end is taken back."""
         self._armed.pop(call.id, None)
+        if call.is_asked and call.expires_at is not None:
+            changes.effects += (DropTimer(name=timer_of(call.id)),)
         at = context.clock.now()
         self._move(changes, call, "cancelled", at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
@@ -282,6 +255,8 @@ class Calls:
                     self.refuse(context, changes, call, words.what)
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
+                case "waiting" if call.is_asked:
+                    self.settle_lost(context, changes, call, words.unapproved)
                 case "waiting" if call.ends_with_run and words.stops_children:
                     self.settle_lost(
                         context, changes, call, ToolResult.fail(words.running, error_code=words.code)
@@ -307,6 +282,8 @@ class Calls:
         match call.status:
             case "created" | "running":
                 self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
+            case "waiting" if call.is_asked:
+                self.settle_lost(context, changes, call, words.unapproved)
             case "waiting" if call.name == ELICIT or (
                 call.ends_with_run and (context.abort.aborted or words.stops_children)
             ):
@@ -361,10 +338,11 @@ class Calls:
         result: JSONObject | None = None,
         deadline: datetime | None = None,
         expires_at: datetime | None = None,
+        terms: JSONObject | None = None,
     ) -> None:
         space_id = None if changes.shown is None else changes.shown.get(call.id)
         after = call.moved_to(
-            now, at, result=result, deadline=deadline, expires_at=expires_at, space_id=space_id
+            now, at, result=result, deadline=deadline, expires_at=expires_at, space_id=space_id, terms=terms
         )
         if call.id in changes.calls:
             changes.calls[call.id] = after
@@ -379,6 +357,7 @@ class Calls:
                 deadline=deadline,
                 expires_at=expires_at,
                 space_id=space_id,
+                terms=terms,
                 before=call,
                 after=after,
             )

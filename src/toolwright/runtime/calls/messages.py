@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import Outcome, Pending, ToolResult
+from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import PreparedCall, answer_by_model, internal_result
@@ -14,13 +15,19 @@ from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.wire.result import model_text
 
+SHOWN = 2_000  # characters of changed arguments that the model is told
+
 
 def answer_message(
     context: RunContext, changes: Changes, call: Call, result: ToolResult, at: datetime
 ) -> Message:
-    """The tool message by which the model reads a result."""
+    """The tool message by which the model reads a result, and with which arguments if they are not its own."""
     files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
-    return call_message(context, changes, call, model_text(result), result.status, at, result.stack, files)
+    text = model_text(result)
+    if call.approval == "edited":
+        arguments = brief(call.arguments, SHOWN)
+        text = f"{text}\n\n[Before this call was approved, its arguments were changed to {arguments}]"
+    return call_message(context, changes, call, text, result.status, at, result.stack, files)
 
 
 def call_message(

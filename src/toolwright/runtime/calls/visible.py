@@ -1,7 +1,8 @@
 """Visible calls: shown in a space as one message that goes through their statuses (D10)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.env.redact import Redactor
 from toolwright.core.journal.effects import Edit, Post, Source
 from toolwright.core.results.result import ToolResult
@@ -9,7 +10,9 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import CallShown
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.tools.toolkits import ENTER_SPACE
+from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.env.redaction import clean_call
@@ -26,10 +29,49 @@ def outside_any_space(tool: Tool) -> ToolResult:
     )
 
 
-def posted(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
-    """The message of a call that begins."""
-    started = () if context.is_streamed(call.id) else (tool_event("tool.started", call.id, call.name),)
-    return shown(call, space_id, status, context.author, source_of(context), started)
+WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
+
+
+def show(
+    context: RunContext, tools: Mapping[str, Tool], changes: Changes, call: Call, tool: Tool, *, asks: bool
+) -> bool:
+    """Put the message of a visible call into the changes; false if the agent must enter a space first.
+
+    That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
+    has gone or was spoken to, or in the thread's own stream alone. One that was approved is shown already.
+    """
+    status: CallShown = "requires_action" if asks or tool.carrier in WAITING else "running"
+    if call.space_id is not None:
+        changes.effects += (begun(context, call, call.space_id, status),)
+        return True
+    at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
+    space_id = context.where.shown_after(changes, at_home)
+    if space_id is None:
+        return not at_home
+    changes.effects += (posted(context, call, space_id, status, asks=asks),)
+    changes.show(call.id, space_id)
+    return True
+
+
+def posted(
+    context: RunContext, call: Call, space_id: str, status: CallShown, *, asks: bool = False
+) -> Showing:
+    """The message of a call that begins, or that `asks` for an approval before it does."""
+    silent = asks or context.is_streamed(call.id)
+    started = () if silent else (tool_event("tool.started", call.id, call.name),)
+    return shown(call, space_id, status, context.author, source_of(context), started, asks=asks)
+
+
+def begun(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
+    """The message of a call that begins once it was approved, with the arguments that it was approved with."""
+    author, source = context.author, source_of(context)
+
+    def make(redactor: Redactor) -> Edit:
+        message = shown_call(clean_call(call, redactor), space_id, status)
+        events = (tool_event("tool.started", call.id, call.name), edited_event(message, author, ()))
+        return Edit(space_id=space_id, source=source, message=message, events=events)
+
+    return Showing(space_id, make)
 
 
 def shown(
@@ -39,11 +81,13 @@ def shown(
     author: Entity | None,
     source: Source,
     started: Sequence[EventDraft],
+    *,
+    asks: bool = False,
 ) -> Showing:
     """The same for a call that is made by nobody's run."""
 
     def make(redactor: Redactor) -> Post:
-        message = shown_call(clean_call(call, redactor), space_id, status)
+        message = shown_call(clean_call(call, redactor), space_id, status, asks=asks)
         events = (*started, said_event(message, author, call.id))
         return Post(space_id=space_id, source=source, message=message, events=events)
 

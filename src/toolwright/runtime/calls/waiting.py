@@ -35,6 +35,9 @@ class Waiting:
         call = await context.reload_call(call.id)
         if call.status != "waiting":
             return None
+        if call.is_asked:
+            await self._wait_for_approval(context, call)
+            return None
         if call.has_child:
             return await self._wait_for_child(context, call)
         left = self._calls.left(call, context.clock)
@@ -92,6 +95,14 @@ class Waiting:
             lambda: self._store.children.awaited(context.thread.id, call.id)
         )
 
+    async def _wait_for_approval(self, context: RunContext, call: Call) -> None:
+        """A person takes their time: the run is parked at once, but one that a handler holds waits in memory."""
+        if context.holder is None:
+            await self._park(context, call, math.inf)
+            return
+        with context.abort.clocks_paused():
+            await _nudged(context, math.inf)
+
     async def _wait_for_child(self, context: RunContext, call: Call) -> Changes | None:
         """A child takes its time: the run is parked at once. One that is gone is never waited for."""
         if await self._awaited(context, call):
@@ -108,7 +119,7 @@ class Waiting:
         return changes
 
     async def _park(self, context: RunContext, call: Call, left: float) -> None:
-        reason = "child" if call.has_child else "calls"
+        reason = "approval" if call.is_asked else "child" if call.has_child else "calls"
         run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
         due = None if math.isinf(left) else context.clock.now() + timedelta(seconds=left)
         changes = Changes(events=[run_event(run)], leaving=Leaving(gen=context.gen, due=due))

@@ -83,6 +83,7 @@ class RunContext(RunRecord):
         self.unwritten: frozenset[str] = frozenset()
         self.handler_context: dict[str, Any] = {}  # whatever handlers put there
         self._prepared: dict[str, PreparedCall] = {}
+        self.decided: dict[str, bool] = {}  # calls of which it is known here whether they need an approval
         self._waits: dict[str, float] = {}
         self._streamed: dict[str, str] = {}
         self._call_ids: dict[int, str] = {}

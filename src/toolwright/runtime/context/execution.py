@@ -1,12 +1,14 @@
 """Execution state of a call in its run, and what its handler wants to become of the run."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
 from toolwright.core.errors import InvalidRequest
+from toolwright.core.supervision import Supervision
 from toolwright.core.threads.run import QueuedCall, Side, Usage
 
 Member = TypeVar("Member", bound=Callable[..., object])
@@ -47,10 +49,14 @@ class Abort:
         if self.aborted:
             _interrupt(scope, grace)
 
-    @property
-    def scopes(self) -> tuple[Scope, ...]:
-        """The scopes at work that an abort ends."""
-        return tuple(self._scopes)
+    @contextmanager
+    def clocks_paused(self) -> Generator[None]:
+        """The time of all handlers that are at work in the run stands still: they wait for each other, and a person."""
+        with ExitStack() as stack:
+            for scope in tuple(self._scopes):
+                if isinstance(scope, Supervision):
+                    stack.enter_context(scope.paused())
+            yield
 
     def left(self, scope: Scope) -> None:
         """The scope has been left: an abort leaves it alone."""

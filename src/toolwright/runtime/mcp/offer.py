@@ -14,10 +14,10 @@ from toolwright.core.mcp.listing import McpFault, McpListing, side_by_side
 from toolwright.core.mcp.records import McpDefinition
 from toolwright.core.mcp.servers import McpServers
 from toolwright.core.ports import Clock
+from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpServer, McpTarget, target_of
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import LIFECYCLE, reserved
-from toolwright.core.tools.url_template import Unfillable
 from toolwright.runtime.env.env import ThreadEnv
 from toolwright.runtime.mcp.definitions import Held, hold_back
 

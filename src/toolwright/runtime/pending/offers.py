@@ -110,7 +110,7 @@ class Offers:
 
     def opened(self, call: Call, agent: str) -> None:
         """A call has been opened here: its row is in the journal."""
-        if self._queues and call.kind == "external":
+        if self._queues and call.kind == "external" and not call.is_asked:
             self._tell(Offer(call=call, agent=agent))
 
     @asynccontextmanager

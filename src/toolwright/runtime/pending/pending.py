@@ -20,10 +20,20 @@ from toolwright.core.errors import (
 )
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
+from toolwright.core.journal.approvals import Refuse
 from toolwright.core.journal.effects import SetTimer, Source
 from toolwright.core.journal.store import Sight, Store
 from toolwright.core.journal.telemetry import Telemetry
-from toolwright.core.journal.units import Apply, CancelCall, Committed, Conflict, Expire, LeaseCall, Submit
+from toolwright.core.journal.units import (
+    Apply,
+    CancelCall,
+    Committed,
+    Conflict,
+    Expire,
+    LeaseCall,
+    Settle,
+    Submit,
+)
 from toolwright.core.json_value import JSON
 from toolwright.core.mcp.questions import read_answer
 from toolwright.core.plain import plain
@@ -32,6 +42,7 @@ from toolwright.core.results.result import CALL_CANCELLED, ToolResult
 from toolwright.core.spaces.entity import entity_of
 from toolwright.core.state.elicitation import question_of
 from toolwright.core.text import quantity
+from toolwright.core.threads.approval import is_answer, read_approval, refused, terms_from_json, unanswered
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
@@ -40,7 +51,8 @@ from toolwright.runtime.calls.visible import finished
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
-from toolwright.runtime.pending.settlement import EXPIRED, Settling, settlement
+from toolwright.runtime.pending.approvals import approval, edited_arguments
+from toolwright.runtime.pending.settlement import EXPIRED, S, Settling, settlement
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.lineages import Lineages
 
@@ -127,7 +139,8 @@ class PendingCalls:
     ) -> Literal["inline", "inbox"]:
         """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
 
-        Any JSON value is a result, also null, false and 0. Raises `NotFound`, `Forbidden` (a call of another
+        Any JSON value is a result, also null, false and 0; a call that waits for an approval is answered with
+        `{approved, args?, reason?}`. Raises `NotFound`, `Forbidden` (a call of another
         run), `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest` for what does not answer a question, and
         `AlreadyOver` where no agent is left to read it; then nothing has changed.
         """
@@ -138,17 +151,41 @@ class PendingCalls:
         thread = await self._thread(call)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
+        if call.is_asked:
+            await self._answer(call, thread, outcome)
+            return "inline"
+        if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
+            raise CallResolved("Tool call already approved")
         asked = question_of(call)
         if asked is not None and outcome.status == "success":
             read_answer(asked, outcome.result)
-        outcome = await self._clean(call, thread, outcome)
+        outcome = await self._cleaned(await self._redactor(call, thread), outcome)
+        return await self._submit(Submit, call, outcome)
+
+    async def _submit(
+        self, kind: type[Settle], call: Call, outcome: ToolResult
+    ) -> Literal["inline", "inbox"]:
         while True:
-            answer = await self._store.commit(await self._submission(call, outcome))
+            answer = await self._store.commit(await self._submission(kind, call, outcome))
             if not isinstance(answer, Conflict):
                 self._over(call, outcome.status, answer)
                 return answer.route or "inline"
             if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
-                raise _refusal(await self.get(call_id))
+                raise _refusal(await self.get(call.id))
+
+    async def _answer(self, call: Call, thread: Thread, outcome: ToolResult) -> None:
+        """Approve or refuse a call that waits for it."""
+        terms = terms_from_json(call.terms)
+        answer = read_approval(terms, outcome)
+        redactor = await self._redactor(call, thread)
+        if not answer.approved:
+            await self._submit(Refuse, call, await self._cleaned(redactor, refused(answer.reason)))
+            return
+        arguments = await edited_arguments(call, terms, answer, redactor)
+        unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise _refusal(await self.get(call.id))
+        self._motor.wake(call.thread_id)
 
     async def cancel(self, call_id: str) -> Call:
         """Take an open call back: the agent reads the error `Tool call cancelled`; the call as it is then.
@@ -169,7 +206,8 @@ class PendingCalls:
         call = await self._store.call(call_id)
         if call is None:
             return
-        unit = settlement(Expire, call, EXPIRED, await self._settling(call, EXPIRED, self._clock.now()))
+        result = unanswered(terms_from_json(call.terms)) if call.is_asked else EXPIRED
+        unit = settlement(Expire, call, result, await self._settling(call, result, self._clock.now()))
         answer = await self._store.commit(unit)
         if not isinstance(answer, Conflict):
             self._over(call, unit.outcome, answer)
@@ -187,6 +225,8 @@ class PendingCalls:
         _claimable(worker, lease)
         call, now = await self.get(call_id), self._clock.now()
         await self._thread(call)
+        if call.is_asked:
+            raise CallClaimed("Tool call waits for an approval: nobody can carry it out yet")
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
             until = now + timedelta(seconds=lease)
             token = self._new_id("unit")
@@ -214,16 +254,19 @@ class PendingCalls:
             raise AlreadyOver("The agent of this tool call was deleted")
         return thread
 
-    async def _clean(self, call: Call, thread: Thread, outcome: ToolResult) -> ToolResult:
-        """The result without the secrets of its thread, and those that a run at work in it has known before."""
+    async def _redactor(self, call: Call, thread: Thread) -> Redactor:
+        """The redactor of the secrets of the call's thread, and of those that a run at work in it has known before."""
         run, caller = await self._store.run(call.run_id), call.agent or thread.agent
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
-        redactor = env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
+        return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
+
+    async def _cleaned(self, redactor: Redactor, outcome: ToolResult) -> ToolResult:
+        """The result without secrets, as it can be recorded."""
         parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
         return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 
-    async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
+    async def _submission(self, kind: type[S], call: Call, outcome: ToolResult) -> S:
         now, files = self._clock.now(), tuple[FileChange, ...]()
         if outcome.attachments or self._files.too_long(outcome):
             drafts = FileDrafts(StoredFiles(self._store, call.thread_id))
@@ -231,7 +274,7 @@ class PendingCalls:
             outcome = changed(outcome, attachments=refs)
             outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
             files = drafts.changes
-        return settlement(Submit, call, outcome, await self._settling(call, outcome, now), files)
+        return settlement(kind, call, outcome, await self._settling(call, outcome, now), files)
 
     async def _settling(self, call: Call, outcome: ToolResult, at: datetime) -> Settling:
         """Facts for its unit beside the call: how deep its run is, and what is seen of it in a space."""
@@ -247,8 +290,14 @@ class PendingCalls:
         )
 
 
+def _was_approved(call: Call) -> bool:
+    return call.approval in ("approved", "edited")
+
+
 def _refusal(call: Call) -> ToolwrightError:
     match call.status:
+        case "created" | "running" | "done" | "error" if _was_approved(call):
+            return CallResolved("Tool call already approved")
         case "resolved":
             return CallResolved()
         case "cancelled":

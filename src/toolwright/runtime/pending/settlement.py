@@ -46,7 +46,7 @@ def settlement(
         event=outcome_event(call.id, call.name, outcome),
         notice=late_result(call, outcome, settling.depth, settling.at),
         files=tuple(files),
-        effects=(*settling.shown, *_effects(call)),
+        effects=(*settling.shown, *dropped_timers(call)),
     )
 
 
@@ -68,6 +68,6 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
     )
 
 
-def _effects(call: Call) -> tuple[Effect, ...]:
+def dropped_timers(call: Call) -> tuple[Effect, ...]:
     """A call that has a time to expire has a timer, which it needs no longer."""
     return () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)

@@ -15,7 +15,8 @@ from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
-from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, Calls, LastWords
+from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.last_words import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes, End, Next

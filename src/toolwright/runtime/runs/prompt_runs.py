@@ -18,6 +18,7 @@ from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
+from toolwright.runtime.calls.approvals import decide
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers, Ran
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
@@ -161,6 +162,9 @@ class PromptRuns:
             if recorded.status == "running":
                 await self._begin_again(context, recorded, tools)
         call = context.nested[call_id]
+        if call.is_asked or call.status == "created":
+            await self._wait_for_approval(context, call, tools)
+            call = context.nested[call_id]
         if call.status == "running":
             await self._carry_out(context, state, call)
             call = context.nested[call_id]
@@ -172,6 +176,7 @@ class PromptRuns:
     async def _begin(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Commit the call, settled at once or begun."""
         context.put_nested(call)
+        await decide(context, call, tools)
 
         async def begun() -> Next:
             changes = Changes()
@@ -181,6 +186,25 @@ class PromptRuns:
             else:
                 self._calls.settle(context, changes, call, refused)
             changes.nested, changes.call_changes = (call.moved(changes.call_changes[0]),), []
+            return Next(kind=Result, changes=changes, run=context.run)
+
+        await self._commits.commit(context, begun)
+
+    async def _wait_for_approval(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
+        """A person decides of a handler's call, whose time stands still meanwhile; approved, it begins."""
+        if call.is_asked:
+            with context.abort.clocks_paused():
+                await self._waiting.nested(context, call)
+        if context.nested[call.id].status != "created":
+            return
+
+        async def begun() -> Next:
+            changes, approved = Changes(), context.nested[call.id]
+            refused = self._calls.refusal(context, approved, tools)
+            if refused is None:
+                self._calls.begin(context, [approved], changes, tools)
+            else:
+                self._calls.settle(context, changes, approved, refused)
             return Next(kind=Result, changes=changes, run=context.run)
 
         await self._commits.commit(context, begun)

@@ -14,8 +14,10 @@ from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
-from toolwright.runtime.calls.calls import Calls, LastWords
+from toolwright.runtime.calls.approvals import decide
+from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers, Ran
+from toolwright.runtime.calls.last_words import LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.variables import lacking_for, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting
@@ -103,7 +105,7 @@ class StepCalls:
         await self._commits.commit(context, following)
 
     async def _start(self, context: RunContext, call: Call) -> None:
-        """A call's turn has come; it waits for the values that its tool needs."""
+        """A call's turn has come; it waits for the values that its tool needs, then for its approval."""
         tool = context.active.by_name.get(call.name)
         changes = Changes()
         if tool is not None and needed_by(context, tool):
@@ -115,6 +117,7 @@ class StepCalls:
             refused = self._calls.refusal(context, call, context.active.by_name)
             if refused is not None:
                 self._calls.settle(context, changes, call, refused)
+        await decide(context, call, context.active.by_name)
         await self._commit(context, changes)
 
     async def _carry_out(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:

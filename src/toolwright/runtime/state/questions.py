@@ -1,14 +1,11 @@
 """What a handler asks of others while it works: of a person, or of the agent's model."""
 
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.questions import check_question, elicited
 from toolwright.core.state.elicitation import ELICIT, Elicited, question
 from toolwright.core.state.sampling import SAMPLE, Sampled, sampled, sampling
-from toolwright.core.supervision import Supervision
-from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.state.facts import CallsWithin, Facts
 
 
@@ -53,16 +50,6 @@ class Questions(Facts):
     async def ask(self, asked: JSONObject) -> Elicited:
         """The same for a question that is read already. Raises `InvalidRequest` for a faulty schema."""
         check_question(asked)
-        with _clocks_paused(self._context.abort):
+        with self._context.abort.clocks_paused():
             result = await self._calls.make(ELICIT, asked, built_in=True)
         return elicited(asked, result)
-
-
-@contextmanager
-def _clocks_paused(abort: Abort) -> Generator[None]:
-    """The time of all handlers that are at work in the run stands still: they wait for each other, and for a person."""
-    with ExitStack() as stack:
-        for scope in abort.scopes:
-            if isinstance(scope, Supervision):
-                stack.enter_context(scope.paused())
-        yield

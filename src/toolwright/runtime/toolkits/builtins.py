@@ -15,8 +15,9 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.tenvs_needed import Lacking
-from toolwright.core.tools.tool import Tool, tool
+from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 
 T = TypeVar("T")

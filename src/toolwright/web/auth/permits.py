@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
 from toolwright.core.spaces.space import Space, SpaceMessage
+from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
@@ -97,15 +98,23 @@ class Permits:
         return call
 
     async def answer(self, caller: Caller, call_id: str) -> None:
-        """Whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own."""
-        if caller.kind == "service":
-            return
+        """Whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own.
+
+        A call that waits for an approval by somebody is answered by these, if they can see it.
+        """
         call = await self._runtime.calls.get(call_id)
+        by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+        if caller.kind == "service":
+            check_approver(caller, by)
+            return
         in_their_space = call.space_id is not None and await self._belongs(caller, call.space_id)
         in_their_space = in_their_space and await self._is_shown(call)
         seen_in_space = call.visible and in_their_space
         if not seen_in_space and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
+        if by != "anyone":
+            check_approver(caller, by)
+            return
         check_answer(visible=call.visible, in_their_space=in_their_space)
 
     async def space(self, caller: Caller, space_id: str) -> Space:
@@ -200,6 +209,16 @@ def check_answer(*, visible: bool, in_their_space: bool) -> None:
         raise Forbidden("This call is invisible: only a service may hand in its result.")
     if not in_their_space:
         raise Forbidden("This call is not shown in a space of yours: only a service may hand in its result.")
+
+
+def check_approver(caller: Caller, by: str | tuple[str, ...]) -> None:
+    """Whether the caller, who may see the call, is among those whose approval it waits for, else `Forbidden`."""
+    if by == "service" and caller.kind != "service":
+        raise Forbidden("This call waits for the approval of a service.")
+    if by == "person" and caller.kind != "person":
+        raise Forbidden("This call waits for the approval of a person: answer with their token.")
+    if not isinstance(by, str) and (caller.kind != "person" or not {*by} & {*caller.user_ids}):
+        raise Forbidden("This call waits for the approval of somebody else.")
 
 
 def _no_run(run_id: str) -> NotFound:

@@ -133,7 +133,10 @@ async def get_call(caller: Known, serving: Here, call_id: Id) -> Answer:
 async def submit_result(
     caller: Known, serving: Here, run_id: Id, submission: Annotated[Submission, Depends(reads(Submission))]
 ) -> Answer:
-    """Hand in the result of an open call, exactly once."""
+    """Hand in the result of an open call, exactly once.
+
+    A call that waits for an approval is answered with `{approved, args?, reason?}` as its result.
+    """
     await serving.permits.answer(caller, submission.call_id)
     runtime = serving.runtime
     await runtime.calls.submit(run_id, submission.call_id, submission.outcome)

@@ -85,6 +85,10 @@ class RunEvents:
                 if payload["toolCallId"] not in self._begun:
                     yield await self._started(payload)
                 yield await self._done(type_, payload)
+            case "tool.waiting":
+                yield await self._asked(payload)
+            case "tool.approved":
+                self._arguments.pop(str(payload["toolCallId"]), None)  # perhaps it was approved with others
             case "run.waiting":
                 for waiting in await self._waiting(payload):
                     yield waiting
@@ -127,6 +131,14 @@ class RunEvents:
         call = await self._records.call(call_id)  # made by another call, or by a long answer
         return CallStarted(call_id, call.name, call.arguments)
 
+    async def _asked(self, payload: JSONObject) -> CallWaiting:
+        """A call that has not begun waits for an approval."""
+        call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
+        if call_id not in self._arguments:
+            call = await self._records.call(call_id)
+            name, self._arguments[call_id] = call.name, call.arguments
+        return CallWaiting(call_id, name, self._arguments[call_id], str(payload.get("reason")))
+
     async def _done(self, type_: str, payload: JSONObject) -> CallDone:
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
         result = None if payload.get("truncated") else _result(type_, payload)
@@ -139,6 +151,8 @@ class RunEvents:
         waiting = payload.get("waiting")
         call_ids = waiting.get("callIds") if isinstance(waiting, dict) else None
         if not isinstance(waiting, dict) or not isinstance(call_ids, list):
+            return []
+        if waiting.get("reason") == "approval":  # which was told as the call was asked for
             return []
         calls = [(str(each), await self._records.call(str(each))) for each in call_ids]
         reason = str(waiting.get("reason"))

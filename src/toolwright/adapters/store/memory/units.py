@@ -7,6 +7,7 @@ from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.advance import advance
 from toolwright.adapters.store.memory.children import give_up
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.units import (
     Advance,
@@ -50,6 +51,8 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _post(unit, tables)
         case Settle():
             return _settle(unit, tables)
+        case Approve():
+            return _approve(unit, tables)
         case RequestCancel():
             return _request_cancel(unit, tables)
         case Reseal():
@@ -189,7 +192,10 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     if call is None or call.thread_id != unit.thread_id or call.status not in OPEN:
         raise GuardFailed("call")
     late = call.expires_at is not None and call.expires_at <= unit.at
-    if (isinstance(unit, Submit) and late) or (isinstance(unit, Expire) and not late):
+    in_time = isinstance(unit, Submit | Refuse)
+    if (in_time and late) or (isinstance(unit, Expire) and not late):
+        raise GuardFailed("call")
+    if in_time and call.is_asked != isinstance(unit, Refuse):
         raise GuardFailed("call")
     thread.check_files(unit.files)
     route = "inbox" if call.status == "pending" else "inline"
@@ -207,6 +213,22 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     tables.wake(unit.thread_id, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
     return Written(Committed(run_id=call.run_id, route=route), (*events, *done.events))
+
+
+def _approve(unit: Approve, tables: Tables) -> Written:
+    thread = tables.thread(unit.thread_id)
+    call = tables.calls.get(unit.call_id)
+    if call is None or call.thread_id != unit.thread_id or not call.is_asked:
+        raise GuardFailed("call")
+    if call.expires_at is not None and call.expires_at <= unit.at:
+        raise GuardFailed("call")
+    tables.calls[call.id] = call.approved(unit.arguments)
+    thread.ev += 1
+    events = numbered((unit.event,), thread.ev, unit, unit.thread_id, call.run_id, thread.born.agent)
+    thread.events.append(events)
+    tables.wake(unit.thread_id, unit.at)
+    done = spaces.perform(unit.effects, unit, tables)
+    return Written(Committed(run_id=call.run_id), (*events, *done.events))
 
 
 def _apply(unit: Apply, tables: Tables) -> Written:

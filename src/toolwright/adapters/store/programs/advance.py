@@ -166,7 +166,10 @@ def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
     moves: dict[str, Op] = {}
     again: list[Op] = []
     for change in unit.changes:
-        op = Op(sql.move_call, _move_params(unit.thread_id, change), "call")
+        params, statement = _move_params(unit.thread_id, change), sql.move_call
+        if change.terms is not None:
+            params, statement = {**params, "terms": long_text_or_none(change.terms)}, sql.ask_call
+        op = Op(statement, params, "call")
         if moves.setdefault(change.id, op) is not op:
             again.append(op._replace(again=True))
     return list(moves.values()), again

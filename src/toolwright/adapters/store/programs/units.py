@@ -41,6 +41,7 @@ from toolwright.adapters.store.tables.events import INBOX
 from toolwright.adapters.store.tables.kept import ENTITIES, FRONT_ENDS
 from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.agents.mind import plan_timer
+from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.mcp_effects import AskBelow
 from toolwright.core.journal.units import (
@@ -88,6 +89,8 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _post(unit, sql)
         case Settle():
             return _settle(unit, sql)
+        case Approve():
+            return _approve(unit, sql)
         case RequestCancel():
             return _request_cancel(unit, sql)
         case Reseal():
@@ -238,10 +241,30 @@ def _settling(unit: Settle, sql: Statements) -> Statement:
     match unit:
         case Submit():
             return sql.settle_in_time
+        case Refuse():
+            return sql.refuse_call
         case Expire():
             return sql.settle_late
         case _:
             return sql.settle
+
+
+def _approve(unit: Approve, sql: Statements) -> Program:
+    here: Params = {"thread_id": unit.thread_id}
+    yield from lock(unit.effects, unit.thread_id, sql)
+    [(ev, agent)] = yield Op(sql.touch, {**here, "more": 1}, "thread")
+    approved: Params = {
+        **here,
+        "call_id": unit.call_id,
+        "approval": "approved" if unit.arguments is None else "edited",
+        "arguments": long_text_or_none(unit.arguments),
+        "at": micros(unit.at),
+    }
+    [(run_id,)] = yield Op(sql.approve_call, approved, "call")
+    events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
+    yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
+    done = yield from perform(unit.effects, unit, sql)
+    return Written(Committed(run_id=run_id), (*events, *done.events))
 
 
 def _lease_call(unit: LeaseCall, sql: Statements) -> Program:

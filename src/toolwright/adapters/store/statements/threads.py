@@ -198,7 +198,7 @@ class Statements:
         self.insert_call_once = self._once(calls, "id")
         here = and_(calls.c.id == string("call_id"), calls.c.thread_id == string("thread_id"))
         self.hold_call = compiled(select(calls.c.id).where(here, _CALL_NOT_OVER).with_for_update())
-        self.move_call = compiled(
+        move = (
             update(calls)
             .where(here, calls.c.status == string("was"))
             .values(
@@ -213,6 +213,8 @@ class Statements:
             )
             .returning(calls.c.id)
         )
+        self.move_call = compiled(move)
+        self.ask_call = compiled(move.values(approval="asked", terms=string("terms")))
         settle = (
             update(calls)
             .where(here, _OPEN)
@@ -226,7 +228,22 @@ class Statements:
         )
         self.settle = compiled(settle)
         in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
-        self.settle_in_time = compiled(settle.where(in_time))
+        asked = and_(calls.c.status == "waiting", calls.c.approval == "asked")
+        unasked = or_(calls.c.status == "pending", calls.c.approval.is_(None), calls.c.approval != "asked")
+        self.settle_in_time = compiled(settle.where(in_time, unasked))
+        self.refuse_call = compiled(settle.where(in_time, asked))
+        self.approve_call = compiled(
+            update(calls)
+            .where(here, in_time, asked)
+            .values(
+                status="created",
+                approval=string("approval"),
+                arguments=func.coalesce(string("arguments"), calls.c.arguments),
+                terms=null(),
+                expires_at=null(),
+            )
+            .returning(calls.c.run_id)
+        )
         self.settle_late = compiled(settle.where(calls.c.expires_at <= number("at")))
         over = and_(calls.c.repeatable, calls.c.leased_until <= number("at"))
         free = or_(calls.c.worker.is_(None), calls.c.worker == string("worker"), over)

@@ -6,6 +6,7 @@ from toolwright.adapters.store.engine.codecs import a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.json_value import dumps_unescaped
+from toolwright.core.threads.approval import ApprovalState
 from toolwright.core.threads.call import Call, CallStatus, Route
 from toolwright.core.tools.tool import Kind
 
@@ -46,6 +47,8 @@ calls = Table(
     Column("leased_until", Instant()),
     Column("agent", Text),
     Column("parent_id", Text),
+    Column("approval", Text, info=one_of(ApprovalState)),
+    Column("terms", Json(an_object, dumps_unescaped)),
     Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
     Index("calls_by_run", "run_id", "step", "position"),
     Index("calls_by_status", "status", "created_at"),

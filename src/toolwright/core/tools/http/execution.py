@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.text import brief
-from toolwright.core.tools.url_template import (
+from toolwright.core.tools.http.url_template import (
     Slot,
     TemplateFault,
     Unfillable,

@@ -1,0 +1,31 @@
+"""Units of approvals: a call that waits for one gets it, or is refused."""
+
+from typing import Literal
+
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.units import Settle, Unit
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.value import value
+
+
+@value
+class Approve(Unit):
+    """A call that waits for an approval gets it, before it expires, by one compare-and-set; its run goes on with it.
+
+    `arguments` are those that it is approved with instead of its own.
+    """
+
+    thread_id: str
+    call_id: str
+    arguments: str | None
+    event: EventDraft
+    effects: tuple[Effect, ...] = ()
+
+
+@value
+class Refuse(Settle):
+    """A call that waits for an approval is refused, before it expires."""
+
+    @property
+    def outcome(self) -> Literal["resolved"]:
+        return "resolved"

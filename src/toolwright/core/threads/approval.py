@@ -1,0 +1,123 @@
+"""Approvals as the journal has them: how one stands, on which terms it is asked for, and its answers."""
+
+from typing import Literal, TypeAlias, cast
+
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import quantity
+from toolwright.core.value import value
+
+ApprovalState: TypeAlias = Literal["asked", "approved", "edited"]
+"""Of a call that needs one: it waits for it; it was approved as it was made, or with other arguments."""
+NOT_APPROVED = "not_approved"
+_ANSWER = frozenset({"approved", "args", "reason"})
+_UNITS = ((3_600, "hour"), (60, "minute"))
+
+
+@value
+class Terms:
+    """The terms on which an approval is asked for.
+
+    `by` is who may answer, `seconds` for how long, None for ever; `edit` and `reason` say whether an answer may bring
+    other arguments, or a reason. `schema` judges other arguments, None if that is left to the beginning of the call.
+    """
+
+    by: str | tuple[str, ...] = "anyone"
+    seconds: float | None = None
+    edit: bool = True
+    reason: bool = True
+    schema: JSONObject | None = None
+
+
+@value
+class ApprovalAnswer:
+    """The answer to a call that waits for an approval; `arguments` are those it is approved with instead of its own."""
+
+    approved: bool
+    arguments: JSONObject | None = None
+    reason: str | None = None
+
+
+def terms_to_json(terms: Terms) -> JSONObject:
+    """The terms as they lie in the call's row."""
+    by: JSON = terms.by if isinstance(terms.by, str) else [*terms.by]
+    fields: JSONObject = {"by": by, "edit": terms.edit, "reason": terms.reason}
+    if terms.seconds is not None:
+        fields["seconds"] = terms.seconds
+    if terms.schema is not None:
+        fields["schema"] = terms.schema
+    return fields
+
+
+def terms_from_json(fields: JSONObject | None) -> Terms:
+    """The terms of a call's row."""
+    if not fields:
+        return Terms()
+    by, seconds, schema = fields.get("by"), fields.get("seconds"), fields.get("schema")
+    return Terms(
+        by=tuple([str(each) for each in by]) if isinstance(by, list) else str(by),
+        seconds=seconds if isinstance(seconds, int | float) else None,
+        edit=fields.get("edit") is True,
+        reason=fields.get("reason") is True,
+        schema=schema if isinstance(schema, dict) else None,
+    )
+
+
+def is_answer(result: JSON | ToolResult) -> bool:
+    """Whether this is the answer to a call that waits for an approval, by its form."""
+    answer = result.result if isinstance(result, ToolResult) else result
+    return isinstance(answer, dict) and isinstance(answer.get("approved"), bool) and answer.keys() <= _ANSWER
+
+
+def read_approval(terms: Terms, result: JSON | ToolResult) -> ApprovalAnswer:
+    """The answer to a call that waits for an approval on these terms. Raises `InvalidRequest` for what is none."""
+    answer = result.result if isinstance(result, ToolResult) else result
+    failed = isinstance(result, ToolResult) and result.status == "error"
+    if failed or not isinstance(answer, dict) or not isinstance(answer.get("approved"), bool):
+        raise InvalidRequest(
+            "This call waits for an approval: hand in {approved: true or false, args?, reason?}.",
+            [{"path": "result.approved", "message": "must be true or false"}],
+        )
+    unknown = next((name for name in answer if name not in _ANSWER), None)
+    if unknown is not None:
+        raise _faulty(unknown[:60], "is not known: an approval has approved, args and reason")
+    approved, arguments, reason = answer["approved"] is True, answer.get("args"), answer.get("reason")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise _faulty("args", "must be an object")
+    if arguments is not None and not approved:
+        raise _faulty("args", "is only taken with an approval")
+    if arguments is not None and not terms.edit:
+        raise _faulty("args", "is not taken: this call is approved as it is, or not at all")
+    if reason is not None and not isinstance(reason, str):
+        raise _faulty("reason", "must be text")
+    if reason and not terms.reason:
+        raise _faulty("reason", "is not taken for this call")
+    return ApprovalAnswer(
+        approved=approved,
+        arguments=cast("JSONObject | None", arguments),  # an object, as just judged
+        reason=reason.strip() or None if reason else None,
+    )
+
+
+def refused(reason: str | None = None) -> ToolResult:
+    """The error result of a call that was not approved."""
+    words = f"The call was not approved: {reason}" if reason else "The call was not approved."
+    return ToolResult.fail(words, error_code=NOT_APPROVED)
+
+
+def unanswered(terms: Terms) -> ToolResult:
+    """The error result of a call that nobody has approved in time."""
+    within = "in time" if terms.seconds is None else f"within {_spoken(terms.seconds)}"
+    return refused(f"nobody answered {within}.")
+
+
+def _spoken(seconds: float) -> str:
+    for size, noun in _UNITS:
+        if seconds >= size and seconds % size == 0:
+            return quantity(int(seconds // size), noun)
+    return quantity(int(seconds) if seconds == int(seconds) else seconds, "second")
+
+
+def _faulty(name: str, message: str) -> InvalidRequest:
+    return InvalidRequest(f"result.{name} {message}.", [{"path": f"result.{name}", "message": message}])

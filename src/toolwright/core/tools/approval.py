@@ -1,0 +1,155 @@
+"""Approval of calls by a person: which calls of a tool wait for one, who may give it, and for how long."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from toolwright.core.checks import brief_value, misfit
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import OUTSIDE_TIMEOUT
+from toolwright.core.results.result import ToolResult
+
+Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
+"""Says of the judged arguments of a call whether it needs an approval."""
+Whoever: TypeAlias = Literal["anyone", "service", "person"]
+FIELDS: Mapping[str, str] = {
+    "by": "string or list",
+    "expiresIn": "number",
+    "edit": "boolean",
+    "reason": "boolean",
+}
+"""The fields of an approval in a JSON configuration."""
+LONGEST = 1e9  # seconds
+_log = logger("toolwright.approval")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """The approval that calls of a tool need before they begin. Raises `DefinitionError` where it is faulty.
+
+    `when` is given the judged arguments, and says whether this call needs one: without it every call does. It may be
+    async; one that raises, or takes longer than 30 seconds, counts as yes.
+    `by` is who may answer: `anyone` who may hand in the result of such a call (D24), a `service` alone, a `person`
+    alone who can see the call, or the persons of these ids or external ids.
+    After `expires_in` seconds the call is refused; None waits for ever. With `edit` the arguments may be replaced by
+    who approves, with `reason` they may say why they refuse, which the model reads.
+    """
+
+    when: Predicate | None = None
+    by: Whoever | Collection[str] = "anyone"
+    expires_in: float | None = None
+    edit: bool = True
+    reason: bool = True
+
+    def __post_init__(self) -> None:
+        if self.when is not None and not callable(self.when):
+            raise DefinitionError(
+                f"An approval's when is a function of the arguments, not {brief_value(self.when)}."
+            )
+        for name, message in faults({"by": self.by, "edit": self.edit, "reason": self.reason}):
+            raise DefinitionError(f"An approval's {name} {message}.")
+        if self.expires_in is not None and not _is_duration(self.expires_in):
+            raise DefinitionError(
+                "An approval's expires_in is a positive number of seconds, at most 10**9, or None, "
+                f"not {self.expires_in!r}."
+            )
+        if not isinstance(self.by, str):
+            object.__setattr__(self, "by", tuple(self.by))
+
+
+Requirement: TypeAlias = "bool | Predicate | Approval | None"
+"""What a tool declares: whether its calls need an approval, for which arguments, or on which terms."""
+
+
+def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The faulty ones of the fields `by`, `edit` and `reason`, with words."""
+    found: list[tuple[str, str]] = []
+    by = fields.get("by", "anyone")
+    listed = not isinstance(by, str) and bool(by) and misfit(by, str) is None
+    if not listed and by not in get_args(Whoever):
+        found.append(("by", f"must be 'anyone', 'service', 'person' or a list of ids, not {brief_value(by)}"))
+    flags = [name for name in ("edit", "reason") if not isinstance(fields.get(name, True), bool)]
+    return found + [(name, f"must be true or false, not {brief_value(fields[name])}") for name in flags]
+
+
+def approval_of(declared: object, whose: str) -> Approval | None:
+    """The approval that a tool declares, None for a tool that needs none. Raises `DefinitionError`."""
+    match declared:
+        case None | False:
+            return None
+        case True:
+            return Approval()
+        case Approval():
+            return declared
+        case _ if callable(declared) and not isinstance(declared, type):
+            return Approval(when=cast("Predicate", declared))
+        case _:
+            raise DefinitionError(
+                f"{whose}: requires_approval is True, a function of the arguments or an Approval, "
+                f"not {brief_value(declared)}."
+            )
+
+
+def requirement(declared: object, whose: str) -> Approval | None:
+    """The approval that is declared in Python, or as a configuration says it. Raises `DefinitionError`."""
+    if not isinstance(declared, dict):
+        return approval_of(declared, whose)
+    approval, found = approval_from_json(
+        cast("JSONObject", declared)
+    )  # what is no JSON is a fault of its field
+    for path, message in found:
+        raise DefinitionError(f"{whose}: requiresApproval.{path} {message}.")
+    return approval
+
+
+async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> bool:
+    """Whether a call of the tool `name` with these arguments needs the approval; where that is unknown it does."""
+    if approval.when is None:
+        return True
+    try:
+        async with asyncio.timeout(OUTSIDE_TIMEOUT):
+            answer = await in_thread_if_large(arguments, approval.when, arguments)
+            return bool(await answer if inspect.isawaitable(answer) else answer)
+    except Exception:  # noqa: BLE001 - the user's function may raise anything
+        _log.exception("Whether a call of %r needs an approval is unknown: it waits for one.", name)
+        return True
+
+
+def needs_approval(name: str) -> ToolResult:
+    """The error result of a call that needs an approval where nobody can be waited for."""
+    return ToolResult.fail(
+        f"Tool {name!r} needs an approval, which only a run can wait for.", error_code="approval_required"
+    )
+
+
+def approval_from_json(entry: JSON) -> tuple[Approval | None, list[tuple[str, str]]]:
+    """The approval that `requiresApproval` of a configuration says, and its faults by their paths below it."""
+    if entry is None or isinstance(entry, bool):
+        return (Approval() if entry else None), []
+    if not isinstance(entry, dict):
+        return None, [("", f"must be true, false or an object, not {brief_value(entry)}")]
+    given = {name: each for name, each in entry.items() if each is not None}
+    found = [
+        (name, f"is not a known field: there are {', '.join(FIELDS)}") for name in given if name not in FIELDS
+    ]
+    found += faults(given)
+    milliseconds = given.get("expiresIn")
+    if milliseconds is not None and not _is_duration(milliseconds, 1000):
+        found.append(
+            ("expiresIn", f"must be a positive number of milliseconds, not {brief_value(milliseconds)}")
+        )
+    if found:
+        return None, found
+    fields: dict[str, Any] = {name: each for name, each in given.items() if name != "expiresIn"}
+    if isinstance(milliseconds, int | float):
+        fields["expires_in"] = milliseconds / 1000
+    return Approval(**fields), []
+
+
+def _is_duration(given: object, unit: int = 1) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= LONGEST * unit

@@ -1,0 +1,111 @@
+"""Functions as tools: the decorator `tool`, and plain functions where tools are expected."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast, overload
+
+from pydantic import BaseModel
+
+from toolwright.core.arguments.signature import Handler, first_paragraph, read_signature
+from toolwright.core.env.variable import Variable
+from toolwright.core.errors import DefinitionError
+from toolwright.core.tools.approval import Requirement
+from toolwright.core.tools.tool import FUNCTION_TIMEOUT, Tool
+
+
+@overload
+def tool(function: Handler, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    args: type[BaseModel] | None = None,
+    tenvs: type[BaseModel] | None = None,
+    variables: Sequence[Variable] = (),
+    timeout: float | None = FUNCTION_TIMEOUT,
+    visible: bool = False,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+    requires_approval: Requirement = None,
+) -> Callable[[Handler], Tool]: ...
+def tool(
+    function: Handler | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    args: type[BaseModel] | None = None,
+    tenvs: type[BaseModel] | None = None,
+    variables: Sequence[Variable] = (),
+    timeout: float | None = FUNCTION_TIMEOUT,
+    visible: bool = False,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+    requires_approval: Requirement = None,
+) -> Tool | Callable[[Handler], Tool]:
+    """Make a tool of a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
+
+    The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
+    injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
+    With `requires_approval` a call waits for a person before it begins: always, where a function of its arguments says
+    so, or on the terms of an `Approval`. `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2
+    §9); `variables` what the env must have when the tool is called, read as `await state.env(name)` (S0 §3).
+    `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
+    """
+    frame = inspect.currentframe()
+    scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}
+
+    def make(handler: Handler) -> Tool:
+        called = _name(handler, name)
+        signature = read_signature(handler, name=called, args=args, scope=scope)
+        return Tool(
+            name=called,
+            description=first_paragraph(_doc(handler)) if description is None else description,
+            parameters=signature.parameters,
+            handler=handler,
+            timeout=timeout,
+            visible=visible,
+            read_only=read_only,
+            idempotent=idempotent,
+            destructive=destructive,
+            tenvs=tenvs,
+            variables=variables,
+            requires_approval=requires_approval,
+            signature=signature,
+        )
+
+    return make if function is None else make(function)
+
+
+def as_tool(callee: object) -> object:
+    """A plain function as the tool that `tool` makes of it, anything else as it is."""
+    is_function = inspect.isroutine(callee) or type(callee) is functools.partial
+    return tool(cast("Handler", callee)) if is_function else cast("object", callee)
+
+
+def as_tools(callees: object) -> object:
+    """A list in which plain functions are tools; what is no list as it is."""
+    if isinstance(callees, str | bytes | Mapping) or not isinstance(callees, Iterable):
+        return cast("object", callees)
+    return [as_tool(each) for each in cast("Iterable[object]", callees)]
+
+
+def _name(handler: Handler, name: str | None) -> str:
+    if not callable(handler) or isinstance(handler, type | Tool):
+        raise DefinitionError(f"A tool is made of a function, not of {handler!r}.")
+    if name is not None:
+        return name
+    inner = handler.func if isinstance(handler, functools.partial) else handler
+    own = getattr(inner, "__name__", "")
+    if not own or own == "<lambda>":
+        raise DefinitionError(f"{handler!r} has no name of its own; give it one with name=.")
+    return str(own)
+
+
+def _doc(handler: Handler) -> str | None:
+    inner = handler.func if isinstance(handler, functools.partial) else handler
+    return inner.__doc__

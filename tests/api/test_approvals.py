@@ -1,0 +1,147 @@
+"""Approvals over HTTP: how a call shows that it waits for one, and whose answer is taken."""
+
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.api.rig import JSON, calling, serving
+from tests.api.town import ADA, BOB, SERVICE, Town, town
+from toolwright.client import Client
+from toolwright.core.tools.approval import Requirement
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+def guarded(requirement: Requirement = True, **options: Any) -> tw.Tool:  # those of `tool`
+    @tw.tool(name="ask_outside", requires_approval=requirement, **options)
+    async def ask(user_name: str) -> str:
+        """Ask."""
+        return f"Asked {user_name}"
+
+    return ask
+
+
+def model() -> ScriptedModel:
+    return ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
+
+
+async def test_a_call_shows_that_it_waits_and_is_answered_over_the_result_route() -> None:
+    async with serving(model(), [guarded(tw.Approval(expires_in=60))]) as api:
+        run_id, call_id = await api.waiting()
+        run = (await api.get(f"/api/runs/{run_id}"))["run"]
+        assert (run["status"], run["waiting"]) == ("waiting", {"reason": "approval", "callIds": [call_id]})
+        [call] = (await api.get("/api/calls"))["calls"]
+        assert (call["status"], call["approval"]) == ("waiting", True)
+        assert call["approvalTerms"] == {"by": "anyone", "edit": True, "reason": True}
+        assert call["expiresAt"] is not None
+        place = f"/api/runs/{run_id}/tool-results"
+        faulty = await api.post(place, {"callId": call_id, "result": {"approved": 1}}, 400)
+        assert faulty["details"] == [{"path": "result.approved", "message": "must be true or false"}]
+        await api.post(place, {"callId": call_id, "error": "No."}, 400)
+        args = {"approved": True, "args": {"user_name": 7}}
+        faulty = await api.post(place, {"callId": call_id, "result": args}, 400)
+        assert [each["path"] for each in faulty["details"]] == ["result.args"]
+        answer = {"callId": call_id, "result": {"approved": True, "args": {"user_name": "Bob"}}}
+        await api.post(place, answer)
+        assert (await api.post(place, answer, 409))["error"] == "Tool call already approved"
+        await api.rig.rt.runs.wait(run_id, 10)
+        call = (await api.get(f"/api/calls/{call_id}"))["call"]
+        assert (call["args"], call["result"], "approval" in call) == (
+            {"user_name": "Bob"},
+            "Asked Bob",
+            False,
+        )
+
+
+async def test_edited_arguments_are_a_400_where_the_terms_say_so() -> None:
+    async with serving(model(), [guarded(tw.Approval(edit=False))]) as api:
+        run_id, call_id = await api.waiting()
+        place = f"/api/runs/{run_id}/tool-results"
+        answer = {"approved": True, "args": {"user_name": "Bob"}}
+        faulty = await api.post(place, {"callId": call_id, "result": answer}, 400)
+        assert [each["path"] for each in faulty["details"]] == ["result.args"]
+        await api.post(f"/api/calls/{call_id}/claim", {"worker": "w", "leaseMs": 5_000}, 409)
+        await api.post(place, {"callId": call_id, "result": {"approved": False, "reason": "no"}})
+        await api.rig.rt.runs.wait(run_id, 10)
+        call = (await api.get(f"/api/calls/{call_id}"))["call"]
+        assert (call["status"], call["toolStatus"]) == ("resolved", "error")
+        assert call["result"] == {"error": "The call was not approved: no", "error_code": "not_approved"}
+
+
+async def test_the_client_reads_and_answers_it() -> None:
+    async with serving(model(), [guarded()]) as api:
+        run_id, call_id = await api.waiting()
+        async with Client(f"http://127.0.0.1:{api.port}") as client:
+            [call] = await client.calls.list(run_id=run_id)
+            assert (call.approval, call.approval_terms) == (
+                True,
+                {"by": "anyone", "edit": True, "reason": True},
+            )
+            await client.calls.submit(run_id, call_id, {"approved": True})
+            assert (await api.rig.rt.runs.wait(run_id, 10)).status == "completed"
+            assert (await client.calls.get(call_id)).approval is None
+
+
+async def statuses(made: Town, *callers: dict[str, str]) -> list[int]:
+    """What each of them is told who approves the call, one after another."""
+    place = f"/api/runs/{made.ids['run_id']}/tool-results"
+    body: JSON = {"callId": made.ids["call_id"], "result": {"approved": True}}
+    answers = [await made.api.client.post(place, headers=each, json=body) for each in callers]
+    return [each.status_code for each in answers]
+
+
+@pytest.mark.parametrize(
+    ("by", "callers", "told"),
+    [
+        ("anyone", [BOB, ADA, SERVICE], [404, 403, 200]),
+        ("service", [BOB, ADA, SERVICE], [404, 403, 200]),
+        ("person", [BOB, SERVICE, ADA], [404, 403, 200]),
+        (["user-ada"], [BOB, SERVICE, ADA], [404, 403, 200]),
+        (["user-bob"], [SERVICE, ADA, BOB], [403, 403, 404]),
+    ],
+)
+async def test_who_may_approve_a_call_in_their_thread(
+    by: Any, callers: list[dict[str, str]], told: list[int]
+) -> None:
+    async with town(model=model(), tools=[guarded(tw.Approval(by=by))]) as made:
+        assert await statuses(made, *callers) == told
+        assert (await made.api.rig.rt.calls.get(made.ids["call_id"])).is_asked == (200 not in told)
+
+
+@pytest.mark.parametrize(
+    ("by", "callers", "told"),
+    [
+        ("anyone", [BOB, ADA], [404, 200]),
+        ("service", [ADA, SERVICE], [403, 200]),
+        ("person", [SERVICE, BOB, ADA], [403, 404, 200]),
+        (["user-ada"], [SERVICE, ADA], [403, 200]),
+        (["user-bob"], [ADA], [403]),
+    ],
+)
+async def test_who_may_approve_a_visible_call_in_a_space(
+    by: Any, callers: list[dict[str, str]], told: list[int]
+) -> None:
+    turns = [
+        calling("enter_space", spaceId="den"),
+        calling("ask_outside", user_name="x"),
+        {"text": "Thanks."},
+    ]
+    tools = [guarded(tw.Approval(by=by), visible=True)]
+    async with serving_town(ScriptedModel(turns), tools) as made:
+        rt = made.api.rig.rt
+        [ada] = [each for each in await rt.entities.list() if each.external_id == "user-ada"]
+        agent = await rt.agents.get("tester")
+        await rt.spaces.create("Den", id="den", members=[ada.id, agent.entity_id])
+        said = await rt.spaces.say("den", ada.id, "Go")
+        run_id = next(iter(said.runs.values()))
+        await made.api.until(run_id, "run.waiting")
+        [call] = [each for each in await rt.calls.list(run_id=run_id) if each.is_asked]
+        made.ids |= {"run_id": run_id, "call_id": call.id}
+        assert call.space_id == "den"
+        assert await statuses(made, *callers) == told
+
+
+def serving_town(scripted: ScriptedModel, tools: list[tw.Tool]) -> Any:  # as `town` gives it
+    return town(model=scripted, tools=tools, agent_options={"toolkits": ["spaces"]})

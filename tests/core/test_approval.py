@@ -1,0 +1,204 @@
+"""What tools may declare of approvals, in Python and as JSON, and calls that nobody can be asked about."""
+
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.json_value import JSONObject
+from toolwright.core.mcp.config import read_servers
+from toolwright.core.mcp.listing import read_tool
+from toolwright.core.threads.approval import Terms, terms_from_json, terms_to_json, unanswered
+from toolwright.core.tools.approval import approval_from_json
+from toolwright.core.tools.mcp import McpServer
+
+pytestmark = pytest.mark.anyio
+
+
+def over_ten(arguments: JSONObject) -> bool:
+    return int(str(arguments["n"])) > 10
+
+
+def counting(requirement: Any) -> tw.Tool:
+    @tw.tool(requires_approval=requirement)
+    async def count(n: int) -> int:
+        """Count."""
+        return n
+
+    return count
+
+
+@pytest.mark.parametrize(
+    ("requirement", "approval"),
+    [
+        (True, tw.Approval()),
+        (over_ten, tw.Approval(when=over_ten)),
+        (tw.Approval(by=["ann"], expires_in=5), tw.Approval(by=("ann",), expires_in=5)),
+        (False, None),
+        (None, None),
+    ],
+)
+def test_a_tool_declares_it_in_any_of_these_ways(requirement: Any, approval: tw.Approval | None) -> None:
+    assert counting(requirement).approval == approval
+    assert counting(requirement).stands_alone == (approval is None)
+
+
+@pytest.mark.parametrize("requirement", ["always", 1, [], {"by": "person"}, dict])
+def test_anything_else_is_refused(requirement: object) -> None:
+    with pytest.raises(DefinitionError, match="Tool 'count': requires_approval is True, a function"):
+        counting(requirement)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"when": 1}, "when is a function"),
+        ({"by": "nobody"}, "by must be"),
+        ({"by": []}, "by must be"),
+        ({"by": [1]}, "by must be"),
+        ({"by": None}, "by must be"),
+        ({"expires_in": 0}, "expires_in is a positive number"),
+        ({"expires_in": True}, "expires_in is a positive number"),
+        ({"expires_in": float("nan")}, "expires_in is a positive number"),
+        ({"edit": "no"}, "edit must be true or false"),
+        ({"reason": 1}, "reason must be true or false"),
+    ],
+)
+def test_faulty_terms_are_named(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(DefinitionError, match=words):
+        tw.Approval(**fields)
+
+
+def config(requirement: object) -> dict[str, object]:
+    return {
+        "name": "count",
+        "description": "Count.",
+        "inputSchema": {"type": "object"},
+        "executionType": "internal",
+        "requiresApproval": requirement,
+    }
+
+
+@pytest.mark.parametrize(
+    ("requirement", "approval"),
+    [
+        (True, tw.Approval()),
+        (False, None),
+        (None, None),
+        ({}, tw.Approval()),
+        (
+            {"by": ["ann"], "expiresIn": 1_500, "edit": False, "reason": None},
+            tw.Approval(by=["ann"], expires_in=1.5, edit=False),
+        ),
+    ],
+)
+def test_a_configuration_says_the_same_in_json(requirement: object, approval: tw.Approval | None) -> None:
+    assert tw.Tool.from_config(config(requirement)).approval == approval
+
+
+@pytest.mark.parametrize(
+    ("requirement", "path"),
+    [
+        ("yes", "requiresApproval"),
+        ({"when": "x"}, "requiresApproval.when"),
+        ({"by": 7}, "requiresApproval.by"),
+        ({"expiresIn": "soon"}, "requiresApproval.expiresIn"),
+        ({"expiresIn": -1}, "requiresApproval.expiresIn"),
+        ({"edit": 1}, "requiresApproval.edit"),
+    ],
+)
+def test_a_faulty_configuration_names_the_path(requirement: object, path: str) -> None:
+    with pytest.raises(InvalidConfiguration) as faulty:
+        tw.Tool.from_config(config(requirement))
+    assert [each["path"] for each in faulty.value.details] == [path]
+
+
+def test_an_approval_that_is_no_json_is_a_fault() -> None:
+    assert approval_from_json(7)[1] == [("", "must be true, false or an object, not 7")]
+
+
+def test_a_toolset_puts_its_tools_behind_an_approval() -> None:
+    @tw.tool(read_only=True)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    tools = tw.Toolset([look, counting(None)])
+    assert [each.approval for each in tools.requiring_approval()] == [tw.Approval()] * 2
+    some = tools.requiring_approval(lambda tool: not tool.read_only, tw.Approval(by="person"))
+    assert [each.approval for each in some] == [None, tw.Approval(by="person")]
+    by_arguments = tools.requiring_approval(approval=over_ten)
+    assert by_arguments["count"].approval == tw.Approval(when=over_ten)
+    assert [each.approval for each in by_arguments.requiring_approval(approval=False)] == [None, None]
+    assert [each.approval for each in tools] == [None, None]
+    with pytest.raises(DefinitionError, match="function of a tool"):
+        tools.requiring_approval(True)  # type: ignore[arg-type]  # what is refused
+
+
+async def test_outside_a_run_nobody_is_asked_and_nothing_is_called() -> None:
+    result = await tw.Toolset([counting(True)]).call("count", {"n": 1})
+    assert (result.status, result.error_code) == ("error", "approval_required")
+    assert result.error == "Tool 'count' needs an approval, which only a run can wait for."
+
+
+async def test_outside_a_run_a_call_that_needs_none_is_made() -> None:
+    tools = tw.Toolset([counting(over_ten)])
+    assert (await tools.call("count", {"n": 10})).result == 10
+    assert (await tools.call("count", {"n": 11})).error_code == "approval_required"
+    assert (await tools.call("count", {"n": "x"})).error_code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    ("own", "of_tool", "approval"),
+    [
+        (True, None, tw.Approval()),
+        (True, False, None),
+        (False, True, tw.Approval()),
+        ({"by": "person", "expiresIn": 2_000}, None, tw.Approval(by="person", expires_in=2)),
+        (None, None, None),
+    ],
+)
+def test_a_server_of_mcp_puts_its_tools_behind_an_approval(own: Any, of_tool: Any, approval: Any) -> None:
+    tools = {} if of_tool is None else {"add": {"requiresApproval": of_tool}}
+    entry = {"name": "math", "url": "http://host/mcp", "tools": tools}
+    [server] = read_servers(
+        [entry if own is None else {**entry, "requiresApproval": own}], "mcp", trusted=True
+    )
+    assert isinstance(server, McpServer)
+    tool = read_tool(server, "add", {"inputSchema": {"type": "object"}, "description": "Add."})
+    assert tool.approval == approval
+
+
+def test_a_faulty_requirement_of_a_server_names_its_path() -> None:
+    entry = {"name": "math", "url": "http://host/mcp", "requiresApproval": {"by": "nobody"}}
+    with pytest.raises(InvalidConfiguration) as faulty:
+        read_servers([entry], "mcp", trusted=True)
+    assert all(each["path"].startswith("mcp.0.requiresApproval") for each in faulty.value.details)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(),
+        Terms(by=("ann", "bob"), seconds=1.5, edit=False, reason=False),
+        Terms(by="service", schema={"type": "object"}),
+    ],
+)
+def test_terms_lie_in_a_row_as_json(terms: Terms) -> None:
+    assert terms_from_json(terms_to_json(terms)) == terms
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "in time"),
+        (1, "within 1 second"),
+        (90, "within 90 seconds"),
+        (300, "within 5 minutes"),
+        (3_600.0, "within 1 hour"),
+        (0.5, "within 0.5 seconds"),
+    ],
+)
+def test_the_system_says_how_long_it_has_waited(seconds: float | None, words: str) -> None:
+    assert unanswered(Terms(seconds=seconds)).error == f"The call was not approved: nobody answered {words}."
