@@ -10,6 +10,7 @@ from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 
@@ -54,10 +55,11 @@ async def run(order: Order) -> None:
         thread = threads[0] if threads else await runtime.threads.create("boss")
         runs = await runtime.runs.list()
         run = runs[0] if runs else await runtime.threads.send(thread.id, "Go")
-        while not (await runtime.runs.get(run.id)).over:
+        async for _ in runtime.events.follow(Topic(kind="run", id=run.id), after=0):
+            if (await runtime.runs.get(run.id)).over:
+                break
             for call in await runtime.calls.list(run_id=run.id):
                 await _decide(runtime, call, order)
-            await asyncio.sleep(0)
 
 
 async def _decide(runtime: Runtime, call: Call, order: Order) -> None:

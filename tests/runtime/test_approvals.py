@@ -1,6 +1,7 @@
 """A call that needs an approval waits for it before it begins, and is carried out once, or never."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable
 from typing import Any
 
@@ -19,6 +20,8 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.approvals import Approve
 from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import OUTSIDE_TIMEOUT
+from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -365,3 +368,62 @@ async def test_two_thousand_calls_of_one_answer_wait_one_after_another() -> None
             await rig.rt.calls.submit(run.id, call.id, {"approved": True})
         await rig.rt.runs.wait(run.id, 60)
         assert ledger.paid == [(f"n{n}", n) for n in range(2_000)]
+
+
+@pytest.mark.idle_clock
+async def test_a_cancel_does_not_wait_for_a_function_that_hangs() -> None:
+    begun_asking = asyncio.Event()
+
+    async def hang(arguments: JSONObject) -> bool:
+        begun_asking.set()
+        await asyncio.Event().wait()
+        return False
+
+    ledger = Ledger(hang)
+    async with running(script(), [ledger.tool]) as rig:
+        run = await begun(rig)
+        await begun_asking.wait()
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        await rig.rt.runs.cancel(run.id)
+        assert (await rig.rt.runs.wait(run.id, 60)).status == "cancelled"
+        assert loop.time() - before < OUTSIDE_TIMEOUT
+        assert ledger.paid == []
+
+
+@pytest.mark.idle_clock
+async def test_a_function_that_hangs_counts_as_yes() -> None:
+    async def hang(arguments: JSONObject) -> bool:
+        await asyncio.Event().wait()
+        return False
+
+    ledger = Ledger(hang)
+    async with running(script(), [ledger.tool]) as rig:
+        run = await begun(rig)
+        async for event in rig.rt.events.follow(Topic(kind="run", id=run.id), after=0):
+            if event.type == "run.waiting":
+                break
+        call = await asked(rig, run.id)
+        await rig.rt.calls.submit(run.id, call.id, {"approved": True})
+        assert await results(rig, run.id) == [("success", "Paid 5 to Ann")]
+
+
+async def test_a_large_object_is_looked_at_in_a_thread_and_edited_like_any() -> None:
+    threads: set[int] = set()
+
+    def counted(arguments: JSONObject) -> bool:
+        threads.add(threading.get_ident())
+        return True
+
+    ledger = Ledger(counted)
+    long = "x" * 2_000_000
+    async with running(script(paying(long)), [ledger.tool]) as rig:
+        run = await begun(rig)
+        call = await asked(rig, run.id)
+        assert threads.isdisjoint({threading.get_ident()})
+        other = "y" * 2_000_000
+        await rig.rt.calls.submit(run.id, call.id, {"approved": True, "args": {"to": other, "amount": 1}})
+        [(status, _)] = await results(rig, run.id)
+        assert (status, ledger.paid) == ("success", [(other, 1)])
+        [event] = [unit.event for unit in rig.store.committed if isinstance(unit, Approve)]
+        assert "args" not in event.payload

@@ -222,6 +222,28 @@ async def test_a_visible_call_asks_in_its_space(answer: Answer, ends: str) -> No
         assert after.metadata["args"] == changed
 
 
+@pytest.mark.parametrize("what", ["space", "message", "membership"])
+async def test_a_visible_call_outlives_its_message(what: str) -> None:
+    ledger = Ledger(visible=True)
+    turns = [call("enter_space", spaceId="tea"), {"calls": [paying()]}, {"text": "Done."}]
+    prompt = tw.Prompt("main", tools=[ledger.tool], model=Watched(turns))
+    async with testing.runtime(tw.App(agents=[tw.Agent("boss", prompt, toolkits=["spaces"])])) as rt:
+        ann = await rt.entities.create(external_id="ann")
+        own = await rt.agents.get("boss")
+        await rt.spaces.create("Tea", id="tea", members=[ann.id, own.entity_id])
+        await rt.spaces.say("tea", ann.id, "Go")
+        asked = await waiting(rt)
+        if what == "space":
+            await rt.spaces.delete("tea")
+        elif what == "message":
+            await rt.spaces.erase((await rt.spaces.messages("tea"))[-1].message.id)
+        else:
+            await rt.spaces.remove_member("tea", own.entity_id)
+        await rt.calls.submit(asked.run_id, asked.id, {"approved": True})
+        run = await rt.runs.wait(asked.run_id, 20)
+        assert (run.status, ledger.paid) == ("completed", [("Ann", 5)])
+
+
 async def test_several_kinds_of_one_answer_are_asked_for_in_their_order() -> None:
     ledger = Ledger()
     quick = tw.Tool.from_config(

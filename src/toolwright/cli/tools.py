@@ -58,6 +58,7 @@ def show_tool(name: str, target: str | None) -> None:
         "readOnly": tool.read_only,
         "idempotent": tool.idempotent,
         "destructive": tool.destructive,
+        "requiresApproval": tool.approval is not None,
         "variables": variables_of(tool),
         "tenvs": described(tool),
         "agents": _users(app).get(tool.name, []),

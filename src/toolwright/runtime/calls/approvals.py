@@ -1,6 +1,8 @@
 """Calls that need an approval: whether one does, and the move by which it waits for it."""
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 from toolwright.core.concurrency import in_thread_if_large
@@ -33,8 +35,15 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
     prepared = await in_thread_if_large(
         call.arguments, prepare, tools, call.name, call.arguments, call.id, resolve
     )
-    if isinstance(prepared, PreparedCall):  # faulty arguments ask nobody
-        context.decided[call.id] = await is_needed(tool.approval, call.name, prepared.arguments)
+    if not isinstance(prepared, PreparedCall):  # faulty arguments ask nobody
+        return
+    context.decided[call.id] = True  # also if the run is cancelled before its tool has answered
+    scope = asyncio.timeout(None)
+    with suppress(TimeoutError):
+        async with scope:
+            context.abort.within(scope)
+            context.decided[call.id] = await is_needed(tool.approval, call.name, prepared.arguments)
+    context.abort.left(scope)
 
 
 def asked(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
