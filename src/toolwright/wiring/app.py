@@ -55,7 +55,7 @@ class App:
             raise DefinitionError("App: requests must be the path of a folder, not ''.")
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
         self.embedder = _checked(embedder)
-        self._model: object | None = None
+        self.model: object | None = None
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers
         saved = None if requests is None else _saved_requests(Path(requests))
@@ -80,8 +80,15 @@ class App:
                 f"with_model takes a name such as 'openai:gpt-5' or a model object, not {model!r}."
             )
         made = copy(self)
-        made._model = model
+        made.model = model
         return made
+
+    def completed(self, settings: Settings | None) -> Settings:
+        """The settings of its runtime: those that are given, with the model of `with_model` where they name none."""
+        chosen = Settings() if settings is None else settings
+        if self.model is None or chosen.model is not None:
+            return chosen
+        return chosen.model_copy(update={"model": getattr(self.model, "name", str(self.model))})
 
     @asynccontextmanager
     async def runtime(
@@ -100,10 +107,8 @@ class App:
         from toolwright.wiring.parts import open_parts  # noqa: PLC0415 - the same
 
         check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
-        chosen = Settings() if settings is None else settings
-        if self._model is not None and chosen.model is None:
-            chosen = chosen.model_copy(update={"model": getattr(self._model, "name", str(self._model))})
-        parts = await open_parts(chosen, self.embedder, self._model, memory)
+        chosen = self.completed(settings)
+        parts = await open_parts(chosen, self.embedder, self.model, memory)
         runtime = assemble(self.catalog, parts, chosen)
         try:
             await runtime.start()

@@ -30,7 +30,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.executors.http_tools import HttpTools
 from toolwright.wiring.executors.mcp import LazyMcp
 from toolwright.wiring.executors.sandbox import CodeSandbox
-from toolwright.wiring.lazy import NamedModels, OneModel, open_embedder
+from toolwright.wiring.lazy import NamedModels, models_of, open_embedder
 from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
 from toolwright.wiring.telemetry.opening import open_telemetry
@@ -84,7 +84,7 @@ async def open_parts(
     store, lock = await _journal(settings, bus.publish, memory)
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
-    models, functions = NamedModels() if model is None else OneModel(model), FunctionExecutor()
+    models, functions = models_of(model), FunctionExecutor()
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
 
     async def end_threads() -> None:
