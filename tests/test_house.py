@@ -28,6 +28,7 @@ PUBLIC = [
     "CallProgress",
     "CallStarted",
     "CallWaiting",
+    "Depends",
     "Elicited",
     "ImageContent",
     "Prompt",

@@ -77,24 +77,27 @@ async def by_hand(
     """
     app = _app(app, model)
     check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
-    bus, clock = MemoryBus(), ManualClock()
-    store = MemoryStore(bus.publish)
-    motor = ManualMotor(store, clock)
-    chosen, models = app.completed(settings), models_of(app.model)
-    http_tools = HttpTools(chosen)
-    parts = Parts(
-        store=store,
-        motor=motor,
-        bus=bus,
-        clock=clock,
-        models=models,
-        executors={"function": FunctionExecutor(), "gateway": http_tools},
-        embedder=app.embedder,
-        close=(models.aclose, http_tools.aclose),
-    )
-    running = assemble(app.catalog, parts, chosen, inline_wait=0.0)
-    await running.start()
-    try:
-        yield running, motor
-    finally:
-        await running.stop(0.0)
+    async with app.living() as lifespan:
+        bus, clock = MemoryBus(), ManualClock()
+        store = MemoryStore(bus.publish)
+        motor = ManualMotor(store, clock)
+        chosen, models = app.completed(settings), models_of(app.model)
+        http_tools, functions = HttpTools(chosen), FunctionExecutor(overrides=app.overrides)
+        parts = Parts(
+            store=store,
+            motor=motor,
+            bus=bus,
+            clock=clock,
+            models=models,
+            executors={"function": functions, "gateway": http_tools},
+            embedder=app.embedder,
+            lifespan=lifespan,
+            close=(models.aclose, http_tools.aclose),
+        )
+        running = assemble(app.catalog, parts, chosen, inline_wait=0.0)
+        await running.start()
+        try:
+            yield running, motor
+        finally:
+            await running.stop(0.0)
+            functions.close()
