@@ -1,11 +1,12 @@
 """Public doubles for tests: a runtime in memory, a scripted model, a motor and a clock that you turn yourself."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from types import NoneType
 
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.models.function import FunctionModel
+from toolwright.adapters.models.provider_guard import ProviderGuard
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.adapters.models.trigrams import TrigramEmbedder
 from toolwright.adapters.motor.embedded import EmbeddedMotor
@@ -41,9 +42,23 @@ __all__ = [
     "ScriptedModel",
     "TrigramEmbedder",
     "by_hand",
+    "no_providers",
     "runtime",
     "trace_tree",
 ]
+
+
+@contextmanager
+def no_providers() -> Generator[None]:
+    """While the block lasts, no model or embedder of a provider is asked, in the whole process.
+
+    A run that would ask one fails. At the end of the block `AssertionError` names the models that were to be asked.
+    """
+    guard = ProviderGuard()
+    with guard.on():
+        yield
+    if guard.fault is not None:
+        raise AssertionError(guard.fault)
 
 
 @asynccontextmanager
