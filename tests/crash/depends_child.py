@@ -11,7 +11,7 @@ from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.testing import ScriptedModel
 
-CALL = {"calls": [{"name": "read", "args": {}}, {"name": "read", "args": {}}]}
+CALL: dict[str, object] = {"calls": [{"name": "read", "args": {}}, {"name": "read", "args": {}}]}
 
 
 def catalog(witness: Witness) -> Catalog:
@@ -30,7 +30,8 @@ def catalog(witness: Witness) -> Catalog:
         witness.note("read")
         return session
 
-    model = ScriptedModel([CALL, CALL, {"text": "Done."}])
+    turns: list[object] = [CALL, CALL, {"text": "Done."}]
+    model = ScriptedModel(turns)
     return Catalog(agents=[tw.Agent("desk", instructions="Be brief.", model=model, tools=[read])])
 
 

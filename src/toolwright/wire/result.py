@@ -1,6 +1,6 @@
 """Tool results as each of their consumers wants them (D2). All functions here are pure."""
 
-from typing import Literal, cast
+from typing import cast
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
@@ -34,7 +34,7 @@ def result_from_json(written: JSONObject) -> ToolResult:
         if written["status"] not in ("success", "error"):
             raise InvalidJSON("This is not a recorded tool result.")
         return ToolResult(
-            status=cast("Literal['success', 'error']", written["status"]),
+            status=written["status"],
             result=written.get("result"),
             error=cast("str | None", written.get("error")),
             stack=cast("str | None", written.get("stack")),

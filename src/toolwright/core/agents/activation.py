@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.active import ActiveAgent, passed_secrets
 from toolwright.core.agents.agent import Agent, Side
-from toolwright.core.agents.passed_tenvs import passed_secrets
 from toolwright.core.agents.prompt import Callee, Env, Prompt
 from toolwright.core.env.types import SECRETS, EnvTypes, Shown
 from toolwright.core.env.variable import NamedVariable, merged
