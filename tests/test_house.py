@@ -29,6 +29,7 @@ PUBLIC = [
     "CallProgress",
     "CallStarted",
     "CallWaiting",
+    "Depends",
     "Elicited",
     "ImageContent",
     "Prompt",

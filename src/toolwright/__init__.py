@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         TextDelta,
     )
     from toolwright.core.agents.run_result import RunResult
+    from toolwright.core.dependencies.depends import Depends
     from toolwright.core.env.variable import Variable
     from toolwright.core.errors import ToolwrightError
     from toolwright.core.requests.solution import Solution
@@ -57,6 +58,7 @@ __all__ = [
     "CallProgress",
     "CallStarted",
     "CallWaiting",
+    "Depends",
     "Elicited",
     "ImageContent",
     "Prompt",
@@ -99,6 +101,7 @@ _MODULES = {
     "CallProgress": "core.agents.run_events",
     "CallStarted": "core.agents.run_events",
     "CallWaiting": "core.agents.run_events",
+    "Depends": "core.dependencies.depends",
     "Elicited": "core.state.elicitation",
     "ImageContent": "core.results.content",
     "Prompt": "core.agents.prompt",

@@ -1,10 +1,12 @@
 """Public doubles for tests: a runtime in memory, a scripted model, a motor and a clock that you turn yourself."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from types import NoneType
 
 from toolwright.adapters.bus.memory import MemoryBus
+from toolwright.adapters.models.function import FunctionModel
+from toolwright.adapters.models.provider_guard import ProviderGuard
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.adapters.models.trigrams import TrigramEmbedder
 from toolwright.adapters.motor.embedded import EmbeddedMotor
@@ -14,6 +16,7 @@ from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.telemetry.tree import trace_tree
 from toolwright.core.checks import check_kind
+from toolwright.core.model import Model
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.runtime.runtime import Runtime
@@ -21,12 +24,14 @@ from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble
 from toolwright.wiring.executors.http_tools import HttpTools
 from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.lazy import models_of
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 __all__ = [
     "CodeSandbox",
     "EmbeddedMotor",
+    "FunctionModel",
     "ManualClock",
     "ManualMotor",
     "MemoryBus",
@@ -37,45 +42,77 @@ __all__ = [
     "ScriptedModel",
     "TrigramEmbedder",
     "by_hand",
+    "no_providers",
     "runtime",
     "trace_tree",
 ]
 
 
+@contextmanager
+def no_providers() -> Generator[None]:
+    """While the block lasts, no model or embedder of a provider is asked, in the whole process.
+
+    A run that would ask one fails. At the end of the block `AssertionError` names the models that were to be asked.
+    """
+    guard = ProviderGuard()
+    with guard.on():
+        yield
+    if guard.fault is not None:
+        raise AssertionError(guard.fault)
+
+
 @asynccontextmanager
-async def runtime(app: App, settings: Settings | None = None) -> AsyncGenerator[Runtime]:
-    """Like `app.runtime`, with the journal in memory: nothing is written, nothing outlives the block."""
-    check_kind("What is run", app, App, "a toolwright.App")
+async def runtime(
+    app: App, settings: Settings | None = None, *, model: str | Model | object | None = None
+) -> AsyncGenerator[Runtime]:
+    """Like `app.runtime`, with the journal in memory: nothing is written, nothing outlives the block.
+
+    A `model` is asked in the place of every other of the app (`App.with_model`).
+    """
+    chosen = _app(app, model)
     check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
-    chosen = (settings or Settings()).model_copy(update={"database_url": "memory://"})
-    async with app.runtime(chosen, grace=1.0) as running:
+    in_memory = (settings or Settings()).model_copy(update={"database_url": "memory://"})
+    async with chosen.runtime(in_memory, grace=1.0) as running:
         yield running
 
 
+def _app(app: App, model: object | None) -> App:
+    check_kind("What is run", app, App, "a toolwright.App")
+    return app if model is None else app.with_model(model)
+
+
 @asynccontextmanager
-async def by_hand(app: App, settings: Settings | None = None) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
+async def by_hand(
+    app: App, settings: Settings | None = None, *, model: str | Model | object | None = None
+) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
     """A runtime in memory that moves only when its motor is turned, on a clock that stands until then.
 
     `await motor.run_until_idle()` does what is due, `await motor.run_timers()` moves the clock to the next wait
-    that ends and does that. A run that waits is parked at once.
+    that ends and does that. A run that waits is parked at once. A `model` is asked in the place of every other.
     """
-    bus, clock = MemoryBus(), ManualClock()
-    store = MemoryStore(bus.publish)
-    motor = ManualMotor(store, clock)
-    chosen = settings or Settings()
-    http_tools = HttpTools(chosen)
-    parts = Parts(
-        store=store,
-        motor=motor,
-        bus=bus,
-        clock=clock,
-        executors={"function": FunctionExecutor(), "gateway": http_tools},
-        embedder=app.embedder,
-        close=(http_tools.aclose,),
-    )
-    running = assemble(app.catalog, parts, chosen, inline_wait=0.0)
-    await running.start()
-    try:
-        yield running, motor
-    finally:
-        await running.stop(0.0)
+    app = _app(app, model)
+    check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
+    async with app.living() as lifespan:
+        bus, clock = MemoryBus(), ManualClock()
+        store = MemoryStore(bus.publish)
+        motor = ManualMotor(store, clock)
+        chosen, models = app.completed(settings), models_of(app.model)
+        http_tools, functions = HttpTools(chosen), FunctionExecutor(overrides=app.overrides)
+        parts = Parts(
+            store=store,
+            motor=motor,
+            bus=bus,
+            clock=clock,
+            models=models,
+            executors={"function": functions, "gateway": http_tools},
+            embedder=app.embedder,
+            lifespan=lifespan,
+            close=(models.aclose, http_tools.aclose),
+        )
+        running = assemble(app.catalog, parts, chosen, inline_wait=0.0)
+        await running.start()
+        try:
+            yield running, motor
+        finally:
+            await running.stop(0.0)
+            functions.close()

@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -132,3 +134,27 @@ async def test_the_application_for_other_servers_runs_its_app() -> None:
             assert (await client.get("/health")).json()["status"] == "ok"
             assert (await client.get("/api/agents/tester")).status_code == 200
         assert (await client.get("/api/agents")).status_code == 503
+
+
+async def test_a_server_is_at_work_within_the_lifespan_of_its_app() -> None:
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: tw.App) -> AsyncGenerator[str]:
+        said.append("begin")
+        yield "the pool"
+        said.append("end")
+
+    living = tw.App(agents=[tw.Agent("tester", prompt)], lifespan=lifespan)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(living, settings, port=0, ready=ready.set_result))
+    async with httpx.AsyncClient(base_url=await ready) as client:
+        assert (await client.get("/health")).status_code == 200
+    assert said == ["begin"]
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert said == ["begin", "end"]
+    mounted = gateway(living, settings)
+    async with mounted.router.lifespan_context(mounted):
+        assert said == ["begin", "end", "begin"]
+    assert said == ["begin", "end"] * 2

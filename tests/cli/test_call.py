@@ -297,3 +297,36 @@ def test_a_tool_is_shown_with_its_variables(empty: Shell, shell: Shell) -> None:
         "description": "The key.",
     }
     assert (region["name"], region["required"]) == ("REGION", False)
+
+
+LIVING = """
+import contextlib
+from typing import Annotated
+
+import toolwright as tw
+
+
+@contextlib.asynccontextmanager
+async def lifespan(app):
+    print("begin")
+    yield {"pool": "the pool"}
+    print("end")
+
+
+def pool(state: tw.ThreadState) -> str:
+    return state.lifespan["pool"]
+
+
+@tw.tool(description="Read.")
+async def read(pool: Annotated[str, tw.Depends(pool)]) -> str:
+    return pool
+
+
+app = tw.App(tools=[read], lifespan=lifespan)
+"""
+
+
+def test_a_call_is_made_within_the_lifespan_of_the_app(empty: Shell) -> None:
+    (empty.folder / "app.py").write_text(LIVING)
+    done = empty.run("call", "read")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "begin\nend\nthe pool\n", "")

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -98,12 +98,21 @@ def call(
     check_folder(folder)
     try:
         made = _over_http(tool, text, state) if tool.carrier == "gateway" else tools.call(name, text, state)
-        result = run(made)
+        result = run(_living(app, state, made))
     finally:
         tools.close()
     _print_result(result)
     show_files(result, state, folder)
     return 0 if result.status == "success" else 1
+
+
+async def _living(app: App, state: MemoryState, made: Coroutine[None, None, ToolResult]) -> ToolResult:
+    """The result of the call, made within the app's lifespan."""
+    try:
+        async with app.living() as state.lifespan:
+            return await made
+    finally:
+        made.close()  # one that never began
 
 
 async def _over_http(tool: Tool, arguments: str, state: MemoryState) -> ToolResult:

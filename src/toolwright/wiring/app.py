@@ -1,7 +1,7 @@
 """An app: what a program declares, and the door to its runtime."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from copy import copy
 from pathlib import Path
 from types import NoneType
@@ -12,6 +12,9 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Env, Prompt, is_model
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import check_kind
+from toolwright.core.dependencies.depends import Dependency
+from toolwright.core.dependencies.hints import Function
+from toolwright.core.dependencies.overrides import overriding
 from toolwright.core.errors import DefinitionError
 from toolwright.core.model import Model
 from toolwright.core.plain import one_line, unwritable
@@ -21,6 +24,7 @@ from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.lifespan import Lifespan, checked_lifespan
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,7 +38,9 @@ class App:
     folder of saved requests, JSON files of `{"config", "schema", "context"}`, that tools may name as their delegates.
     With an `embedder`, this one or the settings', agents find the passages of their memory by what they mean too.
     `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`: all
-    agents have their tools that name no servers of their own.
+    agents have their tools that name no servers of their own. `lifespan` is a function of the app that gives an async
+    context manager, entered before each of its runtimes begins and left when that has stopped: what it yields is
+    `state.lifespan` for tools and their dependencies.
     Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
@@ -49,13 +55,16 @@ class App:
         requests: str | Path | None = None,
         embedder: Embedder | None = None,
         mcp: object = None,
+        lifespan: Lifespan | None = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # a path to where the process was started
             raise DefinitionError("App: requests must be the path of a folder, not ''.")
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
         self.embedder = _checked(embedder)
-        self._model: object | None = None
+        self.model: object | None = None
+        self._lifespan = checked_lifespan(lifespan)
+        self.overrides: dict[Function, Dependency] = {}
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers
         saved = None if requests is None else _saved_requests(Path(requests))
@@ -80,8 +89,33 @@ class App:
                 f"with_model takes a name such as 'openai:gpt-5' or a model object, not {model!r}."
             )
         made = copy(self)
-        made._model = model
+        made.model = model
         return made
+
+    @contextmanager
+    def override(self, dependency: Function, other: Function) -> Generator[None]:
+        """While the block lasts, `other` gives the values that tools of the app depend on `dependency` for.
+
+        For tests. `other` is read as any dependency; raises `DefinitionError` if it needs what it stands in for.
+        """
+        with overriding(self.overrides, dependency, other):
+            yield
+
+    @asynccontextmanager
+    async def living(self) -> AsyncGenerator[object]:
+        """The app's lifespan, and what it yields: None without one."""
+        if self._lifespan is None:
+            yield None
+            return
+        async with self._lifespan(self) as yielded:
+            yield yielded
+
+    def completed(self, settings: Settings | None) -> Settings:
+        """The settings of its runtime: those that are given, with the model of `with_model` where they name none."""
+        chosen = Settings() if settings is None else settings
+        if self.model is None or chosen.model is not None:
+            return chosen
+        return chosen.model_copy(update={"model": getattr(self.model, "name", str(self.model))})
 
     @asynccontextmanager
     async def runtime(
@@ -100,16 +134,15 @@ class App:
         from toolwright.wiring.parts import open_parts  # noqa: PLC0415 - the same
 
         check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
-        chosen = Settings() if settings is None else settings
-        if self._model is not None and chosen.model is None:
-            chosen = chosen.model_copy(update={"model": getattr(self._model, "name", str(self._model))})
-        parts = await open_parts(chosen, self.embedder, self._model, memory)
-        runtime = assemble(self.catalog, parts, chosen)
-        try:
-            await runtime.start()
-            yield runtime
-        finally:
-            await runtime.stop(grace)
+        chosen = self.completed(settings)
+        async with self.living() as lifespan:
+            parts = await open_parts(chosen, self.embedder, self.model, memory, self.overrides, lifespan)
+            runtime = assemble(self.catalog, parts, chosen)
+            try:
+                await runtime.start()
+                yield runtime
+            finally:
+                await runtime.stop(grace)
 
 
 def _checked(embedder: Embedder | None) -> Embedder | None:

@@ -295,4 +295,5 @@ def _drainer(
         listeners,
         shared.membership,
         parts.telemetry,
+        parts.lifespan,
     )

@@ -67,6 +67,11 @@ class OneModel:
         await self._models.aclose()
 
 
+def models_of(model: object | None) -> NamedModels | OneModel:
+    """The models of an app: found by their names, or that one in the place of all."""
+    return NamedModels() if model is None else OneModel(model)
+
+
 def open_mcp(module: str) -> ModuleType:
     """That module of the MCP server; raises `MissingExtra` where the SDK is not installed."""
     try:

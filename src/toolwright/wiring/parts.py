@@ -14,6 +14,7 @@ from toolwright.adapters.store.locks import FileLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
+from toolwright.core.dependencies.opener import Overrides
 from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
@@ -30,7 +31,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.executors.http_tools import HttpTools
 from toolwright.wiring.executors.mcp import LazyMcp
 from toolwright.wiring.executors.sandbox import CodeSandbox
-from toolwright.wiring.lazy import NamedModels, OneModel, open_embedder
+from toolwright.wiring.lazy import NamedModels, models_of, open_embedder
 from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
 from toolwright.wiring.telemetry.opening import open_telemetry
@@ -56,6 +57,7 @@ class Parts:
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
     telemetry: Telemetry | None = None
+    lifespan: object = None  # what the app's lifespan has yielded
     mcp: McpServers = field(default_factory=lambda: LazyMcp(Settings()))
     abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
 
@@ -65,11 +67,13 @@ async def open_parts(
     embedder: Embedder | None = None,
     model: object | None = None,
     memory: MemoryJournal | None = None,
+    overrides: Overrides | None = None,
+    lifespan: object = None,
 ) -> Parts:
     """The parts that the settings name: a journal, its lock, the embedded motor.
 
     An embedder that is given is used, a `model` instead of all others, and a journal in `memory` for what the settings
-    want to have in memory.
+    want to have in memory. `overrides` are of dependencies, `lifespan` is what the app's has yielded.
     """
     opened = None
     if embedder is None and settings.embedder is not None:
@@ -84,7 +88,7 @@ async def open_parts(
     store, lock = await _journal(settings, bus.publish, memory)
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
-    models, functions = NamedModels() if model is None else OneModel(model), FunctionExecutor()
+    models, functions = models_of(model), FunctionExecutor(overrides=overrides)
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
 
     async def end_threads() -> None:
@@ -101,6 +105,7 @@ async def open_parts(
         executors={"function": functions, "gateway": http_tools, "mcp": mcp},
         mcp=mcp,
         telemetry=telemetry,
+        lifespan=lifespan,
         embedder=embedder or opened,
         close=(
             models.aclose,

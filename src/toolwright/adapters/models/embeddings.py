@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from toolwright.adapters.models.provider_guard import check_provider
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
 
@@ -25,6 +26,7 @@ class OpenAIEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of the texts. Raises `ModelUnavailable` or `ModelRefused`."""
+        check_provider(self.name)
         body = {"model": self._model, "input": [*texts], "encoding_format": "float"}
         try:
             answer = await self._client.post(self._url, json=body)

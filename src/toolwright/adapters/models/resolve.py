@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+from toolwright.adapters.models.provider_guard import check_provider
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.core.errors import DefinitionError, MissingExtra
 from toolwright.core.model import Model
@@ -26,6 +27,7 @@ def resolve(name: str) -> Model:
         )
     if provider == "scripted":
         return ScriptedModel.from_yaml(rest)
+    check_provider(name)
     try:
         adapter = import_module(_PYDANTIC_AI)
     except ImportError as error:

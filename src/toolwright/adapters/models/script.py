@@ -95,14 +95,15 @@ def read_script(turns: object, source: str) -> Script:
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
         raise DefinitionError(f"{source}: a script must be a list of turns, not {turns!r}.")
     given = list[object](turns)  # pyright: ignore[reportUnknownArgumentType]  checked turn by turn
-    read = [_turn(turn, f"{source}, turn {number}") for number, turn in enumerate(given, 1)]
+    read = [read_turn(turn, f"{source}, turn {number}") for number, turn in enumerate(given, 1)]
     return Script(
         plain=tuple(turn for turn in read if turn.form.when is None),
         conditional=tuple((turn.form.when, turn) for turn in read if turn.form.when is not None),
     )
 
 
-def _turn(given: object, where: str) -> Turn:
+def read_turn(given: object, where: str) -> Turn:
+    """Check and prepare one turn; `where` says in errors where it comes from."""
     form = _form(given, where)
     calls = tuple(ModelCall(id="", name=call.name, arguments=_arguments(call, where)) for call in form.calls)
     text = form.text

@@ -7,12 +7,9 @@ from typing import Self
 from uuid import uuid4
 
 from toolwright.adapters.models.script import Script, Turn, read_script
-from toolwright.core.errors import ModelRefused, ModelUnavailable
-from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.threads.run import Usage
-
-_CHARACTERS_PER_TOKEN = 4
-_TOKENS_PER_MESSAGE = 20
+from toolwright.adapters.models.turn_stream import stream_turn
+from toolwright.core.errors import ModelRefused
+from toolwright.core.model import ModelEvent, ModelRequest
 
 
 class ScriptedModel:
@@ -71,20 +68,9 @@ class ScriptedModel:
             ModelRefused: the script has no turn for it, or the turn says so.
             ModelUnavailable: the turn says so.
         """
-        last = request.messages[-1].content if request.messages else ""
-        turn = self._turn(request, last)
-        for delta in turn.deltas:
-            if turn.form.delay:
-                await self._sleep(turn.form.delay)
-            yield delta
-        match turn.form.fail:
-            case "unavailable":
-                raise ModelUnavailable(turn.form.message)
-            case "refused":
-                raise ModelRefused(turn.form.message)
-            case None:
-                pass
-        yield self._response(turn, request, last)
+        turn = self._turn(request, request.messages[-1].content if request.messages else "")
+        async for event in stream_turn(turn, request, self._name, self._sleep, self._new_id):
+            yield event
 
     def _turn(self, request: ModelRequest, last: str) -> Turn:
         script, step = self._script(request)
@@ -103,21 +89,3 @@ class ScriptedModel:
                 return self._scripts[name], request.turn if name == who[-1] else request.step
         names = " or ".join(map(repr, who)) or "an unnamed agent"
         raise ModelRefused(f"The script {self._name!r} has no turns for {names}.")
-
-    def _response(self, turn: Turn, request: ModelRequest, last: str) -> ModelResponse:
-        read = (len(request.system) + len(last)) // _CHARACTERS_PER_TOKEN
-        answer = self._new_id() if turn.calls else ""
-        return ModelResponse(
-            text=turn.text,
-            calls=tuple(
-                ModelCall(id=f"call_{answer}_{index}", name=call.name, arguments=call.arguments)
-                for index, call in enumerate(turn.calls)
-            ),
-            usage=turn.usage
-            or Usage(
-                input_tokens=read + _TOKENS_PER_MESSAGE * len(request.messages),
-                output_tokens=turn.output_tokens,
-            ),
-            finish_reason="tool_call" if turn.calls else "stop",
-            model=self._name,
-        )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.active import ActiveAgent, passed_secrets
 from toolwright.core.agents.agent import Agent, Side
 from toolwright.core.agents.prompt import Callee, Env, Prompt
 from toolwright.core.env.types import SECRETS, EnvTypes, Shown
@@ -94,7 +94,8 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
     types = _types(bare.values())
     made: dict[SideName, ActiveAgent] = {name: _valued(each, types, env) for name, each in bare.items()}
     secret_tenvs = frozenset[str]().union(
-        *(need.secrets for each in _all(made.values()) for need in each.needs)
+        *(need.secrets for each in _all(made.values()) for need in each.needs),
+        *(passed_secrets(each.relations, app.callees, app.prompts) for each in _all(made.values())),
     )
     secrets = frozenset[tuple[str, str]]().union(
         *(_secrets(each, secret_tenvs) for each in _all(made.values()))

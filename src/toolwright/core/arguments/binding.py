@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails, to_json
 
 from toolwright.core.arguments.faults import ArgumentFault, Fault
 from toolwright.core.checks import brief_value
+from toolwright.core.dependencies.depends import Dependency
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path, plain, spell
@@ -141,10 +142,11 @@ class Argument:
 class Binding:
     """Turns arguments that the schema accepts into keyword arguments; it coerces nothing.
 
-    `state` names the parameter for the `ThreadState`. `model` is the parameter and builder of `args=Model`.
+    `state` names the parameter for the `ThreadState`, `dependencies` those for values that functions give; a handler
+    that has some of these has them injected. `model` is the parameter and builder of `args=Model`.
     """
 
-    __slots__ = ("_as_is", "_changed", "_model", "state")
+    __slots__ = ("_as_is", "_changed", "_model", "dependencies", "injects", "state")
 
     def __init__(
         self,
@@ -152,11 +154,14 @@ class Binding:
         arguments: tuple[Argument, ...],
         state: str | None,
         model: tuple[str, Builder] | None,
+        dependencies: Mapping[str, Dependency] | None = None,
     ) -> None:
         self.state = state
+        self.dependencies: Mapping[str, Dependency] = dependencies or {}
+        self.injects = state is not None or bool(dependencies)
         self._model = model
         self._changed = tuple(argument for argument in arguments if not argument.as_is)
-        self._as_is = not self._changed and model is None and state is None
+        self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Raises `ArgumentFault` for what a validator of the user's own refuses."""

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, TypeAlias, get_args, get_origin
+from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
@@ -18,10 +18,18 @@ from toolwright.core.arguments.binding import Argument, Binding, Builder, is_pla
 from toolwright.core.arguments.schema import closed, with_definitions
 from toolwright.core.arguments.type_adapter import adapter_of
 from toolwright.core.arguments.types import Annotation, TypeReader
+from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of
+from toolwright.core.dependencies.hints import (
+    Function,
+    bound_names,
+    innermost,
+    is_state,
+    read_hints,
+    runs_on_loop,
+)
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.core.state.state import ThreadState
 from toolwright.core.text import sentence
 
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$")
@@ -61,7 +69,7 @@ def parameter_descriptions(doc: str | None) -> dict[str, str]:
     return {key: text for key, text in descriptions.items() if text}
 
 
-Handler: TypeAlias = Callable[..., object]
+Handler: TypeAlias = Function
 """Whatever carries a call out: a plain or an async function, or an object that is called like one."""
 
 _YIELDS = frozenset({dis.opmap["YIELD_VALUE"], dis.opmap["SEND"]})
@@ -74,7 +82,7 @@ class Signature:
     """The signature of a handler: the schema of its arguments and how JSON arguments become its own.
 
     `on_loop` is true for async handlers; the others run in a thread. `waits` is false for async ones without an
-    `await`, which no loop ever interrupts.
+    `await` and without dependencies, which no loop ever interrupts.
     """
 
     parameters: JSONObject
@@ -102,44 +110,37 @@ def read_signature(
     parameters.check_docstring(args is not None)
     if args is None:
         schema, arguments = _from_parameters(parameters, name)
-        binding = Binding(arguments=arguments, state=parameters.state, model=None)
+        binding = Binding(
+            arguments=arguments, state=parameters.state, model=None, dependencies=parameters.dependencies
+        )
     else:
         schema, builder = read_model(args, name, "args")
-        binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), builder))
+        model = (parameters.only(), builder)
+        binding = Binding(
+            arguments=(), state=parameters.state, model=model, dependencies=parameters.dependencies
+        )
     return signature_of(handler, schema, binding)
 
 
 def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> Signature:
     """The signature of a handler of a schema that was not made from it, and that its own binding fits."""
-    return Signature(
-        parameters=parameters, binding=binding, on_loop=_runs_on_loop(handler), waits=_waits(handler)
-    )
-
-
-def read_hints(handler: Handler, tool: str, scope: Mapping[str, object]) -> dict[str, Annotation]:
-    """The annotations of a handler's parameters, those that are text too; raises `DefinitionError` naming the tool."""
-    function = inspect.unwrap(_innermost(handler))
-    names: dict[str, object] = {"ThreadState": ThreadState, **getattr(function, "__globals__", {}), **scope}
-    try:
-        hinted = getattr(function, "__annotations__", {})
-        annotations = {name: each for name, each in hinted.items() if name != "return"}
-        parameters = types.SimpleNamespace(__annotations__=annotations)
-        return typing.get_type_hints(parameters, names, include_extras=True)  # type: ignore[arg-type]  # it has them
-    except (NameError, TypeError, AttributeError, SyntaxError) as error:
-        raise DefinitionError(sentence(f"Tool {tool!r}: its annotations cannot be read: {error}")) from error
+    waits = _waits(handler) or bool(binding.dependencies)
+    return Signature(parameters=parameters, binding=binding, on_loop=runs_on_loop(handler), waits=waits)
 
 
 class _Parameters:
-    """A handler's parameters: the one for the state, and the others with their annotations."""
+    """A handler's parameters: the one for the state, its dependencies, and the others with their annotations."""
 
     def __init__(self, handler: Handler, tool: str, scope: Mapping[str, object]) -> None:
         self.state: str | None = None
         self.others: dict[str, inspect.Parameter] = {}
-        self.doc = inspect.getdoc(inspect.unwrap(_innermost(handler)))
+        self.doc = inspect.getdoc(inspect.unwrap(innermost(handler)))
         self._tool = tool
-        self.hints = read_hints(handler, tool, scope)
-        self._bound = _bound(handler)
-        self._own = inspect.unwrap(_innermost(handler))
+        self.hints = read_hints(handler, f"Tool {tool!r}", scope)
+        self.dependencies: dict[str, Dependency] = {}
+        self._reader = DependencyReader(f"Tool {tool!r}", scope)
+        self._bound = bound_names(handler)
+        self._own = inspect.unwrap(innermost(handler))
         for parameter in self._inspect(handler).parameters.values():
             if parameter.name not in self._bound:
                 self._add(parameter)
@@ -155,7 +156,8 @@ class _Parameters:
 
     def check_docstring(self, takes_model: bool) -> None:
         """Refuse a docstring that describes an argument which the function does not take."""
-        parameters = {*self.others, *self._bound, *([] if self.state is None else [self.state])}
+        parameters = {*self.others, *self.dependencies, *self._bound}
+        parameters.update([] if self.state is None else [self.state])
         parameters.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
         described = parameter_descriptions(self.doc)
         wrong = next((name for name in described if name not in parameters), None)
@@ -185,7 +187,11 @@ class _Parameters:
             )
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise self._fault(name, "is positional-only, but arguments come by name; remove the '/'")
-        if not _is_state(self.hints.get(name)):
+        hint = self.hints.get(name)
+        mark = mark_of(hint, parameter.default, f"Tool {self._tool!r}: parameter {name!r}")
+        if mark is not None:
+            self.dependencies[name] = self._reader.read(mark)
+        elif not is_state(hint):
             self.others[name] = parameter
         elif self.state is None:
             self.state = name
@@ -332,34 +338,9 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
     return typing.cast("JSONObject", closed(with_definitions(schema, definitions))), builder
 
 
-def _bound(handler: Handler) -> frozenset[str]:
-    """The names that a partial has given already."""
-    return frozenset(handler.keywords) if isinstance(handler, functools.partial) else frozenset()
-
-
-def _is_state(hint: Annotation) -> bool:
-    if get_origin(hint) is Annotated or get_origin(hint) in (typing.Union, types.UnionType):
-        return any(_is_state(part) for part in get_args(hint))
-    return hint is ThreadState
-
-
-def _innermost(handler: Handler) -> Handler:
-    """The function whose annotations count: within a partial, of a method, of a callable object."""
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    if inspect.isroutine(handler):
-        return handler
-    return type(handler).__call__
-
-
 def _waits(handler: Handler) -> bool:
     """Whether a call may wait for anything: but for coroutines whose own code never gives the loop a turn."""
     function = handler.__func__ if isinstance(handler, types.MethodType) else handler
     if not isinstance(function, types.FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return True
     return not _YIELDS.isdisjoint(function.__code__.co_code[::2])  # each second byte is an instruction
-
-
-def _runs_on_loop(handler: Handler) -> bool:
-    function = _innermost(handler)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))

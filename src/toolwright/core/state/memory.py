@@ -99,8 +99,8 @@ class MemoryState:
 
     __slots__ = (
         "_ask", "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
-        "agent_id", "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated",
-        "thread_id", "user_id", "values",
+        "agent_id", "arguments", "children", "context", "events", "lifespan", "messages", "queued", "reports",
+        "terminated", "thread_id", "user_id", "values",
     )  # fmt: skip
 
     def __init__(
@@ -119,7 +119,9 @@ class MemoryState:
         invoke: Invoke | None = None,
         sandbox: Sandbox | None = None,
         ask: Ask | None = None,
+        lifespan: object = None,
     ) -> None:
+        self.lifespan: Any = lifespan  # whatever an app's lifespan would yield
         self._sandbox = sandbox
         self._ask = ask
         self._invoke = invoke

@@ -105,6 +105,11 @@ class ThreadState(Protocol):
         """Values that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
         ...
 
+    @property
+    def lifespan(self) -> Any:  # whatever it has yielded
+        """What the app's `lifespan` has yielded, None without one; recorded nowhere."""
+        ...
+
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
         ...

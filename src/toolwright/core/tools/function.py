@@ -9,7 +9,9 @@ from typing import cast
 
 from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.arguments.judge import RawArguments
+from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
+from toolwright.core.dependencies.opener import Opener, Overrides
 from toolwright.core.errors import DefinitionError
 from toolwright.core.results.content import has_large_file
 from toolwright.core.results.result import ToolResult
@@ -26,12 +28,14 @@ class FunctionExecutor:
 
     Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it makes one of 256 threads when the
     first plain function is called, and `close` ends that one. A function that is stuck in a thread of its own
-    does not keep the process alive.
+    does not keep the process alive. Dependencies are opened for the handlers that declare them; `overrides` are
+    functions that stand in for some of these.
     """
 
-    def __init__(self, pool: Pool | None = None) -> None:
+    def __init__(self, pool: Pool | None = None, overrides: Overrides | None = None) -> None:
         self._pool = pool
         self._own: DaemonThreads | None = None
+        self._overrides: Overrides = {} if overrides is None else overrides
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
         """Run the call's handler to its end."""
@@ -43,9 +47,12 @@ class FunctionExecutor:
             if signature is None or keywords is None:
                 value = handler(state, prepared.arguments)
             else:
-                if signature.binding.state is not None:
-                    keywords[signature.binding.state] = state
-                if signature.on_loop:
+                binding = signature.binding
+                if binding.state is not None:
+                    keywords[binding.state] = state
+                if binding.injects and binding.dependencies:
+                    value = await self._call_with_dependencies(handler, signature, keywords, state)
+                elif signature.on_loop:
                     value = handler(**keywords)
                 else:
                     value, error = await self._in_thread(handler, keywords)
@@ -66,6 +73,23 @@ class FunctionExecutor:
             if _passes(error):
                 raise
             return as_failure(error)
+
+    async def _call_with_dependencies(
+        self, handler: Handler, signature: Signature, keywords: dict[str, object], state: ThreadState
+    ) -> object:
+        """What the handler returns, which is given its dependencies; raises what it or one of them raises."""
+        opener = Opener(self._in_thread, self._overrides)
+        async with opener.values(signature.binding.dependencies, state) as values:
+            given = {**keywords, **values}
+            if signature.on_loop:
+                value = handler(**given)
+            else:
+                value, error = await self._in_thread(handler, given)
+                if error is not None:
+                    raise error
+            return (
+                cast("object", await value) if isinstance(value, Awaitable) else value
+            )  # whatever it yields
 
     async def _in_thread(
         self, handler: Callable[..., object], keywords: dict[str, object]

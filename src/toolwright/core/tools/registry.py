@@ -6,8 +6,10 @@ from typing import Any, TypeVar, cast, get_args, get_origin, overload
 
 from toolwright.core.arguments.binding import Binding
 from toolwright.core.arguments.faults import ArgumentFault, Fault
-from toolwright.core.arguments.signature import Handler, read_hints, signature_of
+from toolwright.core.arguments.signature import Handler, signature_of
 from toolwright.core.checks import brief_value, check_line
+from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of
+from toolwright.core.dependencies.hints import read_hints
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.schemas.meta import Call, read_call
@@ -143,9 +145,13 @@ class HandlerBinding(Binding):
     __slots__ = ("_call", "_interface", "_named", "_rest", "_tool", "_whole")
 
     def __init__(self, tool: Tool, handler: Handler) -> None:
-        hints = read_hints(handler, tool.name, {"Call": Call, "Tool": Tool})
+        what = f"The handler of the tool {tool.name!r}"
+        hints = read_hints(handler, what, {"Call": Call, "Tool": Tool})
         parameters = _parameters(handler, tool.name)
-        super().__init__(arguments=(), state=_of_type(parameters, hints, ThreadState), model=None)
+        dependencies = _dependencies(parameters, hints, what)
+        parameters = {name: each for name, each in parameters.items() if name not in dependencies}
+        state = _of_type(parameters, hints, ThreadState)
+        super().__init__(arguments=(), state=state, model=None, dependencies=dependencies)
         self._interface = tool
         self._call = _of_type(parameters, hints, Call)
         self._tool = _of_type(parameters, hints, Tool)
@@ -174,7 +180,8 @@ class HandlerBinding(Binding):
 
     def _check(self, properties: JSONObject, unknown: list[str]) -> None:
         what = f"The handler of the tool {self._interface.name!r}"
-        taken = [name for name in (self.state, self._call, self._tool) if name in properties]
+        injected = (self.state, self._call, self._tool, *self.dependencies)
+        taken = [name for name in injected if name in properties]
         if taken:
             raise DefinitionError(
                 f"{what} has a parameter {taken[0]!r} that gets no argument, but so is an argument named: rename it."
@@ -204,6 +211,17 @@ def _parameters(handler: Handler, tool: str) -> Mapping[str, inspect.Parameter]:
                 f"The handler of the tool {tool!r} takes {name!r} by its place, but arguments come by name."
             )
     return parameters
+
+
+def _dependencies(
+    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, object], what: str
+) -> dict[str, Dependency]:
+    reader = DependencyReader(what, {})
+    marks = {
+        name: mark_of(hints.get(name), each.default, f"{what}, parameter {name!r}")
+        for name, each in parameters.items()
+    }
+    return {name: reader.read(mark) for name, mark in marks.items() if mark is not None}
 
 
 def _of_type(

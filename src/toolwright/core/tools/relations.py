@@ -1,11 +1,13 @@
 """Relations of tools to what they call, prompts and agents: S0 §4 and §5, and what becomes of it in an app."""
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     ModelWrapValidatorHandler,
     ValidationError,
     field_validator,
@@ -14,6 +16,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.checks import brief_value
+from toolwright.core.env.env import MOST_NAMES, faulty_name
 from toolwright.core.errors import DefinitionError
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSONObject
@@ -24,6 +27,16 @@ from toolwright.core.tools.mcp import McpCall
 from toolwright.core.value import value
 
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
+
+
+def _tenv_name(name: str) -> str:
+    fault = faulty_name(name)
+    if fault is not None:
+        raise ValueError(f"has the name {fault}")
+    return name
+
+
+TenvName: TypeAlias = Annotated[str, AfterValidator(_tenv_name)]
 
 
 class _Form(BaseModel):
@@ -47,9 +60,8 @@ class _Form(BaseModel):
             return handler(value)
         except ValidationError as error:
             first = error.errors()[0]
-            path = ".".join(
-                str(part) for part in first["loc"] if not str(part).startswith(("literal", "function"))
-            )
+            steps = first["loc"][:-2] if first["loc"][-1:] == ("[key]",) else first["loc"]
+            path = ".".join(str(part) for part in steps if not str(part).startswith(("literal", "function")))
             unknown = first["type"] == "extra_forbidden"
             path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
             kind_fault = f"it must be {cls._wanted}, not {brief_value(value)}"
@@ -121,7 +133,8 @@ class SubagentToolConfig(_Form):
     With `blocking` the caller waits for its end, else goes on and is told by its inbox. The `init_…` properties
     name the arguments that are its first message, the paths of its files, its name. `immediate` runs it before the
     first model step of the prompt; `optional` names the flag in the env that must be `true`, `1` or `yes` for it
-    to be there. One that is not `resumable` is a direct call, which may be one that `requires_approval`.
+    to be there. One that is not `resumable` is a direct call, which may be one that `requires_approval`. `tenvs` are
+    the child's tenvs, `pass_tenvs` names of those that it is given of its caller's: it inherits none.
     """
 
     name: Name
@@ -134,10 +147,24 @@ class SubagentToolConfig(_Form):
     resumable: Literal[False] | Resumable = False
     requires_approval: Any = None  # a `Requirement`, or its JSON; read by `requirement`
 
+    tenvs: dict[TenvName, JsonValue] = Field(
+        default_factory=dict[str, JsonValue], max_length=MOST_NAMES, repr=False
+    )
+    pass_tenvs: tuple[TenvName, ...] = Field(default=(), max_length=MOST_NAMES, strict=False)
+
     @field_validator("requires_approval")
     @classmethod
     def _read_approval(cls, value: Any) -> Requirement:  # user input
         return requirement(value, cls.__name__)
+
+    @model_validator(mode="after")
+    def _given_once(self) -> Self:
+        both = next((name for name in self.pass_tenvs if name in self.tenvs), None)
+        if both is not None:
+            raise DefinitionError(
+                f"SubagentToolConfig is faulty: {both!r} is in both tenvs and pass_tenvs; keep one of them."
+            )
+        return self
 
     @property
     def always_immediate(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.files.drafts import FileDrafts
@@ -140,6 +141,7 @@ class Handlers:
                 changes.effects = tuple(await state.effects())
             except ToolwrightError as error:  # what was possible when the tool was called is so no longer
                 outcome = ToolResult.fail(error.message, error_code=error.code)
+                changes.env = _without_births(changes.env, context.thread.id)
         clean = await _clean(context, outcome) if context.redactor.secrets else outcome
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if drafted is None and not result.attachments and not self._files.too_long(result):
@@ -170,6 +172,11 @@ class Handlers:
         if context.redactor and isinstance(outcome, ToolResult):
             return await _clean(context, kept), changes
         return kept if isinstance(outcome, ToolResult) else outcome, changes
+
+
+def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:
+    """Changes of values without those that were for a child: it does not begin."""
+    return tuple([each for each in env if each.owner == thread_id or each.row is None])
 
 
 async def _clean(context: RunContext, outcome: Outcome) -> Outcome:

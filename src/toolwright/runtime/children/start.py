@@ -59,8 +59,8 @@ class ChildStart:
         """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
         if not any(each.scoped for side in agent.sides.values() for each in side.variables):
             return ()
-        own = {row.name: row for row in await self._store.env_of(birth.thread_id)}
-        own |= {row.name: row for row in added}
+        stored = [*await self._store.env_of(birth.thread_id), *added]
+        own = {(row.kind, row.name): row for row in stored}
         threads = {
             birth.parent_id,
             *[each.id for each in await self._store.children.lineage(birth.parent_id)],

@@ -8,7 +8,14 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.arguments.judge import Judge
 from toolwright.core.env.variable import Variable
-from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound, ThreadTerminated
+from toolwright.core.errors import (
+    CannotSeal,
+    DefinitionError,
+    InvalidRequest,
+    NoRoom,
+    NotFound,
+    ThreadTerminated,
+)
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import File
 from toolwright.core.journal.child_effects import ChildLimit, HandOff, OpenRequest, Spawn, Speak
@@ -22,6 +29,8 @@ from toolwright.core.text import brief, sentence
 from toolwright.core.threads.child import Link
 from toolwright.core.tools.pipeline import PreparedCall, lacks_tenvs
 from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
+from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.prompt_tools import paths, spoken
 from toolwright.runtime.calls.variables import waiting_json
@@ -65,7 +74,7 @@ class Subagents:
         outcome = await self._carried_out(prepared, state)
         if isinstance(outcome, ToolResult) and outcome.error_code not in (None, PUT_OFF):
             child_id = child_id_of(state.call_id)  # which never begins: it needs no values
-            state.drop_env(await state.retry_until_available(lambda: self._store.env_of(child_id)))
+            state.call_env.drop(await state.retry_until_available(lambda: self._store.env_of(child_id)))
         return outcome
 
     async def _carried_out(self, prepared: PreparedCall, state: RunState) -> Outcome:
@@ -85,7 +94,7 @@ class Subagents:
                     )
         except ArgumentFault as fault:
             return ToolResult.fail(f"arguments: {fault}", error_code="invalid_arguments")
-        except (InvalidRequest, NotFound, NoRoom, DefinitionError) as error:
+        except (InvalidRequest, NotFound, NoRoom, DefinitionError, CannotSeal) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 
     async def _create(
@@ -155,7 +164,7 @@ class Subagents:
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)
-        lacking = agent.lacking(state.own_tenvs)
+        lacking = agent.lacking(state.call_env.own_tenvs)
         if lacking:
             return lacks_tenvs(agent.agent.name, lacking)
         state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
@@ -206,9 +215,12 @@ class Subagents:
         if await self._is_deep(state):
             words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
             return ToolResult.fail(words, error_code="too_deep")
-        lacking = agent.lacking({})
+        tenvs = {} if relation is None else _tenvs(relation.config, state)
+        lacking = agent.lacking(tenvs)
         if lacking:
-            return lacks_tenvs(agent.agent.name, lacking)
+            return _lacks_tenvs(agent.agent.name, lacking, relation)
+        if tenvs:
+            state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
         missing = await self._child_start.lacking(birth, agent)
         if missing:
             return self._ask(state, birth, agent, missing)
@@ -270,6 +282,22 @@ class Subagents:
         if not named:
             return []
         return [await state.drafts.get(path) for path in named]
+
+
+def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
+    """The tenvs that a child of that relation is given: fixed ones, and those that the caller passes on."""
+    return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
+
+
+def _lacks_tenvs(name: str, lacking: Lacking, relation: AgentCall | None) -> ToolResult:
+    """The error result of a call whose child would lack tenvs."""
+    way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
+    if relation is None:
+        way = "A delegate has no tenvs but those of its agent and prompt."
+    error = sentence(
+        f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {lacking}"
+    )
+    return changed(lacks_tenvs(name, lacking), error=f"{error} {way}")
 
 
 def _with_message(

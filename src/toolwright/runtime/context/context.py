@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.dependencies.scope import Scope
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import HandOff
@@ -58,6 +59,7 @@ class RunContext(RunRecord):
         active: ActiveAgent | None,
         listeners: Listeners,
         membership: Membership,
+        lifespan: object = None,
     ) -> None:
         super().__init__(view, run, active)
         self.clock = clock
@@ -90,6 +92,7 @@ class RunContext(RunRecord):
         self.nudged = asyncio.Event()
         self.abort = Abort()
         self.trace: RunTrace | None = None
+        self.dependencies, self.lifespan = Scope(), lifespan
         self.stopping = False
         if run.cancel_requested_at is not None:
             self.abort.set()

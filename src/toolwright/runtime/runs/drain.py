@@ -59,7 +59,9 @@ class Drainer:
         listeners: Listeners,
         membership: Membership,
         telemetry: Telemetry | None = None,
+        lifespan: object = None,
     ) -> None:
+        self._lifespan = lifespan
         self._membership = membership
         self._telemetry = telemetry
         self._listeners = listeners
@@ -187,6 +189,7 @@ class Drainer:
             active,
             self._listeners,
             self._membership,
+            self._lifespan,
         )
         if self._stopping:
             context.stop()
@@ -195,7 +198,10 @@ class Drainer:
             context.trace = _trace(self._telemetry, context, view)
         try:
             with logging_without(lambda: context.redactor, _log_place(context)):
-                await self._lead(context, view, agent)
+                try:
+                    await self._lead(context, view, agent)
+                finally:
+                    await context.dependencies.close()
         finally:
             if context.trace is not None:
                 context.trace.end(context.run)

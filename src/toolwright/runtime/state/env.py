@@ -1,6 +1,6 @@
 """The env of a thread as a handler sees and sets it: what it sets is committed with the call's result."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvRow, EnvType, EnvVar, checked_name, read_env
@@ -8,8 +8,9 @@ from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.env.types import SECRETS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
+from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import Environment
+from toolwright.runtime.env.env import Environment, tenv_vars
 
 
 class CallEnv:
@@ -24,6 +25,7 @@ class CallEnv:
         self._environment = environment
         self._set: dict[str, EnvVar | None] = {}
         self._dropped: Sequence[EnvChange] = ()
+        self._brought: Sequence[EnvChange] = ()
         self._tenvs: Tenvs | None = None
 
     @property
@@ -63,7 +65,29 @@ class CallEnv:
     @property
     def changes(self) -> tuple[EnvChange, ...]:
         """Changes of values, set and dropped, as a unit takes them."""
-        return (*[self._change(name, var) for name, var in self._set.items()], *self._dropped)
+        own = [self._change(name, var) for name, var in self._set.items()]
+        return (*own, *self._brought, *self._dropped)
+
+    def passed_on(self, names: Iterable[str]) -> JSONObject:
+        """The tenvs of these names, as the call sees them; those that are not there are left out."""
+        tenvs = self._context.env_for(self._active).tenvs
+        return {name: tenvs[name] for name in names if name in tenvs}
+
+    def bring(self, child_id: str, tenvs: JSONObject, secrets: frozenset[str]) -> None:
+        """Give a child to be its tenvs, of which `secrets` are declared as such; what is secret here is so there too.
+
+        Raises `CannotSeal` for a secret where there are no keys.
+        """
+        active, redactor = self._context.root.active, self._context.redactor
+        hidden = secrets if active is None else secrets | active.secret_tenvs
+        values = tenv_vars(tenvs, hidden)
+        values |= {
+            name: changed(var, type="secret")
+            for name, var in values.items()
+            if redactor.text(var.value) != var.value
+        }
+        now = self._context.clock.now()
+        self._brought = [self._environment.tenv(child_id, name, var, now) for name, var in values.items()]
 
     def drop(self, rows: Sequence[EnvRow]) -> None:
         """Take away values of a thread that never was."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.checks import brief_value
+from toolwright.core.dependencies.scope import Scope
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Source
@@ -59,6 +60,15 @@ class Facts:
     def clock(self) -> Clock:
         """The time, for built-in tools."""
         return self._context.clock
+
+    @property
+    def dependencies(self) -> Scope:
+        """The values that are open in the run, for the executor of functions."""
+        return self._context.dependencies
+
+    @property
+    def lifespan(self) -> Any:  # whatever the app's lifespan has yielded
+        return self._context.lifespan
 
     @property
     def thread_id(self) -> str:

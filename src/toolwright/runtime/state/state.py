@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from toolwright.core.env.env import EnvRow, EnvType
+from toolwright.core.env.env import EnvType
 from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.drafts import FileDrafts, as_bytes
@@ -159,14 +159,10 @@ class RunState(Questions):
         """
         self._env.set(name, value, type)
 
-    def drop_env(self, rows: Sequence[EnvRow]) -> None:
-        """Take away, with the call's result, values of a child that never began, for built-in tools."""
-        self._env.drop(rows)
-
     @property
-    def own_tenvs(self) -> JSONObject:
-        """Tenvs that the thread itself was created with, for agents that it is handed over to."""
-        return self._env.own_tenvs
+    def call_env(self) -> CallEnv:
+        """Values that the call sets, gives to a child or takes away from one, for built-in tools."""
+        return self._env
 
     @property
     def drafts(self) -> FileDrafts:

@@ -13,6 +13,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
+from toolwright.adapters.models.provider_guard import check_provider
 from toolwright.adapters.models.providers.answer import Reader, read_response
 from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
 from toolwright.adapters.models.providers.final_tool import FINAL_TOOL
@@ -45,6 +46,8 @@ MAX_ATTEMPTS = 3
 ANTHROPIC_MAX_TOKENS = 16_384
 KEPT_TOOLSETS = 64
 KEPT_ANSWERS = 64
+_OFFLINE = frozenset({"function", "test"})
+"""The doubles of pydantic-ai, which ask nobody."""
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
 
 
@@ -99,6 +102,8 @@ class PydanticAIModel:
             ModelUnavailable: every attempt failed by a passing fault.
             ModelRefused: the provider will not answer this request.
         """
+        if self._model.system not in _OFFLINE:
+            check_provider(self._name)
         number = 1
         while True:
             try:

@@ -1,0 +1,180 @@
+"""The declaration of dependencies, `Annotated[T, Depends(fn)]`: its form, and the functions that it leads to."""
+
+import contextlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+
+from toolwright.core.checks import brief_value
+from toolwright.core.dependencies.hints import (
+    Function,
+    bound_names,
+    innermost,
+    is_state,
+    read_hints,
+    runs_on_loop,
+)
+from toolwright.core.errors import DefinitionError
+
+Form: TypeAlias = Literal["plain", "async", "generator", "async generator"]
+
+
+def _missing() -> None:
+    """The function of a `Depends()` that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """Says in `Annotated[T, Depends(fn)]` that a parameter of a tool's function is given what `fn` gives.
+
+    The parameter is no part of the tool's schema. `fn` may be sync (it runs in a thread), async, or a generator of
+    either that yields one value and cleans up behind its `yield`. It may take a `ThreadState` and dependencies of its
+    own. There is one value for each run in this process, which is cleaned up when the run ends or waits; with
+    `cached=False` there is one for each call. Raises `DefinitionError` without a function.
+    """
+
+    fn: Function = _missing
+    cached: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.fn is _missing:
+            raise DefinitionError(
+                "Depends needs the function that gives the value, as in Depends(open_pool)."
+            )
+        if not callable(self.fn) or getattr(self.fn, "__hash__", None) is None:
+            raise DefinitionError(
+                f"Depends takes a function that gives the value, not {brief_value(self.fn)}."
+            )
+        if self.cached not in (True, False):
+            raise DefinitionError(f"Depends: cached is True or False, not {brief_value(self.cached)}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dependency:
+    """A function that gives a value: `state` names its parameters for a `ThreadState`, `below` are those for others."""
+
+    fn: Function
+    name: str
+    form: Form
+    cached: bool
+    state: tuple[str, ...]
+    below: Mapping[str, "Dependency"]
+
+    @property
+    def cleans_up(self) -> bool:
+        """Whether the function has something to do when its value is needed no more."""
+        return self.form in ("generator", "async generator")
+
+
+def mark_of(hint: object, default: object, what: str) -> Depends | None:
+    """The mark of a parameter that is a dependency; `DefinitionError`, beginning with `what`, where it is misplaced."""
+    if isinstance(default, Depends) or default is Depends:
+        raise _misplaced(what, default, "has Depends as its default")
+    if isinstance(hint, Depends) or hint is Depends:
+        raise _misplaced(what, hint, "is annotated with Depends alone")
+    if get_origin(hint) is not Annotated:
+        if any(_mentions(part) for part in get_args(hint)):
+            raise _misplaced(what, hint, "has Depends in a part of its type")
+        return None
+    typed, *extras = get_args(hint)
+    if any(each is Depends for each in extras):
+        raise DefinitionError(f"{what}: Depends needs the function that gives the value: Depends(open_pool).")
+    marks = [each for each in extras if isinstance(each, Depends)]
+    if len(marks) > 1:
+        raise DefinitionError(f"{what} has two Depends; a value comes from one function.")
+    if not marks and _mentions(typed):
+        raise _misplaced(what, hint, "has Depends in a part of its type")
+    return marks[0] if marks else None
+
+
+def _mentions(hint: object) -> bool:
+    return isinstance(hint, Depends) or hint is Depends or any(_mentions(part) for part in get_args(hint))
+
+
+def _misplaced(what: str, mark: object, why: str) -> DefinitionError:
+    name = name_of(mark.fn) if isinstance(mark, Depends) else "fn"
+    return DefinitionError(f"{what} {why}; write it around the whole type: Annotated[…, Depends({name})].")
+
+
+class DependencyReader:
+    """Reads the functions that dependencies lead to, each once.
+
+    Raises `DefinitionError`, which begins with `what` depends on them. `scope` holds the names of its place.
+    """
+
+    def __init__(self, what: str, scope: Mapping[str, object]) -> None:
+        self._what = what
+        self._scope = scope
+        self._read: dict[Depends, Dependency] = {}
+        self._path: list[Function] = []
+
+    def read(self, mark: Depends) -> Dependency:
+        """The function of that mark, with all that it depends on itself."""
+        if mark.fn in self._path:
+            names = [name_of(each) for each in [*self._path[self._path.index(mark.fn) :], mark.fn]]
+            raise DefinitionError(f"{self._what}: its dependencies are a cycle: {' → '.join(names)}.")
+        if mark not in self._read:
+            self._path.append(mark.fn)
+            self._read[mark] = self._dependency(mark)
+            self._path.pop()
+        return self._read[mark]
+
+    def _dependency(self, mark: Depends) -> Dependency:
+        name = name_of(mark.fn)
+        whose = f"{self._what}: the dependency {name!r}"
+        hints = read_hints(mark.fn, whose, self._scope)
+        state: list[str] = []
+        below: dict[str, Dependency] = {}
+        for parameter in _parameters(mark.fn, whose):
+            where = f"{whose}, parameter {parameter.name!r}"
+            hint = hints.get(parameter.name)
+            inner = mark_of(hint, parameter.default, where)
+            if inner is None and not is_state(hint):
+                if parameter.default is parameter.empty:
+                    raise DefinitionError(
+                        f"{where}: nothing gives its value; annotate it as ThreadState or "
+                        "Annotated[…, Depends(…)], or give it a default."
+                    )
+            elif parameter.kind is parameter.POSITIONAL_ONLY:
+                raise DefinitionError(f"{where} is positional-only, but values come by name; remove the '/'.")
+            elif inner is None:
+                state.append(parameter.name)
+            else:
+                below[parameter.name] = self.read(inner)
+        return Dependency(
+            fn=mark.fn, name=name, form=_form(mark.fn), cached=mark.cached, state=tuple(state), below=below
+        )
+
+
+def _parameters(fn: Function, whose: str) -> list[inspect.Parameter]:
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (ValueError, TypeError) as error:
+        raise DefinitionError(f"{whose} has no readable signature; write a function around it.") from error
+    bound = bound_names(fn)
+    many = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each for each in parameters if each.name not in bound and each.kind not in many]
+
+
+def _form(fn: Function) -> Form:
+    own = inspect.unwrap(innermost(fn))
+    if inspect.isasyncgenfunction(own):
+        return "async generator"
+    if inspect.isgeneratorfunction(own):
+        return "generator"
+    return "async" if runs_on_loop(fn) else "plain"
+
+
+def generator_function(fn: Function) -> Function:
+    """The function that yields: that of `@contextmanager` or `@asynccontextmanager`, or the function itself."""
+    made: Any = getattr(fn, "__wrapped__", None)  # whatever a decorator has put there
+    by_contextlib = getattr(fn, "__globals__", None) is vars(contextlib)
+    return made if by_contextlib and callable(made) else fn
+
+
+def name_of(fn: Function) -> str:
+    """The name of a function for messages."""
+    inner = fn.func if isinstance(fn, partial) else fn
+    return str(getattr(inner, "__name__", type(inner).__name__))
