@@ -10,9 +10,11 @@ cli = typer.Typer(add_completion=False, help="Tools for AI agents that never los
 tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
 keys = typer.Typer(help="Keys of the server.")
+threads = typer.Typer(help="Threads of the journal.")
 cli.add_typer(tools, name="tools")
 cli.add_typer(database, name="db")
 cli.add_typer(keys, name="keys")
+cli.add_typer(threads, name="threads")
 
 AppOption = Annotated[
     Optional[str],  # noqa: UP045 - typer reads it at run time
@@ -181,6 +183,17 @@ def new_keys() -> None:
     from toolwright.cli.keys import print_keys  # noqa: PLC0415 - as all commands here
 
     print_keys()
+
+
+@threads.command("delete")
+def delete_thread(
+    thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel first what is at work in it.")] = False,
+) -> None:
+    """Delete a thread with its messages, files, values, events and children, for good."""
+    from toolwright.cli.threads import delete as run  # noqa: PLC0415 - loads the store
+
+    run(thread_id, cancel=cancel)
 
 
 @cli.command()

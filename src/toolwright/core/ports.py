@@ -61,6 +61,13 @@ class Files(Protocol):
         """Take away what processes left half-written that were killed before then; how much that was."""
         ...
 
+    async def remove(self, digest: str, before: datetime) -> bool:
+        """Take bytes away that nobody has put since then; whether they are gone, or were not there.
+
+        Whoever puts bytes that are there already makes them young again: no row needs to name them yet.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 

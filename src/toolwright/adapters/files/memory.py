@@ -1,6 +1,6 @@
 """Bytes of files in memory: the `Files` port for tests and for journals that need not last."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 
 from toolwright.core.errors import NotFound
@@ -11,10 +11,12 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
+        self._put_at: dict[str, datetime] = {}
 
     async def put(self, content: bytes) -> str:
         digest = sha256(content).hexdigest()
         self._contents.setdefault(digest, content)
+        self._put_at[digest] = datetime.now(UTC)
         return digest
 
     async def get(self, digest: str) -> bytes:
@@ -29,5 +31,13 @@ class MemoryFiles:
         """Nothing is ever half-written."""
         return 0
 
+    async def remove(self, digest: str, before: datetime) -> bool:
+        if self._put_at.get(digest, before) >= before and digest in self._contents:
+            return False
+        self._contents.pop(digest, None)
+        self._put_at.pop(digest, None)
+        return True
+
     async def close(self) -> None:
         self._contents.clear()
+        self._put_at.clear()

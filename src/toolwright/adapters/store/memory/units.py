@@ -6,8 +6,10 @@ from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Wri
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.advance import advance
 from toolwright.adapters.store.memory.children import give_up
+from toolwright.adapters.store.memory.retention import drop_thread, forget_bytes
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.effects import DropMember, Effect
+from toolwright.core.journal.retention import DropThread, ForgetBytes, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
     Apply,
@@ -80,8 +82,12 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _drop_entity(unit, tables)
         case Prune():
             return _prune(unit, tables)
-        case Probe():
+        case Probe() | SweepThreads():  # nothing is left of a deleted thread
             return Written(Committed())
+        case DropThread():
+            return drop_thread(unit, tables)
+        case ForgetBytes():
+            return forget_bytes(unit, tables)
         case _:
             raise TypeError(f"No store knows the unit {type(unit).__name__}.")
 

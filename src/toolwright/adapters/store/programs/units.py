@@ -34,6 +34,7 @@ from toolwright.adapters.store.programs.parts import (
     write_env,
     write_files,
 )
+from toolwright.adapters.store.programs.retention import drop_thread, forget_bytes, sweep_threads
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import AGENTS
@@ -43,6 +44,7 @@ from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.mcp_effects import AskBelow
+from toolwright.core.journal.retention import DropThread, ForgetBytes, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
     Apply,
@@ -120,6 +122,12 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _prune(unit, sql)
         case Probe():
             return _probe(unit, sql)
+        case DropThread():
+            return drop_thread(unit, sql)
+        case SweepThreads():
+            return sweep_threads(unit, sql)
+        case ForgetBytes():
+            return forget_bytes(unit, sql)
         case _:
             raise TypeError(f"No store knows the unit {type(unit).__name__}.")
 

@@ -39,6 +39,7 @@ from toolwright.adapters.store.statements.agents import AgentStatements
 from toolwright.adapters.store.statements.children import ChildStatements, woken
 from toolwright.adapters.store.statements.mcp import McpStatements
 from toolwright.adapters.store.statements.memory import MemoryStatements
+from toolwright.adapters.store.statements.retention import RetentionStatements
 from toolwright.adapters.store.statements.spaces import SpaceStatements
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
@@ -79,6 +80,7 @@ class Statements:
         self.mcp = statements(McpStatements, name)
         self.front_ends = statements(FrontEndStatements, name)
         self.children = statements(ChildStatements, name)
+        self.retention = statements(RetentionStatements, name)
         self._commit_statements(compiled)
         self._thread_statements(compiled)
         self._message_statements(compiled)
