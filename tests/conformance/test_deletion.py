@@ -15,7 +15,6 @@ from tests.play import (
     committed,
     create,
     create_thread,
-    draft,
     dump,
     later,
     leave,
@@ -34,7 +33,6 @@ from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBy
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Conflict,
-    Finish,
     PostMessage,
     Result,
     SetEnv,
@@ -80,12 +78,6 @@ def file(thread_id: str, digest: str, path: str = "/a.txt") -> FileChange:
     return FileChange(path=path, file=row)
 
 
-async def ended(drain: Drain) -> None:
-    """The drain's run is over, and its thread idle."""
-    run = {"status": "completed", "stop_reason": "end_turn", "completed_at": AT, "held": False}
-    await drain.do(drain.unit(Finish, run, events=(draft("run.completed"),)))
-
-
 async def idle(store: Store, thread_id: str = "th_1") -> Drain:
     """A thread with something of everything, whose run is over."""
     drain = await begun(store, thread_id)
@@ -95,7 +87,7 @@ async def idle(store: Store, thread_id: str = "th_1") -> Drain:
     change = EnvChange(owner=thread_id, kind="env", name="N", row=env)
     value = SetValue(thread_id=thread_id, key="k", value="1")
     await drain.do(drain.unit(Result, messages=messages, files=files, env=(change,), effects=(value,)))
-    await ended(drain)
+    await drain.end()
     wake = await store.wake(thread_id)
     assert wake is not None
     return drain
@@ -144,7 +136,7 @@ async def test_rows_are_swept_up_in_pieces(journal: Journal) -> None:
         await drain.answer(
             drain.call("done", completed_at=AT), drain.call("done", position=1, completed_at=AT)
         )
-    await ended(drain)
+    await drain.end()
     await committed(store, drop())
     counts = await swept(store, 4)
     assert all(count <= 4 for count in counts)
@@ -157,7 +149,7 @@ async def test_a_thread_at_work_stays(store: Store) -> None:
     before = await dump(store)
     assert await store.commit(drop()) == Conflict(guard="busy")
     assert await dump(store) == before
-    await ended(drain)
+    await drain.end()
     await committed(store, drop())
 
 
@@ -170,7 +162,7 @@ async def test_a_child_at_work_keeps_its_parents_and_goes_with_them(store: Store
     assert list(await store.retention.open_runs("th_1")) == [("th_3", spawn.run.id)]
     last = Drain(store, "th_3", spawn.run)
     await last.claim([spawn.event.event_id])
-    await ended(last)
+    await last.end()
     assert (await committed(store, drop())).count == 3
     await swept(store)
     assert await store.threads() == []
@@ -229,7 +221,7 @@ async def test_late_results_are_given_up_and_seen_so_in_spaces(journal: Journal)
     await drain.answer(call)
     shown = Post(space_id="spc_1", message=shown_call(call, "spc_1", "requires_action"))
     await committed(store, act(shown, SetTimer(name=timer_of(call.id), due=later(1000))))
-    await ended(drain)
+    await drain.end()
     await committed(store, drop())
     await swept(store)
     [seen] = await store.spaces.messages("spc_1")
@@ -267,7 +259,7 @@ async def test_bytes_are_noted_until_nobody_needs_them(store: Store) -> None:
         drain = await begun(store, thread_id)
         for digest in digests:  # one over the other: messages may still refer to the first
             await drain.do(drain.unit(Result, files=(file(thread_id, digest),)))
-        await ended(drain)
+        await drain.end()
     await committed(store, drop("th_1"))
     await swept(store)
     notes = await store.retention.dropped_bytes("", 10)

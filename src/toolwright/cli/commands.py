@@ -185,6 +185,17 @@ def new_keys() -> None:
     print_keys()
 
 
+@cli.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The database file of the copy.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a copy that is there.")] = False,
+) -> None:
+    """Copy the journal with its files and its key, while it is served."""
+    from toolwright.cli.backup import backup as run  # noqa: PLC0415 - loads the store
+
+    run(file, force=force)
+
+
 @threads.command("delete")
 def delete_thread(
     thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],

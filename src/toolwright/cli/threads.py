@@ -2,7 +2,7 @@
 
 from toolwright.cli.loop import run
 from toolwright.cli.settings import read_settings
-from toolwright.wiring.upkeep import delete_thread
+from toolwright.wiring.upkeep.threads import delete_thread
 
 
 def delete(thread_id: str, *, cancel: bool) -> None:

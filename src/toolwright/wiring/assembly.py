@@ -38,7 +38,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.health import Health
-from toolwright.runtime.housekeeping import Housekeeper
+from toolwright.runtime.housekeeping import Housekeeper, Kept
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.mcp.offer import McpOffers
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
@@ -169,7 +169,17 @@ def assemble(
         events=events,
         health=Health(store, parts.files, clock, ids),
         keys=keys,
-        housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids, semantics=semantics),
+        housekeeper=Housekeeper(
+            store,
+            motor,
+            keys,
+            parts.files,
+            clock,
+            ids,
+            deletion,
+            Kept(events=settings.retain_events, runs=settings.retain_runs),
+            semantics,
+        ),
         toolkit_parts=_toolkit_parts(shared, equipment),
         telemetry=parts.telemetry,
         close=(*parts.close, parts.sandbox.close),

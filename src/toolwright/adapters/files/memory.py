@@ -1,5 +1,6 @@
 """Bytes of files in memory: the `Files` port for tests and for journals that need not last."""
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -30,6 +31,10 @@ class MemoryFiles:
     async def tidy(self, before: datetime) -> int:
         """Nothing is ever half-written."""
         return 0
+
+    async def digests(self) -> AsyncIterator[str]:
+        for digest in list(self._contents):
+            yield digest
 
     async def remove(self, digest: str, before: datetime) -> bool:
         if self._put_at.get(digest, before) >= before and digest in self._contents:

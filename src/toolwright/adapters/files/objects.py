@@ -7,7 +7,7 @@ change one; what a dead process left behind is the same object again.
 import asyncio
 import os
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -103,6 +103,18 @@ class ObjectFiles:
             raise StoreError(
                 sentence(f"The files folder {str(self._folder)!r} cannot be tidied up: {error.strerror}")
             ) from error
+
+    async def digests(self) -> AsyncIterator[str]:
+        if self._folder is not None and not self._folder.is_dir():  # made by the first file
+            return
+        try:
+            async for page in obstore.list(self._store(), FOLDER):  # pyright: ignore[reportUnknownMemberType]  # of arrow, which is not installed
+                for each in page:
+                    name = each["path"].rpartition("/")[2]
+                    if _DIGEST.fullmatch(name):
+                        yield name
+        except _FAULTS as error:
+            raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def remove(self, digest: str, before: datetime) -> bool:
         """In a folder whoever puts the same bytes at that moment keeps them; in a bucket their age decides alone."""

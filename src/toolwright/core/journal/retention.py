@@ -11,6 +11,19 @@ from toolwright.core.value import value
 
 
 @value
+class Prune(Unit):
+    """Old events and commit tokens are deleted, `limit` rows at the most.
+
+    Events that are older than `before`, but for those of threads with an open run, so that a thread's oldest events go
+    first and none is left out. Tokens go that are older than `tokens_before`. None keeps them all.
+    """
+
+    before: datetime | None
+    tokens_before: datetime | None = None
+    limit: int = 1000
+
+
+@value
 class DropThread(Unit):
     """A thread is deleted with all below it: the guard `busy` fails while a run of one of them is not over.
 

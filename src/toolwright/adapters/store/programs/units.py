@@ -44,7 +44,7 @@ from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.mcp_effects import AskBelow
-from toolwright.core.journal.retention import DropThread, ForgetBytes, SweepThreads
+from toolwright.core.journal.retention import DropThread, ForgetBytes, Prune, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
     Apply,
@@ -60,7 +60,6 @@ from toolwright.core.journal.units import (
     PostCall,
     PostMessage,
     Probe,
-    Prune,
     RequestCancel,
     Reseal,
     RetryEvent,
@@ -348,13 +347,16 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
 
 
 def _prune(unit: Prune, sql: Statements) -> Program:
-    before = micros(unit.before)
-    events = yield Op(sql.prune_events, {"before": before, "limit": unit.limit})
-    left = unit.limit - len(events)
-    in_spaces = yield Op(sql.prune_space_events, {"before": before, "limit": left})
-    left -= len(in_spaces)
-    commits = yield Op(sql.prune_commits, {"before": before, "limit": left})
-    return Written(Committed(count=len(events) + len(in_spaces) + len(commits)))
+    left = unit.limit
+    yield []  # a program has a first step
+    for prune, before in (
+        (sql.prune_events, unit.before),
+        (sql.prune_space_events, unit.before),
+        (sql.prune_commits, unit.tokens_before),
+    ):
+        if before is not None and left:
+            left -= len((yield Op(prune, {"before": micros(before), "limit": left})))
+    return Written(Committed(count=unit.limit - left))
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:

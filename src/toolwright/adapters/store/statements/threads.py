@@ -12,6 +12,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    exists,
     false,
     func,
     insert,
@@ -63,8 +64,9 @@ def _oldest(
     table: Table,
     key: tuple[ColumnElement[Any], ...],  # of any types
     at: ColumnElement[int],
+    *kept: ColumnElement[bool],
 ) -> ReturningDelete[*tuple[Any, ...]]:
-    old = select(*key).where(at < number("before")).order_by(at).limit(number("limit"))
+    old = select(*key).where(at < number("before"), *kept).order_by(at).limit(number("limit"))
     return delete(table).where(tuple_(*key).in_(old)).returning(key[0])
 
 
@@ -250,7 +252,9 @@ class Statements:
             )
             .order_by(events.c.n)
         )
-        self.prune_events = compiled(_oldest(events, (events.c.thread_id, events.c.n), events.c.at))
+        at_work = exists().where(threads.c.id == events.c.thread_id, threads.c.run_id.is_not(None))
+        key = (events.c.thread_id, events.c.n)
+        self.prune_events = compiled(_oldest(events, key, events.c.at, ~at_work))
 
     def _inbox_statements(self, compiled: Compiler) -> None:
         self.insert_inbox = self._once(inbox, "n")

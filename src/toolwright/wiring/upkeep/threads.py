@@ -1,4 +1,4 @@
-"""Upkeep of a journal from a process that leads no runs: what the command line does beside a server."""
+"""Deletion of threads from a process that leads no runs: what the command line does beside a server."""
 
 from collections.abc import Sequence
 
