@@ -10,7 +10,6 @@ from tests.play import Drain, begun, committed, create_thread, later, leave, new
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.core.agents.agent import home_thread_id_of
-from toolwright.core.durations import read_duration
 from toolwright.core.errors import DefinitionError
 from toolwright.core.journal.store import Store
 from toolwright.runtime.env.env import Environment
@@ -18,6 +17,7 @@ from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.housekeeping import Housekeeper, Kept
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
+from toolwright.wiring.durations import read_duration
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,6 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from toolwright.core.durations import read_duration
 from toolwright.core.errors import DefinitionError
 from toolwright.core.form_faults import form_fault
 from toolwright.core.limits import (
@@ -33,6 +32,7 @@ from toolwright.core.limits import (
 from toolwright.core.text import sentence
 from toolwright.core.tools.addresses import Allowed
 from toolwright.web.auth.access import is_loopback
+from toolwright.wiring.durations import read_duration
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -156,7 +156,7 @@ class Settings(BaseSettings):
     concurrency: int = Field(default=1_000, ge=1)
     sentry_dsn: str | None = Field(default=None, repr=False)
     trace_content: bool = False
-    log: Literal["debug", "info", "warning", "error"] = "info"
+    log: Literal["debug", "info", "warning", "error"] = "warning"
     log_format: Literal["text", "json"] = "text"
     retain_events: Annotated[timedelta, Field(gt=timedelta(0))] | None = timedelta(days=7)
     retain_runs: Annotated[timedelta, Field(gt=timedelta(0))] | None = None

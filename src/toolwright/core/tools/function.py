@@ -10,6 +10,7 @@ from typing import cast
 from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
+from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError
 from toolwright.core.results.content import has_large_file
 from toolwright.core.results.result import ToolResult
@@ -19,6 +20,7 @@ from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool
 
 THREADS = 256
+_log = logger("toolwright.tools")
 
 
 class FunctionExecutor:
@@ -50,7 +52,7 @@ class FunctionExecutor:
                 else:
                     value, error = await self._in_thread(handler, keywords)
                     if error is not None:
-                        return as_failure(error)
+                        return _failed(error)
             if type(value) is CoroutineType:  # the common case, without the slow check below
                 if signature is None or signature.waits:
                     value = await cast("Awaitable[object]", value)
@@ -65,7 +67,7 @@ class FunctionExecutor:
         except BaseException as error:
             if _passes(error):
                 raise
-            return as_failure(error)
+            return _failed(error)
 
     async def _in_thread(
         self, handler: Callable[..., object], keywords: dict[str, object]
@@ -114,7 +116,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
     except BaseException as error:
         if _passes(error):
             raise
-        return as_failure(error)
+        return _failed(error)
 
 
 async def _result_from_thread(value: object) -> ToolResult:
@@ -123,7 +125,13 @@ async def _result_from_thread(value: object) -> ToolResult:
     except BaseException as error:
         if _passes(error):
             raise
-        return as_failure(error)
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> ToolResult:
+    """The result of a handler that has raised; the log says once where, in which run and call."""
+    _log.info("A tool raised %s.", type(error).__name__, exc_info=error)
+    return as_failure(error)
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:
