@@ -13,6 +13,7 @@ from toolwright.core.journal.units import (
     Claim,
     Committed,
     CreateThread,
+    Finish,
     Leave,
     Leaving,
     PostMessage,
@@ -170,6 +171,11 @@ class Drain:
                 events=(draft("step.done"),),
             )
         )
+
+    async def end(self, at: datetime = AT) -> None:
+        """The run is over, and the thread idle."""
+        run = {"status": "completed", "stop_reason": "end_turn", "completed_at": at, "held": False}
+        await self.do(replace(self.unit(Finish, run), at=at))
 
     def call(self, status: CallStatus = "created", **fields: Any) -> Call:  # Call's own
         """A call of the coming step."""

@@ -105,6 +105,7 @@ FOR_PEOPLE = [
     Row("POST", "/api/threads", 201, 201, 201, NEW_THREAD),
     Row("GET", "/api/threads", 200, 200, 200),
     Row("GET", "/api/threads/{thread_id}", 200, 200, 404),
+    Row("DELETE", "/api/threads/{thread_id}", 409, 409, 404),  # a run waits in it
     Row("POST", "/api/threads/{thread_id}/messages", 202, 202, 404, {"content": "Hello"}),
     Row("GET", "/api/threads/{thread_id}/messages", 200, 200, 404),
     Row("GET", "/api/threads/{thread_id}/stream", 200, 200, 404, stream=True),

@@ -10,8 +10,8 @@ import pytest
 import toolwright as tw
 from tests.api.rig import Api, calling, read, serving
 from tests.databases import sqlite_journal
+from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Prune
 from toolwright.testing import ManualClock, MemoryBus, MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -31,8 +31,8 @@ from toolwright.client import Client, Event, Run
 from toolwright.client.transport.follow import signals
 from toolwright.client.transport.http import Http, Identity
 from toolwright.core.errors import NotFound, Reset, StoreError, Unauthorized, Unreachable
+from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Prune
 from toolwright.core.threads.event import Topic
 from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
 

@@ -28,6 +28,7 @@ from toolwright.core.errors import (
     RunOver,
     StoreError,
     TenvsLacking,
+    ThreadBusy,
     TooLarge,
     Unauthorized,
 )
@@ -144,6 +145,22 @@ async def test_a_run_is_cancelled_once() -> None:
         assert (await client.runs.wait(run_id, 10)).status == "cancelled"
         with pytest.raises(RunOver):
             await client.runs.cancel(run_id)
+
+
+async def test_a_thread_is_deleted_with_what_runs_in_it() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        thread = await client.threads.create("tester")
+        sent = await client.threads.send(thread.id, "Go")
+        with pytest.raises(ThreadBusy):
+            await client.threads.delete(thread.id)
+        await client.threads.delete(thread.id, cancel=True)
+        for gone in (
+            client.threads.get(thread.id),
+            client.runs.get(sent.run_id),
+            client.threads.delete(thread.id),
+        ):
+            with pytest.raises(NotFound):
+                await gone
 
 
 async def test_files_are_sent_listed_and_read() -> None:
@@ -467,7 +484,7 @@ async def test_no_route_is_left_out() -> None:
         "DELETE /api/agents/{agent_id}/readers/{reader_id}/memory/{label}",
         "GET /api/agents/{agent_id}/passages", "POST /api/agents/{agent_id}/passages",
         "GET /api/agents/{agent_id}/passages/{passage_id}", "DELETE /api/agents/{agent_id}/passages/{passage_id}",
-        "GET /api/threads",
+        "GET /api/threads", "DELETE /api/threads/{thread_id}",
         "GET /api/threads/{thread_id}", "POST /api/threads/{thread_id}/messages",
         "GET /api/threads/{thread_id}/messages", "PATCH /api/threads/{thread_id}/env",
         "GET /api/threads/{thread_id}/files", "GET /api/threads/{thread_id}/files/{path}", "GET /api/runs",

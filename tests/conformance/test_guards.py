@@ -24,6 +24,7 @@ from tests.play import (
 )
 
 from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Advance,
@@ -39,7 +40,6 @@ from toolwright.core.journal.units import (
     Leaving,
     Park,
     Probe,
-    Prune,
     Release,
     Result,
     Settle,
@@ -376,7 +376,11 @@ async def test_old_events_are_pruned_a_few_at_a_time(store: Store):
     topic = Topic(kind="thread", id="th_1")
     assert await store.bounds(topic) == (1, 4)
     unit = Prune(token=token(), at=later(9), before=later(3), limit=2)
-    await committed(store, unit)
+    assert (await committed(store, unit)).count == 0  # a run is at work
+    assert await store.bounds(topic) == (1, 4)
+    await drain.end(later(3))
+    assert (await committed(store, replace(unit, token=token(), before=None))).count == 0
+    assert (await committed(store, replace(unit, token=token()))).count == 2
     assert await store.bounds(topic) == (3, 4)
     await committed(store, replace(unit, token=token(), limit=1_000))
     assert await store.bounds(topic) == (4, 4)

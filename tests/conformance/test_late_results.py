@@ -46,6 +46,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.pending.settlement import Settling, settlement
+from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
 from toolwright.wire.call import message_id_of, shown_call
 
@@ -426,7 +427,9 @@ async def test_calls_of_agents_deleted_before_deletion_cancelled_them_are_settle
         assert sorted(await store.agents.orphans()) == ["th_1", "th_2", "th_3"]
         clock = ManualClock()
         keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
-        keeper = Housekeeper(store, ManualMotor(store, clock), keys, MemoryFiles(), clock, new_id)
+        motor, files = ManualMotor(store, clock), MemoryFiles()
+        deletion = Deletion(store, motor.wake, MemoryBus(), files, clock, new_id)
+        keeper = Housekeeper(store, motor, keys, files, clock, new_id, deletion)
         assert [await keeper.cancel_orphans(), await keeper.cancel_orphans()] == [3, 0]
         unit = CancelOrphans(token=token(), at=AT, thread_ids=("th_1", "th_4", "th_9"))
         assert (await committed(store, unit)).count == 1  # an agent that is there keeps its calls

@@ -30,6 +30,7 @@ from toolwright.core.journal.effects import (
     Tell,
     Unreact,
 )
+from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Sight, Store
 from toolwright.core.journal.units import (
     Answer,
@@ -39,7 +40,6 @@ from toolwright.core.journal.units import (
     Conflict,
     Finish,
     LeaseCall,
-    Prune,
     Result,
     Submit,
 )

@@ -15,8 +15,9 @@ from toolwright.adapters.store.locks import FileLock
 from toolwright.adapters.store.postgres.lock import PostgresLock
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Committed, Conflict, Prune, Unit
+from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.mcp.servers import McpServers
 from toolwright.core.ports import Lock
 from toolwright.core.tools.function import FunctionExecutor

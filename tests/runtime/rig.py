@@ -10,9 +10,10 @@ from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
-from toolwright.core.journal.units import Committed, Conflict, Prune, Unit
+from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.model import Model
 from toolwright.core.ports import Cipher, Files
 from toolwright.core.threads.message import Message

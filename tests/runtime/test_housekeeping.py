@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.motor.rig import Rig
+from tests.play import Drain
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import new_id
@@ -13,10 +14,12 @@ from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.errors import Reset
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
+from toolwright.core.ports import Files
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
-from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper
+from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper, Kept
+from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import Events
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 
@@ -35,6 +38,23 @@ class Tidied(MemoryFiles):
         return 0
 
 
+def housekeeper(rig: Rig, files: Files, kept: Kept | None = None) -> Housekeeper:
+    store, clock = rig.store, rig.clock
+    keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
+    deletion = Deletion(store, rig.motor.wake, MemoryBus(), files, clock, new_id)
+    return Housekeeper(store, rig.motor, keys, files, clock, new_id, deletion, kept)
+
+
+async def over(rig: Rig, thread_id: str) -> None:
+    """The run that was posted to the thread ends."""
+    view = await rig.store.view(thread_id)
+    assert view is not None
+    assert view.run is not None
+    drain = Drain(rig.store, thread_id, view.run)
+    await drain.claim([each.event_id for each in view.inbox])
+    await drain.end(rig.clock.now())
+
+
 async def test_events_are_kept_for_seven_days() -> None:
     clock, bus = ManualClock(), MemoryBus()
     store = MemoryStore(bus.publish)
@@ -43,10 +63,11 @@ async def test_events_are_kept_for_seven_days() -> None:
     for name in ("old", "young"):
         await rig.thread(name)
     await rig.post("old")
+    await over(rig, "old")
     clock.advance(EVENTS_KEPT.total_seconds() - 60)
     await rig.post("young")
-    keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
-    keeper = Housekeeper(store, rig.motor, keys, MemoryFiles(), clock, new_id)
+    await over(rig, "young")
+    keeper = housekeeper(rig, MemoryFiles())
     assert await keeper.tidy() == 0
     clock.advance(120)
     assert await keeper.tidy() == 1
@@ -62,8 +83,7 @@ async def test_what_killed_processes_left_among_the_files_is_taken_away_after_a_
     store = MemoryStore(MemoryBus().publish)
     rig = Rig(store, ManualMotor(store, clock), clock)
     await rig.motor.start(rig.drain, rig.nudge)
-    keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
-    at_work = asyncio.create_task(Housekeeper(store, rig.motor, keys, files, clock, new_id).run())
+    at_work = asyncio.create_task(housekeeper(rig, files).run())
     async with asyncio.timeout(30):
         assert await files.before == clock.now() - timedelta(days=1)
     at_work.cancel()
@@ -82,8 +102,7 @@ async def test_requests_for_values_that_have_expired_are_taken_away() -> None:
         )  # fmt: skip
         effect = OpenRequest(thread_id="parent", request=asked)
         await store.commit(Apply(token=name, at=clock.now(), effects=(effect,)))
-    keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
-    at_work = asyncio.create_task(Housekeeper(store, rig.motor, keys, files, clock, new_id).run())
+    at_work = asyncio.create_task(housekeeper(rig, files).run())
     async with asyncio.timeout(30):
         await files.before  # the last of what it does
     assert [each.id for each in await store.children.requests("parent")] == ["open"]

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from tests.play import AT, begun, committed
 
-from toolwright.core.journal.units import Prune, Result
+from toolwright.core.journal.retention import Prune
+from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import LateDraft, Topic
 from toolwright.testing import MemoryStore
@@ -51,7 +52,8 @@ async def test_the_oldest_are_taken_away_also_in_the_middle_of_a_unit() -> None:
         LateDraft("tool.progress", lambda number=number: {"number": number}) for number in range(4)
     )
     unit = drain.unit(Result, events=drafts)
-    await committed(store, unit)
+    await drain.do(unit)
+    await drain.end()
     prune = Prune(token="p1", at=AT, before=AT + timedelta(days=1), limit=len(before) + 1)
     answer = await store.commit(prune)
     assert getattr(answer, "count", None) == len(before) + 1

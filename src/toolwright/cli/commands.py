@@ -10,9 +10,11 @@ cli = typer.Typer(add_completion=False, help="Tools for AI agents that never los
 tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
 keys = typer.Typer(help="Keys of the server.")
+threads = typer.Typer(help="Threads of the journal.")
 cli.add_typer(tools, name="tools")
 cli.add_typer(database, name="db")
 cli.add_typer(keys, name="keys")
+cli.add_typer(threads, name="threads")
 
 AppOption = Annotated[
     Optional[str],  # noqa: UP045 - typer reads it at run time
@@ -181,6 +183,28 @@ def new_keys() -> None:
     from toolwright.cli.keys import print_keys  # noqa: PLC0415 - as all commands here
 
     print_keys()
+
+
+@cli.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The database file of the copy.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a copy that is there.")] = False,
+) -> None:
+    """Copy the journal with its files and its key, while it is served."""
+    from toolwright.cli.backup import backup as run  # noqa: PLC0415 - loads the store
+
+    run(file, force=force)
+
+
+@threads.command("delete")
+def delete_thread(
+    thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel first what is at work in it.")] = False,
+) -> None:
+    """Delete a thread with its messages, files, values, events and children, for good."""
+    from toolwright.cli.threads import delete as run  # noqa: PLC0415 - loads the store
+
+    run(thread_id, cancel=cancel)
 
 
 @cli.command()

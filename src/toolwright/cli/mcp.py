@@ -16,7 +16,7 @@ def serve_tools(target: str | None) -> int:
     """Serve until stdin closes; the exit code. Logs, and all that anybody prints, go to stderr."""
     host = _take_over()
     settings = read_settings()
-    log_fully(settings.log_format)
+    log_fully(settings.log_format, settings.log)
     warn_of_variables(os.environ)
     app = served_app(target) if target is not None and target.endswith(".json") else the_app(target)
     run(_serve(app, settings, *host))

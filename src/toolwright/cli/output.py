@@ -57,8 +57,9 @@ def log_briefly() -> None:
     _log(_OneLine("toolwright: %(message)s"))
 
 
-def log_fully(form: Literal["text", "json"] = "text") -> None:
-    """Show warnings with time, place and traceback."""
+def log_fully(form: Literal["text", "json"] = "text", level: str = "warning") -> None:
+    """Show our lines from that level on, and warnings of others, with time, place and traceback."""
+    logging.getLogger("toolwright").setLevel(level.upper())
     _log(JsonFormatter() if form == "json" else TextFormatter(FORMAT))
 
 

@@ -59,6 +59,14 @@ class Threads:
         query = {"userId": user_id, "limit": limit, "offset": offset}
         return read_list(Thread, await self._http.get("/api/threads", query), "threads")
 
+    async def delete(self, thread_id: str, cancel: bool = False) -> None:
+        """Delete the thread with its messages, files, values, events and children, for good.
+
+        Raises `ThreadBusy` while a run is at work in it or below it; with `cancel` these are cancelled first.
+        """
+        query = "?cancel=true" if cancel else ""
+        await self._http.call("DELETE", f"{_path(thread_id)}{query}", repeat="lost")
+
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Child]:
         """The threads that this one has made, the oldest first."""
         query = {"limit": limit, "offset": offset}

@@ -190,6 +190,12 @@ class RunFailed(ToolwrightError):
         return getattr(self.result, "error_code", None)
 
 
+class ThreadBusy(ToolwrightError):
+    """A run is at work in this thread or below it."""
+
+    code = "thread_busy"
+
+
 class NotFailed(ToolwrightError):
     """This event has not failed."""
 

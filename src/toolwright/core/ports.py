@@ -1,6 +1,6 @@
 """The seams: what the runtime needs of the outside, as small protocols with a double in memory each."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,6 +59,17 @@ class Files(Protocol):
 
     async def tidy(self, before: datetime) -> int:
         """Take away what processes left half-written that were killed before then; how much that was."""
+        ...
+
+    def digests(self) -> AsyncIterator[str]:
+        """The digests of all bytes that are kept."""
+        ...
+
+    async def remove(self, digest: str, before: datetime) -> bool:
+        """Take bytes away that nobody has put since then; whether they are gone, or were not there.
+
+        Whoever puts bytes that are there already makes them young again: no row needs to name them yet.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -5,12 +5,17 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.errors import ToolwrightError
+from toolwright.core.journal.retention import DropThread, Prune
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import CancelOrphans, Committed, Prune
+from toolwright.core.journal.units import CancelOrphans, Committed
 from toolwright.core.ports import Clock, Files, Motor, NewId
+from toolwright.core.text import quantity
+from toolwright.core.value import value
 from toolwright.runtime.children.requests import drop_expired
 from toolwright.runtime.env.redaction import Keys
+from toolwright.runtime.threads.deletion import Deletion
 
 if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
@@ -18,13 +23,26 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolwright.runtime")
 
 EVENTS_KEPT = timedelta(days=7)
+TOKENS_KEPT = timedelta(days=7)  # far longer than anybody asks whether a lost commit was written
 LEFTOVERS_KEPT = timedelta(days=1)  # far longer than anybody writes to one file
 INTERVAL = 3600.0  # seconds
 BATCH = 500
 
 
+@value
+class Kept:
+    """How long events are kept, and threads in which nothing runs any more; None is for ever."""
+
+    events: timedelta | None = EVENTS_KEPT
+    runs: timedelta | None = None
+
+
 class Housekeeper:
-    """Deletes events that are older than `kept`; a follower that comes back later than that gets a `reset`.
+    """Deletes what is older than it is `kept`; a follower that comes back later than that gets a `reset`.
+
+    Events go but for those of threads with an open run. Threads go with all that they have once their last run ended so
+    long ago, and nothing there is waited for; the home threads of agents never do. What deletion has left behind, rows
+    and bytes of files, goes too. What a sweep has deleted is one line of the log.
 
     Requests for values that have expired go with what was given to them in part. Calls that an older version left
     pending when it deleted their agent are cancelled, once.
@@ -40,7 +58,8 @@ class Housekeeper:
         files: Files,
         clock: Clock,
         new_id: NewId,
-        kept: timedelta = EVENTS_KEPT,
+        deletion: Deletion,
+        kept: Kept | None = None,
         semantics: "Semantics | None" = None,
     ) -> None:
         self._store = store
@@ -49,7 +68,8 @@ class Housekeeper:
         self._files = files
         self._clock = clock
         self._new_id = new_id
-        self._retention = kept
+        self._deletion = deletion
+        self._kept = kept or Kept()
         self._semantics = semantics
 
     async def run(self) -> None:
@@ -58,7 +78,7 @@ class Housekeeper:
         while True:
             if self._motor.driving:
                 try:
-                    await self.tidy()
+                    await self.sweep()
                     if orphans:
                         await self.cancel_orphans()
                         orphans = False
@@ -82,14 +102,30 @@ class Housekeeper:
             total += answer.count
         return total
 
+    async def sweep(self) -> None:
+        """Delete what is old, and say so."""
+        counts = {
+            "old event": await self.tidy(),
+            "thread": await self.retire(),
+            "row": await self._deletion.sweep(),
+            "file": await self._deletion.remove_bytes(),
+        }
+        if any(counts.values()):
+            log.info(
+                "Tidied up: deleted %s, %s, %s of deleted threads and %s.",
+                *[quantity(count, noun) for noun, count in counts.items()],
+            )
+
     async def tidy(self) -> int:
-        """Delete what is old; how many rows that were."""
-        total = 0
+        """Delete old events and commit tokens; how many rows that were."""
+        total, kept = 0, self._kept.events
         while True:
+            now = self._clock.now()
             unit = Prune(
                 token=self._new_id("unit"),
-                at=self._clock.now(),
-                before=self._clock.now() - self._retention,
+                at=now,
+                before=None if kept is None else now - kept,
+                tokens_before=now - TOKENS_KEPT,
                 limit=BATCH,
             )
             answer = await self._store.commit(unit)
@@ -97,3 +133,24 @@ class Housekeeper:
             total += count
             if count < BATCH:
                 return total
+
+    async def retire(self) -> int:
+        """Delete threads whose last run ended long ago; how many, with those below them."""
+        if self._kept.runs is None:
+            return 0
+        total, after = 0, ""
+        before = self._clock.now() - self._kept.runs
+        while page := await self._store.retention.idle(before, after, BATCH):
+            after = page[-1].id
+            for thread in page:
+                if thread.id == home_thread_id_of(thread.agent):
+                    continue
+                unit = DropThread(
+                    token=self._new_id("unit"),
+                    at=self._clock.now(),
+                    thread_id=thread.id,
+                    idle_since=before,
+                )
+                answer = await self._store.commit(unit)  # a conflict: it is at work again, or waited for
+                total += answer.count if isinstance(answer, Committed) else 0
+        return total

@@ -11,6 +11,7 @@ from fastapi.security.http import HTTPAuthorizationCredentials
 
 from toolwright.core.errors import Forbidden, Unauthorized
 from toolwright.web.auth.access import Caller, person
+from toolwright.web.middleware.access_log import CALLER
 from toolwright.web.requests.query import refuse_unknown
 from toolwright.web.serving import Here, Serving
 
@@ -97,7 +98,9 @@ async def identified(request: Request, serving: Serving, key: str | None, public
     """A secret key decides; else whatever of a person is there; else where the caller is."""
     authorization = request.headers.get("authorization")
     if key is not None or not serving.access.may_be_person(public_key, authorization):
+        request.scope[CALLER] = "service"  # or who would be one
         return serving.access.service(key, request.headers, _peer(request))
+    request.scope[CALLER] = "person"
     named = await serving.access.named(public_key, authorization)
     return person(await serving.runtime.entities.named(named.external_id), named.until)
 

@@ -12,6 +12,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers.document import correct_document
 from toolwright.web.auth.access import Access
 from toolwright.web.auth.stream_tokens import StreamTokens
+from toolwright.web.middleware.access_log import AccessLog
 from toolwright.web.middleware.body_limit import BodyLimit
 from toolwright.web.middleware.caller_trace import CallerTrace
 from toolwright.web.middleware.cors import HEADERS, MCP_HEADERS, METHODS, Cors
@@ -148,4 +149,5 @@ def _application(
             allow_headers=(*HEADERS, *more),
             expose_headers=more[:1],
         )
+    gateway.add_middleware(AccessLog)  # the outermost: also what others refuse
     return gateway

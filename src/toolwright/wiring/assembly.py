@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
 from toolwright.core.mcp.questions import handler_tools
+from toolwright.core.mcp.records import TASK
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
@@ -37,10 +38,9 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.health import Health
-from toolwright.runtime.housekeeping import Housekeeper
+from toolwright.runtime.housekeeping import Housekeeper, Kept
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.mcp.offer import McpOffers
-from toolwright.runtime.mcp.task_timers import TASK
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
 from toolwright.runtime.pending.mcp_tasks import McpTasks
 from toolwright.runtime.pending.offers import Offers
@@ -56,6 +56,7 @@ from toolwright.runtime.spaces.front_ends import FrontEnds
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech
+from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import Events
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.results import RunResults
@@ -123,8 +124,20 @@ def assemble(
     runs = Runs(store, motor, parts.bus, clock, ids, results, streams)
     pending = _pending(shared, drainer)
     mcp_tasks = McpTasks(store, parts.mcp, agents, shared.lineages, pending, membership, clock, ids)
+    deletion = Deletion(store, motor.wake, parts.bus, parts.files, clock, ids)
     threads = Threads(
-        store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages, streams, parts.telemetry
+        store,
+        motor,
+        agents,
+        runs,
+        environment,
+        keeper,
+        clock,
+        ids,
+        shared.lineages,
+        streams,
+        deletion,
+        parts.telemetry,
     )
     return Runtime(
         catalog=catalog,
@@ -156,7 +169,17 @@ def assemble(
         events=events,
         health=Health(store, parts.files, clock, ids),
         keys=keys,
-        housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids, semantics=semantics),
+        housekeeper=Housekeeper(
+            store,
+            motor,
+            keys,
+            parts.files,
+            clock,
+            ids,
+            deletion,
+            Kept(events=settings.retain_events, runs=settings.retain_runs),
+            semantics,
+        ),
         toolkit_parts=_toolkit_parts(shared, equipment),
         telemetry=parts.telemetry,
         close=(*parts.close, parts.sandbox.close),

@@ -85,7 +85,7 @@ async def open_parts(
     files = file_store(settings) if memory is None or settings.files_url is not None else memory.files
     if settings.files_url is not None and settings.files_folder is not None:
         await files.probe()  # a folder that was named must be usable; a bucket is not waited for
-    store, lock = await _journal(settings, bus.publish, memory)
+    store, lock = await open_journal(settings, bus.publish, memory)
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
     models, functions = models_of(model), FunctionExecutor(overrides=overrides)
@@ -165,9 +165,10 @@ def key_file(settings: Settings) -> Path | None:
     return None if path is None or settings.encryption_keys else beside(path, "key")
 
 
-async def _journal(
-    settings: Settings, publish: Callable[[Sequence[Event]], None], memory: MemoryJournal | None
+async def open_journal(
+    settings: Settings, publish: Callable[[Sequence[Event]], None], memory: MemoryJournal | None = None
 ) -> tuple[Store, Lock]:
+    """The journal of the settings, and the lock of the process that leads its runs."""
     path = settings.sqlite_path
     if memory is not None:
         memory.store.reopen()

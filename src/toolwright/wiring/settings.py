@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -31,6 +32,7 @@ from toolwright.core.limits import (
 from toolwright.core.text import sentence
 from toolwright.core.tools.http.addresses import Allowed
 from toolwright.web.auth.access import is_loopback
+from toolwright.wiring.durations import read_duration
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -117,7 +119,9 @@ class Settings(BaseSettings):
     `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`
     to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at `/mcp`.
     Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
-    spans hold arguments and results, without secrets. `log_format` is that of the commands.
+    spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.
+    `retain_events` and `retain_runs` are durations such as `30d`, `12h` or seconds, None (`forever` in the environment)
+    for ever: older events are deleted, and threads in which the last run ended longer ago.
     Raises `DefinitionError`, which names each faulty setting.
     """
 
@@ -152,7 +156,10 @@ class Settings(BaseSettings):
     concurrency: int = Field(default=1_000, ge=1)
     sentry_dsn: str | None = Field(default=None, repr=False)
     trace_content: bool = False
+    log: Literal["debug", "info", "warning", "error"] = "warning"
     log_format: Literal["text", "json"] = "text"
+    retain_events: Annotated[timedelta, Field(gt=timedelta(0))] | None = timedelta(days=7)
+    retain_runs: Annotated[timedelta, Field(gt=timedelta(0))] | None = None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -260,6 +267,11 @@ class Settings(BaseSettings):
         if value and _SCHEME.match(value) and not _STORE.match(value):
             raise ValueError(f"files_url must be a folder, file:///, s3:// or memory://, not {value!r}")
         return value or None
+
+    @field_validator("retain_events", "retain_runs", mode="before")
+    @classmethod
+    def _duration(cls, value: Any) -> Any:  # whatever the caller gave
+        return read_duration(value) if isinstance(value, str) else value
 
     @field_validator("embedder")
     @classmethod

@@ -1,6 +1,7 @@
 """Bytes of files in memory: the `Files` port for tests and for journals that need not last."""
 
-from datetime import datetime
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from hashlib import sha256
 
 from toolwright.core.errors import NotFound
@@ -11,10 +12,12 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
+        self._put_at: dict[str, datetime] = {}
 
     async def put(self, content: bytes) -> str:
         digest = sha256(content).hexdigest()
         self._contents.setdefault(digest, content)
+        self._put_at[digest] = datetime.now(UTC)
         return digest
 
     async def get(self, digest: str) -> bytes:
@@ -29,5 +32,17 @@ class MemoryFiles:
         """Nothing is ever half-written."""
         return 0
 
+    async def digests(self) -> AsyncIterator[str]:
+        for digest in list(self._contents):
+            yield digest
+
+    async def remove(self, digest: str, before: datetime) -> bool:
+        if self._put_at.get(digest, before) >= before and digest in self._contents:
+            return False
+        self._contents.pop(digest, None)
+        self._put_at.pop(digest, None)
+        return True
+
     async def close(self) -> None:
         self._contents.clear()
+        self._put_at.clear()

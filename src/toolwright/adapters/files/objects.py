@@ -7,9 +7,9 @@ change one; what a dead process left behind is the same object again.
 import asyncio
 import os
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -19,11 +19,13 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, 
 from obstore.store import LocalStore, ObjectStore, S3Store
 
 from toolwright.adapters.files.leftovers import FOLDER, PROBE, remove_leftovers
+from toolwright.adapters.files.removal import remove_old, renew
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.text import brief, sentence
 
 _FAULTS = (BaseError, OSError, ValueError)
 PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less
+YOUNG = timedelta(minutes=5)  # far less than bytes that nobody names are kept
 _DIGEST = re.compile("[0-9a-f]{64}")
 _THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
 
@@ -43,15 +45,30 @@ class ObjectFiles:
         digest = await asyncio.to_thread(lambda: sha256(content).hexdigest())
         key = _key(digest)
         try:
-            store = self._store()
-            await obstore.put_async(store, key, content, mode="create", use_multipart=False)
-            if self._folder is not None:
-                await asyncio.to_thread(_sync, self._folder / key)
-        except _THERE:
-            return digest
+            while not (await self._create(key, content) or await self._renew(key, content)):
+                continue  # it was there, and was removed before it could be made young again
         except _FAULTS as error:
             raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         return digest
+
+    async def _create(self, key: str, content: bytes) -> bool:
+        """Whether the object is new, and on the disk."""
+        try:
+            await obstore.put_async(self._store(), key, content, mode="create", use_multipart=False)
+        except _THERE:
+            return False
+        if self._folder is not None:
+            await asyncio.to_thread(_sync, self._folder / key)
+        return True
+
+    async def _renew(self, key: str, content: bytes) -> bool:
+        """Make an object young that is there; false if it is not. In a bucket that takes writing it once more."""
+        if self._folder is not None:
+            return await asyncio.to_thread(renew, self._folder / key)
+        age = datetime.now(UTC) - (await obstore.head_async(self._store(), key))["last_modified"]
+        if age > YOUNG:
+            await obstore.put_async(self._store(), key, content, use_multipart=False)
+        return True
 
     async def get(self, digest: str) -> bytes:
         if not _DIGEST.fullmatch(digest):
@@ -86,6 +103,35 @@ class ObjectFiles:
             raise StoreError(
                 sentence(f"The files folder {str(self._folder)!r} cannot be tidied up: {error.strerror}")
             ) from error
+
+    async def digests(self) -> AsyncIterator[str]:
+        if self._folder is not None and not self._folder.is_dir():  # made by the first file
+            return
+        try:
+            async for page in obstore.list(self._store(), FOLDER):  # pyright: ignore[reportUnknownMemberType]  # of arrow, which is not installed
+                for each in page:
+                    name = each["path"].rpartition("/")[2]
+                    if _DIGEST.fullmatch(name):
+                        yield name
+        except _FAULTS as error:
+            raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
+
+    async def remove(self, digest: str, before: datetime) -> bool:
+        """In a folder whoever puts the same bytes at that moment keeps them; in a bucket their age decides alone."""
+        if not _DIGEST.fullmatch(digest):
+            return True
+        try:
+            if self._folder is not None:
+                return await asyncio.to_thread(remove_old, self._folder / _key(digest), before.timestamp())
+            found = await obstore.head_async(self._store(), _key(digest))
+            if found["last_modified"] >= before:
+                return False
+            await obstore.delete_async(self._store(), _key(digest))
+        except (FileNotFoundError, InvalidPathError):
+            return True
+        except _FAULTS as error:
+            raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
+        return True
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -28,6 +28,7 @@ REVISIONS = (
     "0014",
     "0015",
     "0016",
+    "0017",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

@@ -14,6 +14,7 @@ from toolwright.adapters.store.reads.front_ends import SqlFrontEnds
 from toolwright.adapters.store.reads.mcp import SqlMcp
 from toolwright.adapters.store.reads.offers import SqlOffers
 from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
+from toolwright.adapters.store.reads.retention import SqlRetention
 from toolwright.adapters.store.reads.spaces import SqlSpaces
 from toolwright.adapters.store.reads.threads import Queries
 from toolwright.adapters.store.tables.calls import CALLS
@@ -46,6 +47,7 @@ class SqlStore:
         self.agents = SqlAgents(driver)
         self.front_ends = SqlFrontEnds(driver)
         self.mcp = SqlMcp(driver)
+        self.retention = SqlRetention(driver)
         self.offers = SqlOffers(driver)
         self.children = SqlChildren(driver)
 

@@ -15,7 +15,7 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
     if dev:
         return serve_and_reload(target, host, port)
     settings = read_settings()
-    log_fully(settings.log_format)
+    log_fully(settings.log_format, settings.log)
     warn_of_variables(os.environ)
     app = served_app(target)
     what = target or "an empty app"

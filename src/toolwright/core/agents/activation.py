@@ -271,11 +271,6 @@ class _Activation:
             )
         properties = (config.init_user_message_property, config.init_attachments_property)
         if config.resumable:
-            if config.requires_approval is not None:
-                raise DefinitionError(
-                    f"The agent {agent.name!r} is resumable: a built-in tool makes it, which needs no approval. "
-                    "Leave out requires_approval, or resumable."
-                )
             if own is not None:
                 check_properties(agent.name, own, *properties)
             return relation

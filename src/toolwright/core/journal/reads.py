@@ -9,6 +9,7 @@ from toolwright.core.agents.memory import Block, Passage, PlacedVector
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.agents.search import Query
 from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.spaces.entity import FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
@@ -150,6 +151,22 @@ class McpReads(Protocol):
 
     async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
         """The definitions of tools that an agent has used, by server, then by tool."""
+        ...
+
+
+class RetentionReads(Protocol):
+    """What may be deleted, and what deletion has left. Raises `StoreError` when the journal cannot be read."""
+
+    async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
+        """The threads of a family, from that one down, that are at work, each with its open run."""
+        ...
+
+    async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
+        """Threads without a parent whose last run ended before then, by id, behind the id `after`."""
+        ...
+
+    async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
+        """Bytes that deleted threads had, by digest, behind the digest `after`."""
         ...
 
 

@@ -13,6 +13,7 @@ from toolwright.core.journal.reads import (
     FrontEndReads,
     McpReads,
     OfferReads,
+    RetentionReads,
     SpaceReads,
 )
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
@@ -85,6 +86,11 @@ class Store(Protocol):
     @property
     def mcp(self) -> McpReads:
         """Reads of tasks of MCP servers, and of definitions of their tools."""
+        ...
+
+    @property
+    def retention(self) -> RetentionReads:
+        """Reads of what may be deleted, and of what deletion has left."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:

@@ -360,14 +360,6 @@ class DropFrontEnd(Unit):
 
 
 @value
-class Prune(Unit):
-    """Old events and commit tokens are deleted, `limit` rows at the most."""
-
-    before: datetime
-    limit: int = 1000
-
-
-@value
 class Probe(Unit):
     """Nothing happens, but a row is written: the journal shows that it can be."""
 

@@ -6,6 +6,14 @@ from datetime import datetime
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.value import value
 
+TASK = "mcp"
+"""The kind of the timers that ask about tasks; what they name is the call."""
+
+
+def task_timer(call_id: str) -> str:
+    """The name of the timer that asks about the task of that call."""
+    return f"{TASK}:{call_id}"
+
 
 @value
 class McpTask:

@@ -12,6 +12,7 @@ from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.dependencies.opener import Opener, Overrides
+from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError
 from toolwright.core.results.content import has_large_file
 from toolwright.core.results.result import ToolResult
@@ -21,6 +22,7 @@ from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool
 
 THREADS = 256
+_log = logger("toolwright.tools")
 
 
 class FunctionExecutor:
@@ -57,7 +59,7 @@ class FunctionExecutor:
                 else:
                     value, error = await self._in_thread(handler, keywords)
                     if error is not None:
-                        return as_failure(error)
+                        return _failed(error)
             if type(value) is CoroutineType:  # the common case, without the slow check below
                 if signature is None or signature.waits:
                     value = await cast("Awaitable[object]", value)
@@ -72,7 +74,7 @@ class FunctionExecutor:
         except BaseException as error:
             if _passes(error):
                 raise
-            return as_failure(error)
+            return _failed(error)
 
     async def _call_with_dependencies(
         self, handler: Handler, signature: Signature, keywords: dict[str, object], state: ThreadState
@@ -138,7 +140,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
     except BaseException as error:
         if _passes(error):
             raise
-        return as_failure(error)
+        return _failed(error)
 
 
 async def _result_from_thread(value: object) -> ToolResult:
@@ -147,7 +149,13 @@ async def _result_from_thread(value: object) -> ToolResult:
     except BaseException as error:
         if _passes(error):
             raise
-        return as_failure(error)
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> ToolResult:
+    """The result of a handler that has raised; the log says once where, in which run and call."""
+    _log.info("A tool raised %s.", type(error).__name__, exc_info=error)
+    return as_failure(error)
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:

@@ -158,7 +158,12 @@ class SubagentToolConfig(_Form):
         return requirement(value, cls.__name__)
 
     @model_validator(mode="after")
-    def _given_once(self) -> Self:
+    def _consistent(self) -> Self:
+        if self.resumable and self.requires_approval is not None:
+            raise DefinitionError(
+                f"The agent {self.name!r} is resumable: a built-in tool makes it, which needs no approval. "
+                "Leave out requires_approval, or resumable."
+            )
         both = next((name for name in self.pass_tenvs if name in self.tenvs), None)
         if both is not None:
             raise DefinitionError(

@@ -4,21 +4,13 @@ from datetime import datetime, timedelta
 
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.mcp_effects import SetMcpTask
-from toolwright.core.mcp.records import McpTask
+from toolwright.core.mcp.records import McpTask, task_timer
 from toolwright.core.results.result import RemoteTask
 from toolwright.core.threads.call import Call
-
-TASK = "mcp"
-"""The kind of the timers that ask about tasks; what they name is the call."""
 
 LEAST, MOST = 0.2, 60.0
 """Seconds between two questions about a task, whatever its server says."""
 USUAL = 1.0  # where it says nothing
-
-
-def task_timer(call_id: str) -> str:
-    """The name of the timer that asks about the task of that call."""
-    return f"{TASK}:{call_id}"
 
 
 def next_look(now: datetime, seconds: float | None) -> datetime:

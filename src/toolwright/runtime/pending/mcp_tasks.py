@@ -26,7 +26,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited
-from toolwright.core.mcp.records import McpTask
+from toolwright.core.mcp.records import McpTask, task_timer
 from toolwright.core.mcp.servers import McpServers, McpTaskGone, McpTaskState, McpUnavailable
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.results.result import ToolResult
@@ -40,7 +40,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import shown
 from toolwright.runtime.mcp.offer import target_in
-from toolwright.runtime.mcp.task_timers import next_look, task_timer
+from toolwright.runtime.mcp.task_timers import next_look
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.showing import Showing

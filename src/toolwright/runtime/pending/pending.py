@@ -1,5 +1,6 @@
 """Pending calls: claimed by workers, ended from outside exactly once: by a result, by their service, by time (D9)."""
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
@@ -55,6 +56,8 @@ from toolwright.runtime.pending.approvals import approval, edited_arguments
 from toolwright.runtime.pending.settlement import EXPIRED, S, Settling, settlement
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.lineages import Lineages
+
+log = logging.getLogger("toolwright.runtime")
 
 LEASES = (1.0, 3600.0)
 """Seconds that a worker may claim a call for: the least and the most. It renews what takes longer."""
@@ -234,6 +237,7 @@ class PendingCalls:
             refused = isinstance(await self._store.commit(unit), Conflict)
             call = await self.get(call_id)
             if not refused:
+                log.info("The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)
                 return call
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
             raise CallClaimed

@@ -226,6 +226,10 @@ class Drainer:
         except Exception as error:
             log.exception("Run %s cannot go on.", context.run.id)
             await self._commits.fail(context, f"The run cannot go on: {words(error)}")
+        if context.run.status == "failed":
+            log.warning(
+                "Run %s of the agent %s failed: %s", context.run.id, context.run.agent, context.run.error
+            )
         if not context.left:
             await self._give_back(context)
 
@@ -235,6 +239,7 @@ class Drainer:
         if run.held:
             lives = run.lives + 1
             taken = changed(run, status="running", waiting=None, lives=lives)
+            log.warning("Run %s is taken over: the process that led it is gone.", run.id)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
             if lives >= LAST_LIVES:
                 await self._commits.fail(

@@ -36,6 +36,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_list, by_text, page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import kept_ref
 from toolwright.runtime.threads.lineages import Lineages
@@ -69,10 +70,12 @@ class Threads:
         new_id: NewId,
         lineages: Lineages,
         streams: RunStreams,
+        deletion: Deletion,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._telemetry = telemetry
         self._streams = streams
+        self._deletion = deletion
         self._lineages = lineages
         self._store = store
         self._motor = motor
@@ -268,6 +271,15 @@ class Threads:
         async with aclosing(self._streams.thread(thread_id, after)) as events:
             async for event in events:
                 yield event
+
+    async def delete(self, thread_id: str, cancel: bool = False) -> None:
+        """Delete the thread with its messages, files, values, events and children, for good.
+
+        Raises `ThreadBusy` while a run is at work in it or below it, queued and waiting ones included; with `cancel`
+        these are cancelled first. `InvalidRequest` for the home thread of an agent, which goes with the agent. What its
+        calls have said in spaces stays; a call that was still open is shown as cancelled there.
+        """
+        await self._deletion.delete(thread_id, cancel=cancel)
 
     async def cancel(self, thread_id: str) -> Run:
         """Ask the thread's open run to stop; `NotFound` if nothing runs in it."""

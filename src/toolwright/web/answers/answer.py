@@ -84,6 +84,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.Unreachable: 503,
     errors.CallClaimed: 409,
     errors.NotFailed: 409,
+    errors.ThreadBusy: 409,
     errors.AlreadyThere: 409,
     errors.NoRoom: 409,
     errors.CallExpired: 410,

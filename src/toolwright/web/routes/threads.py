@@ -2,14 +2,14 @@
 
 from typing import Annotated, cast
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Response
 from pydantic import Field, JsonValue
 
 from toolwright.core.agents.prompt import Env
 from toolwright.core.env.env import Given, read_env, stored_only
 from toolwright.core.results.content import Attachment
 from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import EnvNames, ErrorShape, ListShape, answers
+from toolwright.web.answers.shapes import EnvNames, ErrorShape, ListShape, answers, failures
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads
@@ -149,6 +149,24 @@ async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
     """One thread."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
+
+
+@router.delete(
+    "/{thread_id}",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "It is deleted."}} | failures(404, 409),
+)
+async def delete_thread(
+    caller: Known,
+    serving: Here,
+    thread_id: Id,
+    cancel: Annotated[bool, Query(description="Cancel first what is at work in it.")] = False,
+) -> Response:
+    """Delete a thread with its messages, files, values, events and children, for good; not an agent's home."""
+    await serving.permits.thread(caller, thread_id)
+    await serving.runtime.threads.delete(thread_id, cancel)
+    return Response(status_code=204)
 
 
 @router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))

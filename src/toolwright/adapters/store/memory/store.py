@@ -21,6 +21,7 @@ from toolwright.adapters.store.memory.reads import (
     MemoryOffers,
     MemorySpaces,
 )
+from toolwright.adapters.store.memory.retention import MemoryRetention
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.adapters.store.memory.undo import Undo
 from toolwright.adapters.store.memory.units import apply
@@ -55,6 +56,7 @@ class MemoryStore:
         self.agents = MemoryAgents(self._tables)
         self.front_ends = MemoryFrontEnds(self._tables)
         self.mcp = MemoryMcp(self._tables)
+        self.retention = MemoryRetention(self._tables)
         self.offers = MemoryOffers(self._tables)
         self.children = MemoryChildren(self._tables)
 

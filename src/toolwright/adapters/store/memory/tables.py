@@ -52,6 +52,7 @@ class ThreadRow:
     reading: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     events: list[RunEvents] = field(default_factory=list[RunEvents])
     files: dict[str, File] = field(default_factory=dict[str, File])
+    digests: set[str] = field(default_factory=set[str])  # of all files that it ever had
 
     @property
     def is_over(self) -> bool:
@@ -111,6 +112,7 @@ class ThreadRow:
                 self.files.pop(change.folded, None)
             else:
                 self.files[change.folded] = change.file
+                self.digests.add(change.file.digest)
 
     def post(self, event: InboxEvent) -> None:
         """Put an event into the inbox."""
@@ -173,6 +175,7 @@ class Tables:
     mcp_definitions: MutableMapping[tuple[str, str, str], McpDefinition] = field(
         default_factory=dict[tuple[str, str, str], McpDefinition]
     )
+    dropped_bytes: MutableMapping[str, datetime] = field(default_factory=dict[str, datetime])
     space_events: list[Event] = field(default_factory=list[Event])
     counters: MutableMapping[str, int] = field(default_factory=dict[str, int])
     values: MutableMapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])

@@ -6,9 +6,11 @@ from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Wri
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.advance import advance
 from toolwright.adapters.store.memory.children import give_up
+from toolwright.adapters.store.memory.retention import drop_thread, forget_bytes
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
+from toolwright.core.journal.retention import DropThread, ForgetBytes, Prune, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
     Apply,
@@ -24,7 +26,6 @@ from toolwright.core.journal.units import (
     PostCall,
     PostMessage,
     Probe,
-    Prune,
     RequestCancel,
     Reseal,
     RetryEvent,
@@ -83,8 +84,12 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _drop_entity(unit, tables)
         case Prune():
             return _prune(unit, tables)
-        case Probe():
+        case Probe() | SweepThreads():  # nothing is left of a deleted thread
             return Written(Committed())
+        case DropThread():
+            return drop_thread(unit, tables)
+        case ForgetBytes():
+            return forget_bytes(unit, tables)
         case _:
             raise TypeError(f"No store knows the unit {type(unit).__name__}.")
 
@@ -321,8 +326,11 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:
 
 
 def _prune(unit: Prune, tables: Tables) -> Written:
-    left = unit.limit
-    old = [(told, row) for row in tables.threads.values() for told in row.events if told.at < unit.before]
+    if unit.before is None:
+        return Written(Committed())
+    left, before = unit.limit, unit.before
+    idle = [row for row in tables.threads.values() if row.run_id is None]
+    old = [(told, row) for row in idle for told in row.events if told.at < before]
     for told, row in sorted(old, key=lambda each: each[0].at):
         if not left:
             break
@@ -331,6 +339,6 @@ def _prune(unit: Prune, tables: Tables) -> Written:
         if rest is not None:
             row.events.insert(0, rest)
         left -= len(told) - (0 if rest is None else len(rest))
-    gone = [event for event in tables.space_events if event.at < unit.before][:left]
+    gone = [event for event in tables.space_events if event.at < before][:left]
     del tables.space_events[: len(gone)]
     return Written(Committed(count=unit.limit - left + len(gone)))

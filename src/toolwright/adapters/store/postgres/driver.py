@@ -32,7 +32,8 @@ from toolwright.adapters.store.postgres.turns import Turns
 from toolwright.adapters.store.postgres.unit import Transaction, in_one_statement, written_before
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
-from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, Probe, Prune, Unit
+from toolwright.core.journal.retention import Prune
+from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, Probe, Unit
 
 T = TypeVar("T")
 

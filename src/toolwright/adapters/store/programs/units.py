@@ -34,6 +34,7 @@ from toolwright.adapters.store.programs.parts import (
     write_env,
     write_files,
 )
+from toolwright.adapters.store.programs.retention import drop_thread, forget_bytes, sweep_threads
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import AGENTS
@@ -44,6 +45,7 @@ from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.mcp_effects import AskBelow
+from toolwright.core.journal.retention import DropThread, ForgetBytes, Prune, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
     Apply,
@@ -59,7 +61,6 @@ from toolwright.core.journal.units import (
     PostCall,
     PostMessage,
     Probe,
-    Prune,
     RequestCancel,
     Reseal,
     RetryEvent,
@@ -123,6 +124,12 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _prune(unit, sql)
         case Probe():
             return _probe(unit, sql)
+        case DropThread():
+            return drop_thread(unit, sql)
+        case SweepThreads():
+            return sweep_threads(unit, sql)
+        case ForgetBytes():
+            return forget_bytes(unit, sql)
         case _:
             raise TypeError(f"No store knows the unit {type(unit).__name__}.")
 
@@ -363,13 +370,16 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
 
 
 def _prune(unit: Prune, sql: Statements) -> Program:
-    before = micros(unit.before)
-    events = yield Op(sql.prune_events, {"before": before, "limit": unit.limit})
-    left = unit.limit - len(events)
-    in_spaces = yield Op(sql.prune_space_events, {"before": before, "limit": left})
-    left -= len(in_spaces)
-    commits = yield Op(sql.prune_commits, {"before": before, "limit": left})
-    return Written(Committed(count=len(events) + len(in_spaces) + len(commits)))
+    left = unit.limit
+    yield []  # a program has a first step
+    for prune, before in (
+        (sql.prune_events, unit.before),
+        (sql.prune_space_events, unit.before),
+        (sql.prune_commits, unit.tokens_before),
+    ):
+        if before is not None and left:
+            left -= len((yield Op(prune, {"before": micros(before), "limit": left})))
+    return Written(Committed(count=unit.limit - left))
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:

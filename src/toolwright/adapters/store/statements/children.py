@@ -30,7 +30,7 @@ from toolwright.adapters.store.engine.statement import (
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.children import asked, requests, thread_values
 from toolwright.adapters.store.tables.events import inbox, wakes
-from toolwright.adapters.store.tables.threads import NOT_OVER, runs, threads
+from toolwright.adapters.store.tables.threads import NOT_OVER, family_of, runs, threads
 from toolwright.core.threads.call import MOVES
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.run import OVER
@@ -57,12 +57,6 @@ def woken(inserting: Inserting) -> Any:  # a statement of SQLAlchemy
 
 # Said so that no database goes through all pending calls of the journal: there may be many of them.
 PENDING = and_(*(calls.c.status != status for status in MOVES if status != "pending"))
-
-
-def _family(first: Any) -> Any:  # queries of SQLAlchemy
-    """The ids of those threads and of all below them."""
-    family = first.cte("family", recursive=True)
-    return family.union_all(select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
 
 
 class ChildStatements:
@@ -126,7 +120,7 @@ class ChildStatements:
         unread = update(inbox).where(inbox.c.thread_id == here, inbox.c.status == "pending")
         unread = unread.where(over.where(threads.c.run_id.is_(None)).exists())
         self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))
-        self.below = compiled(select(_family(children).c.id))
+        self.below = compiled(select(family_of(children).c.id))
 
     def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
         """Statements to stop those threads and all below them: their runs, also those that are to follow.
@@ -134,7 +128,7 @@ class ChildStatements:
         Nobody is told, and so calls that still hoped for a late result are cancelled. Those that wait are ended by
         their own runs.
         """
-        family = select(_family(first).c.id)
+        family = select(family_of(first).c.id)
         at_work = and_(threads.c.id.in_(family), threads.c.run_id.is_not(None))
         chosen = union_all(
             select(threads.c.run_id).where(at_work), select(threads.c.next_run_id).where(at_work)

@@ -12,6 +12,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    exists,
     false,
     func,
     insert,
@@ -39,6 +40,7 @@ from toolwright.adapters.store.statements.agents import AgentStatements
 from toolwright.adapters.store.statements.children import ChildStatements, woken
 from toolwright.adapters.store.statements.mcp import McpStatements
 from toolwright.adapters.store.statements.memory import MemoryStatements
+from toolwright.adapters.store.statements.retention import RetentionStatements
 from toolwright.adapters.store.statements.spaces import SpaceStatements
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
@@ -62,8 +64,9 @@ def _oldest(
     table: Table,
     key: tuple[ColumnElement[Any], ...],  # of any types
     at: ColumnElement[int],
+    *kept: ColumnElement[bool],
 ) -> ReturningDelete[*tuple[Any, ...]]:
-    old = select(*key).where(at < number("before")).order_by(at).limit(number("limit"))
+    old = select(*key).where(at < number("before"), *kept).order_by(at).limit(number("limit"))
     return delete(table).where(tuple_(*key).in_(old)).returning(key[0])
 
 
@@ -79,6 +82,7 @@ class Statements:
         self.mcp = statements(McpStatements, name)
         self.front_ends = statements(FrontEndStatements, name)
         self.children = statements(ChildStatements, name)
+        self.retention = statements(RetentionStatements, name)
         self._commit_statements(compiled)
         self._thread_statements(compiled)
         self._message_statements(compiled)
@@ -265,7 +269,9 @@ class Statements:
             )
             .order_by(events.c.n)
         )
-        self.prune_events = compiled(_oldest(events, (events.c.thread_id, events.c.n), events.c.at))
+        at_work = exists().where(threads.c.id == events.c.thread_id, threads.c.run_id.is_not(None))
+        key = (events.c.thread_id, events.c.n)
+        self.prune_events = compiled(_oldest(events, key, events.c.at, ~at_work))
 
     def _inbox_statements(self, compiled: Compiler) -> None:
         self.insert_inbox = self._once(inbox, "n")

@@ -11,11 +11,12 @@ from toolwright.adapters.store.tables import (
     mcp,
     memory,
     messages,
+    retention,
     spaces,
     threads,
 )
 
-PARTS = (agents, calls, children, events, kept, mcp, memory, messages, spaces, threads)
+PARTS = (agents, calls, children, events, kept, mcp, memory, messages, retention, spaces, threads)
 
 
 def all_tables() -> MetaData:

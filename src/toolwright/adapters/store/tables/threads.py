@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     and_,
     false,
+    select,
     text,
 )
 
@@ -149,6 +150,13 @@ steps = Table(
     Column("created_at", Instant(), nullable=False),
     PrimaryKeyConstraint("run_id", "number"),
 )
+
+
+def family_of(first: Any) -> Any:  # queries of SQLAlchemy
+    """The ids of those threads and of all below them."""
+    family = first.cte("family", recursive=True)
+    return family.union_all(select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
+
 
 THREADS = Mapping(threads, Thread)
 RUNS = Mapping(runs, Run)

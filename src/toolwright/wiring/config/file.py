@@ -12,7 +12,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Space
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
-from toolwright.wiring.config_form import ConfigFile, SpaceEntry, faulty_file, read_config
+from toolwright.wiring.config.form import ConfigFile, SpaceEntry, faulty_file, read_config
 from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import Settings
 

@@ -1,0 +1,39 @@
+"""Removal of files' bytes from a folder, which loses nothing that somebody puts there at the same moment.
+
+Old bytes are first moved aside, and looked at again there: whoever has made them young meanwhile gets them back, and
+whoever comes later does not find them, and writes them anew.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+ASIDE = "#0"
+"""The ending of bytes that are moved aside: one of parts of files, which are taken away after a crash."""
+
+
+def renew(path: Path) -> bool:
+    """Make the file young; false if it is not there."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_old(path: Path, before: float) -> bool:
+    """Whether the file is gone, or was not there: it stays if anybody has touched it since `before` (since 1970)."""
+    try:
+        if path.stat().st_mtime >= before:
+            return False
+        aside = path.with_name(path.name + ASIDE)
+        path.rename(aside)
+        if aside.stat().st_mtime >= before:
+            with suppress(FileExistsError):  # somebody has written it anew
+                os.link(aside, path)
+            aside.unlink()
+            return False
+        aside.unlink()
+    except FileNotFoundError:
+        return True
+    return True

@@ -1,0 +1,83 @@
+"""Deletion of threads as programs: what makes a thread goes at once, its rows in pieces (see `engine`)."""
+
+from toolwright.adapters.store.engine.codecs import Params, micros
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written
+from toolwright.adapters.store.engine.program import Op, Program
+from toolwright.adapters.store.programs.late_results import give_up, shown
+from toolwright.adapters.store.programs.parts import Steps, lock_threads
+from toolwright.adapters.store.programs.spaces import perform
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.retention import DropThread, ForgetBytes, SweepThreads
+from toolwright.core.journal.units import Committed
+from toolwright.core.mcp.records import task_timer
+
+
+def drop_thread(unit: DropThread, sql: Statements) -> Program:
+    """A child that is just being begun, by an answer to a request, keeps its family: it is at work."""
+    here: Params = {"thread_id": unit.thread_id}
+    yield Op(sql.thread_state, here, "thread")
+    below = yield Op(sql.children.below, here)
+    family = {unit.thread_id, *[str(thread_id) for (thread_id,) in below]}
+    yield from lock_threads(family, sql)
+    yield Op(sql.thread_state, here, "thread")  # it may have gone while the locks were waited for
+    yield from _may_go(unit, sql)
+    asking = yield Op(sql.retention.drop_requests, here)
+    yield [Op(sql.children.drop_asked, {"id": request_id}) for (request_id,) in asking]
+    below = yield Op(sql.children.below, here)
+    if not family.issuperset(str(thread_id) for (thread_id,) in below):
+        raise GuardFailed("busy")
+    hoping = yield Op(sql.retention.hoping, here)
+    cancelled, edits = Performed(), list[Effect]()
+    for thread_id in sorted(str(each) for (each,) in hoping):
+        calls = yield from give_up(sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled)
+        edits += yield from shown(calls, sql)
+    yield Op(sql.retention.note_threads, {**here, "at": micros(unit.at)})
+    tasks = yield Op(sql.retention.drop_tasks, here)
+    yield [Op(sql.spaces.drop_timer, {"name": task_timer(call_id)}) for (call_id,) in tasks]
+    yield Op(sql.retention.drop_wakes, here)
+    gone = yield Op(sql.retention.drop_threads, here)
+    done = yield from perform(edits, unit, sql)
+    return Written(Committed(count=len(gone)), (*cancelled.events, *done.events))
+
+
+def _may_go(unit: DropThread, sql: Statements) -> Steps:
+    here: Params = {"thread_id": unit.thread_id}
+    if (yield Op(sql.retention.at_work, here)):
+        raise GuardFailed("busy")
+    if unit.idle_since is None:
+        return
+    if (yield Op(sql.retention.hoping, here)):
+        raise GuardFailed("busy")
+    before = micros(unit.idle_since)
+    for reason in sql.retention.reasons_to_stay:
+        params = {**here, "before": before} if "before" in reason.order else here
+        if (yield Op(reason, params)):
+            raise GuardFailed("busy")
+
+
+def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
+    """Rows of the thread that was deleted first; the note of it goes when it has none left."""
+    found = yield Op(sql.retention.next_dropped, {})
+    if not found:
+        return Written(Committed())
+    [(thread_id,)] = found
+    left, at = unit.limit, micros(unit.at)
+    digests = yield Op(sql.retention.sweep_bytes, {"thread_id": thread_id, "limit": left})
+    yield [Op(sql.retention.drop_bytes, {"digest": digest, "at": at}) for (digest,) in digests]
+    left -= len(digests)
+    for sweep in sql.retention.sweeps:
+        if not left:
+            break
+        swept = yield Op(sweep, {"thread_id": thread_id, "limit": left})
+        left -= len(swept)
+    if left:
+        yield Op(sql.retention.forget_thread, {"thread_id": thread_id})
+    return Written(Committed(count=max(unit.limit - left, 1)))
+
+
+def forget_bytes(unit: ForgetBytes, sql: Statements) -> Program:
+    """The notes of these bytes go."""
+    seen: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
+    yield [Op(sql.retention.forget_bytes, params) for params in seen]
+    return Written(Committed(count=len(seen)))

@@ -1,0 +1,38 @@
+"""A consistent copy of an SQLite file, while others write to it."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from toolwright.adapters.store.sqlite.file import BUSY_SECONDS
+from toolwright.core.errors import StoreError
+from toolwright.core.text import sentence
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy all that is committed at one moment to a new file, for its owner alone; on the disk when this returns.
+
+    In WAL mode the copy reads beside writers, and none of them waits for it.
+    """
+    os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
+    try:
+        with (
+            closing(sqlite3.connect(source, timeout=BUSY_SECONDS)) as read,
+            closing(sqlite3.connect(target)) as written,
+        ):
+            read.backup(written)
+    except sqlite3.Error as error:
+        raise StoreError(sentence(f"The database file {str(source)!r} cannot be copied: {error}")) from error
+    merge_wal(target)
+
+
+def merge_wal(path: Path) -> None:
+    """See to it that the file is all there is of a database that nobody has open: none beside it belongs to it."""
+    try:
+        with closing(sqlite3.connect(path, timeout=0.0)) as connection:
+            [(mode,)] = connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(sentence(f"The database file {str(path)!r} is in use: {error}")) from error
+    if mode != "delete":
+        raise StoreError(f"The database file {str(path)!r} is in use.")

@@ -1,0 +1,111 @@
+"""The statements that delete threads, sweep up their rows, and keep account of bytes."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, and_, delete, or_, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    row_params,
+    string,
+)
+from toolwright.adapters.store.statements.children import PENDING
+from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.children import requests, thread_values
+from toolwright.adapters.store.tables.events import events, inbox, wakes
+from toolwright.adapters.store.tables.kept import env, files
+from toolwright.adapters.store.tables.mcp import mcp_tasks
+from toolwright.adapters.store.tables.messages import messages
+from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads, kept_bytes
+from toolwright.adapters.store.tables.threads import family_of, runs, steps, threads
+
+
+class RetentionStatements:
+    """Statements about deleted threads, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._compiled = compiled = Compiler(name)
+        first = select(threads.c.id).where(threads.c.id == string("thread_id"))
+        self._family = select(family_of(first).c.id)
+        self._guards(compiled)
+        self._drops(compiled)
+        self._sweeps(compiled)
+        noted = self._insert(dropped_bytes).values(row_params(dropped_bytes))
+        self.drop_bytes = compiled(
+            noted.on_conflict_do_update(index_elements=["digest"], set_={"at": noted.excluded.at})
+        )
+        seen = and_(dropped_bytes.c.digest == string("digest"), dropped_bytes.c.at == number("seen"))
+        self.forget_bytes = compiled(delete(dropped_bytes).where(seen))
+
+    def _of_family(self, column: ColumnElement[str]) -> ColumnElement[bool]:
+        return column.in_(self._family)
+
+    def _guards(self, compiled: Compiler) -> None:
+        """Each finds a row where there is a reason not to delete the family."""
+        before = number("before")
+        at_work = threads.c.run_id.is_not(None)
+        self.at_work = compiled(select(threads.c.id).where(self._of_family(threads.c.id), at_work).limit(1))
+        young = and_(self._of_family(threads.c.id), threads.c.created_at >= before)
+        ended = or_(runs.c.completed_at >= before, runs.c.completed_at.is_(None))
+        self.reasons_to_stay = [
+            compiled(select(threads.c.id).where(young).limit(1)),
+            compiled(select(runs.c.id).where(self._of_family(runs.c.thread_id), ended).limit(1)),
+            compiled(select(requests.c.id).where(self._of_family(requests.c.thread_id)).limit(1)),
+            compiled(select(wakes.c.thread_id).where(self._of_family(wakes.c.thread_id)).limit(1)),
+        ]
+        its = select(runs.c.id).where(self._of_family(runs.c.thread_id))
+        self.hoping = compiled(select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING))
+
+    def _drops(self, compiled: Compiler) -> None:
+        """All return something, so that they are carried out in their order."""
+        gone = select(threads.c.id, number("at")).where(self._of_family(threads.c.id))
+        noted = self._insert(dropped_threads).from_select(["thread_id", "at"], gone).on_conflict_do_nothing()
+        self.note_threads = compiled(noted.returning(dropped_threads.c.thread_id))
+        of_family = self._of_family
+        self.drop_requests = compiled(
+            delete(requests).where(of_family(requests.c.thread_id)).returning(requests.c.id)
+        )
+        self.drop_tasks = compiled(
+            delete(mcp_tasks).where(of_family(mcp_tasks.c.thread_id)).returning(mcp_tasks.c.call_id)
+        )
+        self.drop_wakes = compiled(
+            delete(wakes).where(of_family(wakes.c.thread_id)).returning(wakes.c.thread_id)
+        )
+        self.drop_threads = compiled(delete(threads).where(of_family(threads.c.id)).returning(threads.c.id))
+
+    def _sweeps(self, compiled: Compiler) -> None:
+        oldest = select(dropped_threads.c.thread_id).order_by(dropped_threads.c.at).limit(1)
+        self.next_dropped = compiled(oldest.with_for_update(skip_locked=True))
+        here = string("thread_id")
+        its_runs = select(runs.c.id).where(runs.c.thread_id == here)
+        self.sweep_bytes = self._piece(
+            kept_bytes, kept_bytes.c.thread_id == here, kept_bytes.c.digest, kept_bytes.c.thread_id
+        )
+        self.sweeps = [
+            self._piece(messages, messages.c.thread_id == here, messages.c.thread_id, messages.c.seq),
+            self._piece(inbox, inbox.c.thread_id == here, inbox.c.thread_id, inbox.c.event_id),
+            self._piece(events, events.c.thread_id == here, events.c.thread_id, events.c.n),
+            self._piece(files, files.c.thread_id == here, files.c.thread_id, files.c.folded),
+            self._piece(env, env.c.owner == here, env.c.owner, env.c.kind, env.c.name),
+            self._piece(
+                thread_values,
+                thread_values.c.thread_id == here,
+                thread_values.c.thread_id,
+                thread_values.c.key,
+            ),
+            self._piece(calls, calls.c.run_id.in_(its_runs), calls.c.id),
+            self._piece(steps, steps.c.run_id.in_(its_runs), steps.c.run_id, steps.c.number),
+            self._piece(runs, runs.c.thread_id == here, runs.c.id),
+        ]
+        """In this order: calls and steps are found by their runs."""
+        last = delete(dropped_threads).where(dropped_threads.c.thread_id == here)
+        self.forget_thread = compiled(last)
+
+    def _piece(self, table: Table, where: ColumnElement[bool], *key: ColumnElement[Any]) -> Statement:
+        chosen = select(*key).where(where).limit(number("limit"))
+        return self._compiled(delete(table).where(tuple_(*key).in_(chosen)).returning(key[0]))

@@ -1,0 +1,11 @@
+"""`toolwright threads`."""
+
+from toolwright.cli.loop import run
+from toolwright.cli.settings import read_settings
+from toolwright.wiring.upkeep.threads import delete_thread
+
+
+def delete(thread_id: str, *, cancel: bool) -> None:
+    """Delete a thread of the journal, whether a server is at work on it or not."""
+    run(delete_thread(read_settings(), thread_id, cancel=cancel))
+    print(f"The thread {thread_id} is deleted, with all that belonged to it.")

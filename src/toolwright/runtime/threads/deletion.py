@@ -1,0 +1,127 @@
+"""Deletion of threads: with all below them, what they keep, and in the end the bytes of their files."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.errors import InvalidRequest, NotFound, StoreError, ThreadBusy
+from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, RequestCancel
+from toolwright.core.ports import Bus, Clock, Files, NewId
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.checks import by_id
+
+log = logging.getLogger("toolwright.runtime")
+
+PATIENCE = 30.0  # seconds that runs have to end once they are asked to
+LOOK_AGAIN = 0.5  # seconds after which the journal is read: another process may lead the run
+BYTES_KEPT = timedelta(minutes=15)  # far longer than from the putting of bytes to the commit that names them
+PAGE = 200
+
+
+class Deletion:
+    """Deletes threads. Whatever a crash has left of one goes at the next deletion, or when the process tidies up."""
+
+    def __init__(
+        self, store: Store, wake: Callable[[str], None], bus: Bus, files: Files, clock: Clock, new_id: NewId
+    ) -> None:
+        self._store = store
+        self._wake = wake
+        self._bus = bus
+        self._files = files
+        self._clock = clock
+        self._new_id = new_id
+
+    async def delete(self, thread_id: str, *, cancel: bool) -> None:
+        """Delete the thread for good; see `Threads.delete`."""
+        thread = await self._store.thread(by_id("thread", thread_id))
+        if thread is None:
+            raise _no_thread(thread_id)
+        if await self.is_home(thread):
+            raise InvalidRequest(
+                f"The thread {thread_id!r} is the home of the agent {thread.agent!r}: delete the agent instead."
+            )
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while not await self._drop(thread_id):
+            if not cancel:
+                raise ThreadBusy(
+                    f"A run is at work in the thread {thread_id!r} or below it: cancel it first, or delete with cancel."
+                )
+            await self._end_runs(thread_id, deadline)
+        try:
+            await self.sweep()
+            await self.remove_bytes()
+        except StoreError as error:  # the thread is gone: what is left of it goes later
+            log.warning(
+                "The thread %s is deleted, but not yet all of its rows and files: %s", thread_id, error
+            )
+
+    async def is_home(self, thread: Thread) -> bool:
+        """Whether it is the home thread of an agent that there still is, declared or configured."""
+        if thread.id != home_thread_id_of(thread.agent):
+            return False
+        agents = self._store.agents
+        was_configured = await agents.agent(thread.agent, 1) is not None
+        return not was_configured or await agents.agent(thread.agent) is not None
+
+    async def sweep(self) -> int:
+        """Delete the rows of deleted threads, piece by piece; how many those were."""
+        total = 0
+        while True:
+            unit = SweepThreads(token=self._new_id("unit"), at=self._clock.now())
+            answer = await self._store.commit(unit)
+            if not isinstance(answer, Committed) or not answer.count:
+                return total
+            total += answer.count
+
+    async def remove_bytes(self) -> int:
+        """Take away the bytes that deleted threads had and nobody else has, but young ones; of how many files."""
+        total, after = 0, ""
+        while notes := await self._store.retention.dropped_bytes(after, PAGE):
+            after, done = notes[-1].digest, list[DroppedBytes]()
+            for note in notes:
+                gone = not note.needed and await self._files.remove(
+                    note.digest, self._clock.now() - BYTES_KEPT
+                )
+                total += gone
+                if gone or note.needed:
+                    done.append(note)
+            if done:
+                at = self._clock.now()
+                await self._store.commit(ForgetBytes(token=self._new_id("unit"), at=at, dropped=tuple(done)))
+        return total
+
+    async def _drop(self, thread_id: str) -> bool:
+        """Whether the thread is gone now; false while a run is at work."""
+        unit = DropThread(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id)
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Committed):
+            return True
+        if answer.guard == "thread":
+            raise _no_thread(thread_id)
+        return False
+
+    async def _end_runs(self, thread_id: str, deadline: float) -> None:
+        """Cancel what runs in the thread and below it, and wait for its end."""
+        for busy_id, run_id in await self._store.retention.open_runs(thread_id):
+            unit = RequestCancel(
+                token=self._new_id("unit"), at=self._clock.now(), thread_id=busy_id, run_id=run_id
+            )
+            with self._bus.subscribe(Topic(kind="thread", id=busy_id)) as follower:
+                await self._store.commit(unit)  # a conflict: it has ended meanwhile
+                self._wake(busy_id)
+                while (run := await self._store.run(run_id)) is not None and not run.over:
+                    if asyncio.get_running_loop().time() > deadline:
+                        raise ThreadBusy(
+                            f"The run {run_id!r} was asked to stop, and has not ended within {PATIENCE:.0f} seconds: "
+                            "see that the app is served, then delete the thread once more."
+                        )
+                    await follower.next(LOOK_AGAIN)
+
+
+def _no_thread(thread_id: str) -> NotFound:
+    return NotFound(f"There is no thread {thread_id!r}.")

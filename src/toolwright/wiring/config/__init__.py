@@ -1,0 +1,1 @@
+"""Configuration files: agents, people and spaces as JSON."""

@@ -1,0 +1,1 @@
+"""Upkeep of a journal from a process that leads no runs: deletion of threads, backups."""

@@ -1,0 +1,80 @@
+"""Bytes are removed from a folder when they are old, and nobody loses what they put at the same moment."""
+
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.files.objects import open_folder
+from toolwright.adapters.files.removal import remove_old, renew
+from toolwright.core.errors import NotFound
+from toolwright.core.ports import Files
+
+pytestmark = pytest.mark.anyio
+
+PAST, FUTURE = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(hours=1)
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [each for each in folder.rglob("*") if each.is_file()]
+
+
+@pytest.fixture(params=["folder", "memory"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    return open_folder(tmp_path / "files") if request.param == "folder" else MemoryFiles()
+
+
+async def test_old_bytes_are_removed_and_young_ones_stay(files: Files) -> None:
+    digest = await files.put(b"some")
+    assert not await files.remove(digest, PAST)
+    assert await files.get(digest) == b"some"
+    assert await files.remove(digest, FUTURE)
+    with pytest.raises(NotFound):
+        await files.get(digest)
+    assert await files.remove(digest, FUTURE)  # nothing is there any more
+    assert await files.remove("../../secrets", FUTURE)
+    assert await files.put(b"some") == digest
+    assert await files.get(digest) == b"some"
+
+
+async def test_whoever_puts_bytes_again_makes_them_young(tmp_path: Path) -> None:
+    files = open_folder(tmp_path)
+    digest = await files.put(b"some")
+    [path] = files_in(tmp_path)
+    os.utime(path, (0, 0))
+    await files.put(b"some")
+    assert not await files.remove(digest, PAST)
+    os.utime(path, (0, 0))
+    assert await files.remove(digest, PAST)
+    assert files_in(tmp_path) == []
+
+
+def test_bytes_that_are_touched_while_they_are_removed_come_back(tmp_path: Path) -> None:
+    """A thread makes them young as fast as it can: in the end they are there, or it knows that they are not."""
+    path, stop = tmp_path / sha256(b"some").hexdigest(), threading.Event()
+
+    def touch() -> None:
+        while not stop.is_set():
+            try:
+                os.utime(path)
+            except FileNotFoundError:
+                path.write_bytes(b"some")
+
+    path.write_bytes(b"some")
+    toucher = threading.Thread(target=touch)
+    toucher.start()
+    try:
+        for _ in range(2_000):
+            remove_old(path, datetime.now(UTC).timestamp() - 0.000_05)
+    finally:
+        stop.set()
+        toucher.join()
+    if not path.exists():
+        assert not renew(path)  # whoever puts it is told
+        path.write_bytes(b"some")
+    assert path.read_bytes() == b"some"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]

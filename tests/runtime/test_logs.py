@@ -1,0 +1,67 @@
+"""The log says which runs failed and which tools raised, once each, with their ids and without secrets."""
+
+import logging
+from collections.abc import Generator
+
+import pytest
+
+import toolwright as tw
+from tests.api.rig import calling
+from tests.runtime.rig import running
+from toolwright.core.env.logs import TextFormatter
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+@tw.tool
+async def break_down(state: tw.ThreadState) -> str:
+    """Break."""
+    raise ValueError(f"the key {await state.env('KEY')} is refused")
+
+
+class Lines(logging.Handler):
+    """The lines as a command would write them, where they are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(TextFormatter("%(levelname)s %(name)s: %(message)s"))
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(self.format(record))
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Generator[list[str]]:
+    handler = Lines()
+    caplog.set_level(logging.INFO, logger="toolwright")
+    logging.getLogger("toolwright").addHandler(handler)
+    yield handler.said
+    logging.getLogger("toolwright").removeHandler(handler)
+
+
+async def test_a_tool_that_raises_is_a_line_with_its_run_and_call(lines: list[str]) -> None:
+    model = ScriptedModel([calling("break_down"), {"text": "Oh."}])
+    async with running(model, [break_down], app_env={"KEY": "correct horse battery"}) as rig:
+        thread = await rig.rt.threads.create("tester", env={"KEY": "correct horse battery staple"})
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.status == "completed"
+        [call] = await rig.store.inner.calls(run_id=run.id)
+    [said] = [line for line in lines if "raised" in line]
+    assert said.startswith("INFO toolwright.tools: A tool raised ValueError.")
+    assert run.id in said
+    assert call.id in said
+    assert "Traceback" in said
+    assert "correct horse" not in said
+    assert "[redacted:KEY]" in said
+
+
+async def test_a_run_that_fails_is_a_line(lines: list[str]) -> None:
+    async with running(ScriptedModel([{"fail": "refused", "message": "No such model."}])) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.status == "failed"
+    [said] = [line for line in lines if f"Run {run.id} of the agent" in line]
+    assert said.startswith("WARNING toolwright.runtime: ")
+    assert "No such model." in said
