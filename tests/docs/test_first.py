@@ -12,7 +12,7 @@ from tests.models.wire_server import WireCall, WireServer
 pytestmark = pytest.mark.anyio
 
 FIRST = ROOT / "examples" / "first"
-MOST_LINES = {"tool": 8, "stream": 6, "output": 6, "test_tool": 6}
+MOST_LINES = {"tool": 8, "stream": 6, "approval": 8, "output": 6, "test_tool": 6}
 """Lines that are not empty, as in the frameworks that people know."""
 
 
@@ -46,6 +46,17 @@ async def test_the_first_stream_prints_the_text_as_it_comes() -> None:
         server.answer(text=["Rain ", "on ", "leaves."])
         printed = await run(sys.executable, "stream.py", folder=FIRST, environ=environment(server))
         assert printed == "Rain on leaves."
+
+
+async def test_the_first_approval_is_asked_for_at_the_terminal() -> None:
+    async with WireServer() as server:
+        arguments = json.dumps({"to": "Ann", "euros": 5})
+        server.answer(calls=[WireCall(id="c1", name="pay", arguments=(arguments,))])
+        server.answer(text=["Done."])
+        command = [sys.executable, "approval.py"]
+        printed = await run(*command, folder=FIRST, environ=environment(server), typed="y\n")
+        assert printed == "{'to': 'Ann', 'euros': 5}? Done.\n"
+        assert "Paid 5 euros to Ann." in json.dumps(server.requests[1].body)
 
 
 async def test_the_first_output_is_an_instance() -> None:

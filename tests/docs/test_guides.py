@@ -39,18 +39,18 @@ def environment(server: WireServer) -> dict[str, str]:
     return kept | {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.base_url}/v1"}
 
 
-async def run(*command: str, folder: Path, environ: dict[str, str] | None = None) -> str:
-    """What the command printed; it must succeed."""
+async def run(*command: str, folder: Path, environ: dict[str, str] | None = None, typed: str = "") -> str:
+    """What the command printed, which reads what is `typed`; it must succeed."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
         env=environ,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     async with asyncio.timeout(60):
-        out, err = await process.communicate()
+        out, err = await process.communicate(typed.encode())
     assert process.returncode == 0, (out + err).decode()
     return out.decode()
 

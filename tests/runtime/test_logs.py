@@ -63,5 +63,5 @@ async def test_a_run_that_fails_is_a_line(lines: list[str]) -> None:
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert run.status == "failed"
     [said] = [line for line in lines if f"Run {run.id} of the agent" in line]
-    assert said.startswith("WARNING toolwright.runtime: ")
+    assert said.startswith("WARNING toolwright.runs: ")
     assert "No such model." in said

@@ -110,7 +110,8 @@ def test_nothing():
     assert ours == {"toolwright.pytest_plugin"}
     assert not {"pydantic", "sqlalchemy", "fastapi"} & {*sys.modules}
 """
-    done = pytest_in(tmp_path, "-p", "no:schemathesis", "-p", "no:hypothesispytest", test_nothing=text)
+    others = ("schemathesis", "hypothesispytest", "langsmith_plugin")
+    done = pytest_in(tmp_path, *[word for name in others for word in ("-p", f"no:{name}")], test_nothing=text)
     assert "1 passed" in done.stdout, done.stdout
 
 

@@ -1,9 +1,11 @@
 """`toolwright chat AGENT`."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC
 from typing import Any
@@ -14,15 +16,18 @@ from toolwright.cli.chat.approvals import Approvals
 from toolwright.cli.chat.questions import Questions
 from toolwright.cli.chat.terminal import Terminal
 from toolwright.cli.chat.view import Lines, View
+from toolwright.cli.chat.waiting_calls import WaitingCalls
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
 from toolwright.cli.settings import read_settings, the_app, warn_of_variables
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import AlreadyOver, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.state.elicitation import ELICIT
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import OVER
 from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.wire.message import message_json
 from toolwright.wiring.app import App
@@ -35,14 +40,18 @@ _QUIT = ("/quit", "/exit")
 class Conversation:
     """One thread at the terminal. `hold` ends with the lines, `interrupt` is what Ctrl-C does."""
 
-    def __init__(self, runtime: Runtime, thread: Thread, view: View, console: Console) -> None:
+    def __init__(
+        self, runtime: Runtime, thread: Thread, tools: Mapping[str, Tool], view: View, console: Console
+    ) -> None:
         self._runtime = runtime
         self._thread = thread
+        self._tools = tools
         self._view = view
         self._console = console
         self._over: dict[str, str] = {}
         self._news = asyncio.Event()
-        self._asked: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that ask whoever sits here
+        self._asked: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that may ask whoever sits here
+        self._settled: dict[str, asyncio.Event] = {}  # by id: a call needs nobody any more
         self._quit = asyncio.Event()
         self._busy = False
         self._cancelling: asyncio.Task[None] | None = None
@@ -104,19 +113,35 @@ class Conversation:
             return "refused"
         finally:
             answering.cancel()
+            self._settled.clear()
             self._busy = False
             self._cancelling = None
 
     async def _answer(self, lines: Lines) -> None:
-        """Put the questions of the run, and its calls that wait for an approval, one after another."""
+        """Put the run's questions, its calls that need an approval and those that wait for a result, one by one."""
         terminal = Terminal(self._console, lines)
-        questions, approvals = Questions(self._runtime, terminal), Approvals(self._runtime, terminal)
         while True:
+            call_id = await self._asked.get()
+            putting = asyncio.create_task(self._put(call_id, terminal), name="put a question")
+            settled = asyncio.create_task(self._settled.setdefault(call_id, asyncio.Event()).wait())
             try:
-                call = await self._runtime.calls.get(await self._asked.get())
-                await (approvals if call.is_asked else questions).put(call)
-            except ToolwrightError as error:
-                self._console.print(f" · {error.message}", style="red", markup=False)
+                await asyncio.wait([putting, settled], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                putting.cancel()
+                settled.cancel()
+
+    async def _put(self, call_id: str, terminal: Terminal) -> None:
+        """Ask for what the call waits for, if it waits for whoever sits here."""
+        try:
+            call = await self._runtime.calls.get(call_id)
+            if call.is_asked:
+                await Approvals(self._runtime, terminal).put(call)
+            elif call.name == ELICIT:
+                await Questions(self._runtime, terminal).put(call)
+            elif call.status == "waiting" and call.kind in ("external", "space"):
+                await WaitingCalls(self._runtime, terminal, self._tools).put(call)
+        except ToolwrightError as error:
+            self._console.print(f" · {error.message}", style="red", markup=False)
 
     async def _cancel(self) -> None:
         with suppress(NotFound, AlreadyOver):  # it has ended meanwhile
@@ -126,9 +151,12 @@ class Conversation:
         """Show all that happens in the thread, for ever."""
         async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
             self._view.take(event.type, await self._full_payload(event), event.at.astimezone(UTC))
-            asks = event.type == "tool.started" and event.payload.get("toolName") == ELICIT
-            if asks or event.type == "tool.waiting":
-                self._asked.put_nowait(str(event.payload.get("toolCallId")))
+            call_id = str(event.payload.get("toolCallId"))
+            if event.type in ("tool.started", "tool.waiting"):
+                self._settled.pop(call_id, None)  # an approved call may wait once more
+                self._asked.put_nowait(call_id)
+            elif event.type in ("tool.done", "tool.error", "tool.approved"):
+                self._settled.setdefault(call_id, asyncio.Event()).set()
             if event.run_id is not None and event.type.removeprefix("run.") in OVER:
                 self._over[event.run_id] = event.type
                 self._news.set()
@@ -153,6 +181,7 @@ GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes o
 def chat(name: str, model: str | None, target: str | None) -> int:
     """Talk to the agent on the configured database; the exit code."""
     log_briefly()
+    logging.getLogger("toolwright.runs").setLevel(logging.ERROR)  # the conversation shows what fails
     warn_of_variables(os.environ)
     app = the_app(target)
     settings = read_settings(**({} if model is None else {"model": model}))
@@ -175,7 +204,7 @@ async def _chat(app: App, agent_id: str, settings: Settings) -> int:
     if isinstance(model, str):
         await _check(model)
     async with app.runtime(settings, grace=GRACE) as runtime:
-        return await _converse(runtime, agent_id, _model_name(model))
+        return await _converse(runtime, active, _model_name(model))
 
 
 def _model_name(model: object) -> str:
@@ -189,11 +218,11 @@ async def _check(model: str) -> None:
     await models.aclose()
 
 
-async def _converse(runtime: Runtime, agent_id: str, model: str) -> int:
+async def _converse(runtime: Runtime, active: ActiveAgent, model: str) -> int:
     console = Console()
-    agent = await runtime.agents.get(agent_id)
-    thread = await runtime.threads.create(agent_id)
-    conversation = Conversation(runtime, thread, View(console, agent.name), console)
+    agent = await runtime.agents.get(active.agent_id)
+    thread = await runtime.threads.create(active.agent_id)
+    conversation = Conversation(runtime, thread, active.by_name, View(console, agent.name), console)
     with suppress(NotImplementedError):  # no signal handlers on this system
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, conversation.interrupt)
     here, elsewhere = f"{agent.name} · {model} · {thread.id}", f"{agent.name} · {thread.id}\n{ELSEWHERE}"

@@ -165,6 +165,10 @@ class RetentionReads(Protocol):
         """Threads without a parent whose last run ended before then, by id, behind the id `after`."""
         ...
 
+    async def has_rows_left(self) -> bool:
+        """Whether deleted threads have left rows behind."""
+        ...
+
     async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
         """Bytes that deleted threads had, by digest, behind the digest `after`."""
         ...

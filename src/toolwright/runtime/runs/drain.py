@@ -36,6 +36,7 @@ from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")
+failures = logger("toolwright.runs")
 
 LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
@@ -227,7 +228,7 @@ class Drainer:
             log.exception("Run %s cannot go on.", context.run.id)
             await self._commits.fail(context, f"The run cannot go on: {words(error)}")
         if context.run.status == "failed":
-            log.warning(
+            failures.warning(
                 "Run %s of the agent %s failed: %s", context.run.id, context.run.agent, context.run.error
             )
         if not context.left:

@@ -71,12 +71,13 @@ class Deletion:
     async def sweep(self) -> int:
         """Delete the rows of deleted threads, piece by piece; how many those were."""
         total = 0
-        while True:
+        while await self._store.retention.has_rows_left():
             unit = SweepThreads(token=self._new_id("unit"), at=self._clock.now())
             answer = await self._store.commit(unit)
             if not isinstance(answer, Committed) or not answer.count:
-                return total
+                break
             total += answer.count
+        return total
 
     async def remove_bytes(self) -> int:
         """Take away the bytes that deleted threads had and nobody else has, but young ones; of how many files."""

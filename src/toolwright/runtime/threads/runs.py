@@ -1,7 +1,7 @@
 """Runs: read, waited for, cancelled."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from types import NoneType
 
@@ -94,13 +94,22 @@ class Runs:
         """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         if timeout is None:
-            return await self._end_of(run_id)
+            return await self._until(run_id, ENDS, _is_over)
         async with asyncio.timeout(timeout):
-            return await self._end_of(run_id)
+            return await self._until(run_id, ENDS, _is_over)
 
-    async def _end_of(self, run_id: str) -> Run:
-        with self._bus.subscribe(Topic(kind="run", id=run_id), ENDS) as follower:
-            while not (run := await self.get(run_id)).over:
+    async def wait_for_somebody(self, run_id: str, reasons: Collection[str]) -> Run:
+        """The run once it is over, or waits for one of these `reasons`: those that only somebody else can end."""
+        return await self._until(
+            run_id,
+            ENDS | {"run.waiting"},
+            lambda run: _is_over(run) or (run.waiting is not None and run.waiting.get("reason") in reasons),
+        )
+
+    async def _until(self, run_id: str, types: frozenset[str], enough: Callable[[Run], bool]) -> Run:
+        """The run once it is as is wished, which events of these types may tell of."""
+        with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
+            while not enough(run := await self.get(run_id)):
                 await follower.next(LOOK_AGAIN)
             return run
 
@@ -114,3 +123,7 @@ class Runs:
             raise RunOver(f"The run {run_id!r} is already over.")
         self._motor.wake(run.thread_id)
         return await self.get(run_id)
+
+
+def _is_over(run: Run) -> bool:
+    return run.over

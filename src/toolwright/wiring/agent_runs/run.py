@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import NoneType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
@@ -15,10 +15,11 @@ from toolwright.core.agents.run_events import RunDone, RunEvent
 from toolwright.core.agents.run_result import RunResult
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import AlreadyOver, DefinitionError, InvalidRequest, NotFound, RunFailed
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import Attachment
 from toolwright.core.results.result import ToolResult
 from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.agent_runs.approvals import Approve, all_done, approve_event, check_approve
 from toolwright.wiring.agent_runs.background import CANCEL_PATIENCE, BackgroundLoop
 from toolwright.wiring.agent_runs.shared_runtimes import Owner, shared_runtime
 from toolwright.wiring.app import App
@@ -98,6 +99,30 @@ class AgentStream:
             self._result = await self._open.runs.result(self.run_id)
         return _succeeded(self._result)
 
+    async def finished(self, approve: Approve | None) -> RunResult:
+        """The result, for whoever does nothing meanwhile but to `approve` calls.
+
+        Raises as `result` does, and `InvalidRequest` once the run waits for what nobody can give it.
+        """
+        if approve is None:
+            await self._end(_APPROVAL, _VALUES)
+        else:
+            await all_done(self._end(_VALUES), self._approve(approve))
+        return await self.result()
+
+    async def _approve(self, approve: Approve) -> None:
+        async for event in self:
+            await approve_event(event, approve, self.submit)
+
+    async def _end(self, *reasons: str) -> None:
+        """Wait for the end. Raises `InvalidRequest` if, in memory, the run waits for one of these reasons."""
+        if not self._order.settings.database_url.startswith(MEMORY):
+            await self._open.runs.wait(self.run_id)
+            return
+        run = await self._open.runs.wait_for_somebody(self.run_id, reasons)
+        if not run.over:
+            raise InvalidRequest(_without_anybody(run.waiting or {}))
+
     async def submit(self, call_id: str, result: JSON | ToolResult) -> None:
         """Hand in the result of a call that waits: an answer, an approval, whatever its tool is for.
 
@@ -171,16 +196,20 @@ async def run(
     tenvs: Mapping[str, JSON] | None = None,
     model: str | object | None = None,
     timeout: float | None = None,
+    approve: Approve | None = None,
 ) -> RunResult:
     """Send an agent a message, and wait for what it comes to: `(await tw.run(agent, "…")).output`.
 
     The conversation is a new one, or goes on in `thread`, the `thread_id` of an earlier result. The journal is in
     memory, for as long as the agent and the event loop are there, unless `database_url` or `settings` name one. `app`
     is where an agent has the others that it calls; it can be named by its name then. `model` is used instead of the
-    agent's own. `user_id`, `env` and `tenvs` are those of a new thread.
+    agent's own. `user_id`, `env` and `tenvs` are those of a new thread. `approve` is asked, in a thread unless it is
+    async, about each call that waits for an approval (a `CallWaiting`): it answers with true, false, or
+    `{approved, args?, reason?}`.
 
-    Raises `RunFailed` if the run failed or was cancelled, `TimeoutError` if it is not over within `timeout` seconds: it
-    is cancelled then, as it is if whoever waits for it is.
+    Raises `InvalidRequest` if the run waits for an approval or for values that nobody can give, since its journal is in
+    memory; it is cancelled then. Raises `RunFailed` if the run failed or was cancelled, `TimeoutError` if it is not
+    over within `timeout` seconds: it is cancelled then, as it is if whoever waits for it is.
     """
     running = stream(
         agent,
@@ -197,8 +226,9 @@ async def run(
     )
     if not isinstance(timeout, int | float | None) or isinstance(timeout, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(f"timeout must be a number of seconds, not {brief_value(timeout)}.")
+    check_approve(approve)
     async with asyncio.timeout(timeout), running:
-        return await running.result()
+        return await running.finished(approve)
 
 
 def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # those of `run`
@@ -207,6 +237,17 @@ def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # 
     The agent's tools work in a thread of their own, whose event loop all calls of `run_sync` share.
     """
     return _BACKGROUND.wait(partial(run, agent, content, **options))
+
+
+def _without_anybody(waiting: JSONObject) -> str:
+    """The error of a run in memory that waits for what only somebody else could give."""
+    if waiting.get("reason") == _APPROVAL:
+        return (
+            "The run waits for an approval, which nobody can give here: pass approve=, or a database_url, where others "
+            "can answer."
+        )
+    names = cast("list[str]", waiting.get("missing", []))
+    return f"The run waits for values that nobody has given: pass env={{…}} with {', '.join(names)}."
 
 
 async def _thread(runtime: Runtime, order: _Order) -> str:
@@ -259,4 +300,5 @@ def _succeeded(result: RunResult) -> RunResult:
     return result
 
 
+_APPROVAL, _VALUES = "approval", "variables"
 _BACKGROUND = BackgroundLoop()

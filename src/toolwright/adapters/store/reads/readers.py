@@ -14,6 +14,7 @@ from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_EN
 from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
 from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
 from toolwright.adapters.store.tables.messages import MESSAGES
+from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads
 from toolwright.adapters.store.tables.spaces import (
     MEMBERS,
     REACTIONS,
@@ -79,6 +80,8 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
     plain(unnumbered_events, "place"),
     plain(counters, "name"),
     plain(commits, "token"),
+    plain(dropped_threads, "thread_id"),
+    plain(dropped_bytes, "digest"),
 )
 
 

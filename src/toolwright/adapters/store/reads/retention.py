@@ -1,17 +1,20 @@
 """Reads of what may be deleted and of what deletion has left on SQL: the queries of one dialect, and the port."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sqlalchemy import exists, or_, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row, instant, micros
 from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
-from toolwright.adapters.store.tables.retention import dropped_bytes, kept_bytes
+from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads, kept_bytes
 from toolwright.adapters.store.tables.threads import THREADS, family_of, runs, threads
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.threads.thread import Thread
+
+_LATEST = micros(datetime.max.replace(tzinfo=UTC))
+"""What is no time is later, and left alone: an inspection names it."""
 
 
 class RetentionQueries:
@@ -37,10 +40,11 @@ class RetentionQueries:
             .order_by(threads.c.id)
             .limit(number("limit"))
         )
+        self.left = compiled(select(dropped_threads.c.thread_id).limit(1))
         needed = exists().where(kept_bytes.c.digest == dropped_bytes.c.digest)
         self.dropped_bytes = compiled(
             select(dropped_bytes.c.digest, dropped_bytes.c.at, needed)
-            .where(dropped_bytes.c.digest > string("after"))
+            .where(dropped_bytes.c.digest > string("after"), dropped_bytes.c.at < _LATEST)
             .order_by(dropped_bytes.c.digest)
             .limit(number("limit"))
         )
@@ -59,6 +63,9 @@ class SqlRetention:
     async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
         page: Params = {"before": micros(before), "after": after, "limit": limit}
         return await read_rows(self._driver, THREADS.each, self._sql.idle, page)
+
+    async def has_rows_left(self) -> bool:
+        return bool(await read_rows(self._driver, list, self._sql.left, {}))
 
     async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
         page: Params = {"after": after, "limit": limit}
