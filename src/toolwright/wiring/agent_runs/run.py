@@ -58,8 +58,10 @@ class AgentStream:
         order = self._order
         async with AsyncExitStack() as stack:
             shared = shared_runtime(order.owner, order.settings, order.model, order.thread_id)
-            runtime = self._runtime = await stack.enter_async_context(shared)
+            runtime, keep = await stack.enter_async_context(shared)
+            self._runtime = runtime
             self.thread_id = await _thread(runtime, order)
+            await keep(self.thread_id)
             run = await runtime.threads.send(self.thread_id, order.content, order.attachments)
             self.run_id = run.id
             self._stack = stack.pop_all()

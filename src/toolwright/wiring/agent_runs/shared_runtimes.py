@@ -2,20 +2,25 @@
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import TypeAlias
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.errors import InvalidRequest, NotFound, ThreadBusy
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
 
+KEPT_THREADS = 1_000  # of one journal in memory
+KEPT_JOURNALS = 32  # in memory, of one agent or app in one event loop
 GRACE = 1.0  # seconds that calls at work have to end once nobody waits for a run any more
 Owner: TypeAlias = Agent | App
+Keep: TypeAlias = Callable[[str], Awaitable[None]]
 Mode: TypeAlias = tuple[int, object]
 """Which app is at work on a journal, and with which model: those of another one wait."""
 
@@ -33,6 +38,23 @@ class _Seat:
         self._runtime: asyncio.Future[Runtime] | None = None
         self._left = asyncio.Event()
         self._holder: asyncio.Task[None] | None = None
+        self._threads: OrderedDict[str, None] = OrderedDict()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody works on it, or waits to."""
+        return self._users > 0 or self._free.locked()
+
+    async def keep(self, thread_id: str, runtime: Runtime) -> None:
+        """Keep a thread in memory to be gone on with; the ones that were used last are kept, the others deleted."""
+        if self.memory is None:
+            return
+        self._threads[thread_id] = None
+        self._threads.move_to_end(thread_id)
+        if len(self._threads) > KEPT_THREADS:
+            oldest, _ = self._threads.popitem(last=False)
+            with suppress(NotFound, ThreadBusy):
+                await runtime.threads.delete(oldest)
 
     @asynccontextmanager
     async def use(self, mode: Mode, app: App, settings: Settings) -> AsyncGenerator[Runtime]:
@@ -100,7 +122,11 @@ class _Loop:
             weakref.finalize(owner, self.in_memory.pop, id(owner), None)
         seats = self.in_memory[id(owner)]
         if thread_id is None:
-            return seats.setdefault(model, _Seat(MemoryJournal()))
+            if model not in seats:
+                _make_room(seats)
+                seats[model] = _Seat(MemoryJournal())
+            seats[model] = seats.pop(model)  # the one that was used last is the last
+            return seats[model]
         for seat in seats.values():
             if seat.memory is not None and await seat.memory.store.thread(thread_id) is not None:
                 return seat
@@ -110,6 +136,13 @@ class _Loop:
         )
 
 
+def _make_room(seats: dict[object, _Seat]) -> None:
+    """Forget the journal that was left longest ago, if there are many: each model object of a run has one."""
+    if len(seats) >= KEPT_JOURNALS:
+        oldest = next((key for key, seat in seats.items() if not seat.in_use), None)
+        seats.pop(oldest, None)
+
+
 LOOPS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop]" = weakref.WeakKeyDictionary()
 """The journals that are in use, or in memory, by event loop: one conversation is gone on with in several calls."""
 
@@ -117,8 +150,11 @@ LOOPS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop]" = weakref.W
 @asynccontextmanager
 async def shared_runtime(
     owner: Owner, settings: Settings, model: object | None, thread_id: str | None
-) -> AsyncGenerator[Runtime]:
-    """The runtime of an app, or of an agent alone, while the block lasts; `model` is used instead of all others."""
+) -> AsyncGenerator[tuple[Runtime, Keep]]:
+    """The runtime of an app, or of an agent alone, while the block lasts; `model` is used instead of all others.
+
+    Beside it what is to be told of the thread that is used: in memory the last 1,000 are kept.
+    """
     loop = LOOPS.setdefault(asyncio.get_running_loop(), _Loop())
     key = model if isinstance(model, str | None) else id(model)
     seat = await loop.seat(owner, settings.database_url, key, thread_id)
@@ -126,4 +162,4 @@ async def shared_runtime(
     async with seat.use(
         (id(owner), key), app if model is None else app.with_model(model), settings
     ) as runtime:
-        yield runtime
+        yield runtime, partial(seat.keep, runtime=runtime)
