@@ -19,7 +19,7 @@ from tests.databases import database
 from toolwright.adapters.store.postgres.connection import connect
 
 KILLED = -9
-SAMPLE = 4
+SAMPLE = 8
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 
 
@@ -105,7 +105,7 @@ async def scene_of(kind: str, processes: Processes, folder: Path) -> AsyncGenera
 
 
 def sampled(points: Iterable[int], *before: str) -> list[ParameterSet]:
-    """The points of a crash matrix: every fourth belongs to `make test`, the others are `exhaustive`.
+    """The points of a crash matrix: every eighth belongs to `make test`, the others are `exhaustive`.
 
     What is the same for all of them, such as a `kind` of journal, comes before each.
     """

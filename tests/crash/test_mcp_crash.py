@@ -173,7 +173,7 @@ async def test_what_a_task_asks_is_asked_once(scene: Scene, unit: int, when: str
 
 @both_kinds
 @before_or_after
-@pytest.mark.parametrize("asked", range(2, 7))
+@pytest.mark.parametrize("asked", sampled(range(2, 7)))
 async def test_a_task_that_asks_survives_death_between_its_server_and_the_journal(
     scene: Scene, asked: int, when: str
 ) -> None:
