@@ -124,6 +124,8 @@ class Drainer:
         try:
             await context.check_cancel()
             await context.look_at_env()
+        except StoreError as error:  # the next commit of the run sees it
+            log.debug("Cannot see whether run %s was cancelled: %s", context.run.id, error)
         except ToolwrightError as error:
             log.warning("Cannot see whether run %s was cancelled: %s", context.run.id, error)
 
