@@ -240,13 +240,14 @@ class PendingCalls:
         if call.is_asked:
             raise CallClaimed("Tool call waits for an approval: nobody can carry it out yet")
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
-            until = now + timedelta(seconds=lease)
+            until, renewed = now + timedelta(seconds=lease), call.worker == worker
             token = self._new_id("unit")
             unit = LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
             refused = isinstance(await self._store.commit(unit), Conflict)
             call = await self.get(call_id)
             if not refused:
-                log.info("The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)
+                level = logging.DEBUG if renewed else logging.INFO
+                log.log(level, "The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)
                 return call
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
             raise CallClaimed
