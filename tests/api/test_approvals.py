@@ -1,5 +1,7 @@
 """Approvals over HTTP: how a call shows that it waits for one, and whose answer is taken."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -8,8 +10,11 @@ import toolwright as tw
 from tests.api.rig import JSON, calling, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
 from toolwright.client import Client
+from toolwright.core.journal.store import Store
+from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.threads.event import Topic
 from toolwright.core.tools.approval import Requirement
-from toolwright.testing import ScriptedModel
+from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -145,3 +150,60 @@ async def test_who_may_approve_a_visible_call_in_a_space(
 
 def serving_town(scripted: ScriptedModel, tools: list[tw.Tool]) -> Any:  # as `town` gives it
     return town(model=scripted, tools=tools, agent_options={"toolkits": ["spaces"]})
+
+
+class Meanwhile:
+    """A store in which something happens between the reading of a call and what is done with it."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.happens: Callable[[Call], Awaitable[object]] | None = None
+
+    async def call(self, call_id: str) -> Call | None:
+        call = await self._inner.call(call_id)
+        happens, self.happens = self.happens, None
+        if call is not None and happens is not None:
+            await happens(call)
+        return call
+
+    def __getattr__(self, name: str) -> object:  # all else, as it is
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize(
+    ("result", "status"), [("forged", 400), ({"approved": True}, 409), ({"approved": False}, 409)]
+)
+async def test_who_may_approve_a_call_may_not_carry_it_out_when_it_was_approved_meanwhile(
+    result: JSON, status: int
+) -> None:
+    """An invisible call of somebody outside is a service's, but for its approval."""
+    stores = list[Meanwhile]()
+
+    async def opened(bus: MemoryBus) -> Store:
+        stores.append(Meanwhile(MemoryStore(bus.publish)))
+        return stores[0]  # type: ignore[return-value]  # reads go through
+
+    tool = tw.Tool(
+        name="ask_outside",
+        description="Ask.",
+        kind="external",
+        is_async=True,
+        parameters={"type": "object", "properties": {"user_name": {"type": "string"}}},
+        requires_approval=tw.Approval(by="person"),
+    )
+    async with town(model=model(), tools=[tool], store=opened) as made:
+        rt, call_id = made.api.rig.rt, made.ids["call_id"]
+
+        async def approve(call: Call) -> None:
+            await rt.calls.submit(call.run_id, call.id, {"approved": True})
+            async with asyncio.timeout(10):
+                async for _ in rt.events.follow(Topic(kind="run", id=call.run_id), after=0):
+                    now = await rt.calls.get(call_id)
+                    if now.status in OPEN and not now.is_asked:
+                        return
+
+        stores[0].happens = approve
+        place = f"/api/runs/{made.ids['run_id']}/tool-results"
+        answer = await made.api.client.post(place, headers=ADA, json={"callId": call_id, "result": result})
+        assert answer.status_code == status
+        assert (await rt.calls.get(call_id)).status in OPEN

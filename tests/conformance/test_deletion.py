@@ -18,11 +18,13 @@ from tests.play import (
     dump,
     later,
     leave,
+    new_id,
     post,
     said,
     token,
 )
 
+from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.env.variable import Variable, VariablesRequest
 from toolwright.core.files.file import File, FileChange
@@ -32,6 +34,7 @@ from toolwright.core.journal.mcp_effects import SetMcpTask
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
+    Committed,
     Conflict,
     PostMessage,
     Result,
@@ -41,6 +44,8 @@ from toolwright.core.journal.units import (
 from toolwright.core.mcp.records import McpTask, task_timer
 from toolwright.core.threads.call import timer_of
 from toolwright.core.threads.event import Topic
+from toolwright.runtime.threads.deletion import Deletion
+from toolwright.testing import ManualClock, MemoryBus
 from toolwright.wire.call import message_id_of, shown_call
 
 pytestmark = pytest.mark.anyio
@@ -142,6 +147,50 @@ async def test_rows_are_swept_up_in_pieces(journal: Journal) -> None:
     assert all(count <= 4 for count in counts)
     assert sum(counts) >= 5 + 10 + 5 + 1 or not counts  # memory has nothing left to sweep
     assert await store.calls() == []
+
+
+LARGE, AT_ONCE = 20_000, 250  # rows of a thread, calls of one answer
+
+
+class Watched:
+    """A store that notes how many rows each piece of a sweep had, and who wrote beside it."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.pieces: list[int] = []
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        answer = await self._inner.commit(unit)
+        if isinstance(unit, SweepThreads) and isinstance(answer, Committed):
+            self.pieces.append(answer.count)
+        return answer
+
+    def __getattr__(self, name: str) -> object:  # reads, as they are
+        return getattr(self._inner, name)
+
+
+async def test_a_thread_of_20_000_rows_goes_in_pieces_between_which_others_write(journal: Journal) -> None:
+    watched = Watched(journal.store)
+    drain = await begun(journal.store)
+    for _ in range(LARGE // AT_ONCE):
+        await drain.answer(*[drain.call("done", position=each, completed_at=AT) for each in range(AT_ONCE)])
+    await drain.end()
+    await create_thread(journal.store, "th_other")
+    clock, files = ManualClock(), MemoryFiles()
+    deletion = Deletion(watched, lambda _: None, MemoryBus(), files, clock, new_id)  # type: ignore[arg-type]  # reads go through
+    deleting = asyncio.create_task(deletion.delete("th_1", cancel=False))
+    beside = list[int]()
+    while not deleting.done():
+        await committed(journal.store, post("th_other"))
+        beside.append(len(watched.pieces))
+        await asyncio.sleep(0)  # a journal in memory makes nobody wait
+    await deleting
+    assert await journal.store.calls(limit=1) == []
+    assert not await journal.store.retention.has_rows_left()
+    if watched.pieces:  # memory has nothing left to sweep
+        assert sum(watched.pieces) >= LARGE
+        assert max(watched.pieces) <= 1_000
+        assert len({seen for seen in beside if 0 < seen < len(watched.pieces)}) >= 3
 
 
 async def test_a_thread_at_work_stays(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The log says which runs failed and which tools raised, once each, with their ids and without secrets."""
+"""The log says what failed, was taken over and was claimed, once each, with ids and without secrets."""
 
 import logging
 from collections.abc import Generator
@@ -6,9 +6,11 @@ from collections.abc import Generator
 import pytest
 
 import toolwright as tw
-from tests.api.rig import calling
+from tests.api.rig import calling, serving
 from tests.runtime.rig import running
+from tests.runtime.test_owners import by_hand, left_by_the_dead
 from toolwright.core.env.logs import TextFormatter
+from toolwright.core.journal.units import Takeover, Unit
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -65,3 +67,34 @@ async def test_a_run_that_fails_is_a_line(lines: list[str]) -> None:
     [said] = [line for line in lines if f"Run {run.id} of the agent" in line]
     assert said.startswith("WARNING toolwright.runs: ")
     assert "No such model." in said
+
+
+async def test_a_takeover_is_a_line_once_it_is_in_the_journal(lines: list[str]) -> None:
+    async with by_hand(ScriptedModel([{"text": "Hi."}])) as (rt, store, motor):
+        thread = await rt.threads.create("worker")
+        run = await rt.threads.send(thread.id, "Go")
+        await left_by_the_dead(store.inner, rt, run.id, 0)
+        others = 1
+
+        async def take_first(_: int, unit: Unit) -> None:
+            nonlocal others
+            if isinstance(unit, Takeover) and others:
+                others -= 1
+                await left_by_the_dead(store.inner, rt, run.id, 0)
+
+        store.before = take_first
+        await motor.run_until_idle()
+        assert (await rt.runs.get(run.id)).status == "completed"
+        assert [type(unit) for unit in store.units].count(Takeover) == 2
+    [said] = [line for line in lines if "taken over" in line]
+    assert said.startswith(f"WARNING toolwright.runtime: Run {run.id} is taken over: ")
+
+
+async def test_a_claim_of_a_worker_is_a_line_and_its_renewals_are_none(lines: list[str]) -> None:
+    async with serving(ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])) as api:
+        _, call_id = await api.waiting()
+        for _ in range(3):
+            await api.post(f"/api/calls/{call_id}/claim", {"worker": "ann", "leaseMs": 5_000})
+        await api.post(f"/api/calls/{call_id}/claim", {"worker": "bob", "leaseMs": 5_000}, 409)
+    claims = [line for line in lines if "claimed" in line]
+    assert claims == [f"INFO toolwright.runtime: The worker 'ann' has claimed the call {call_id} for 5 s."]

@@ -1,6 +1,7 @@
 """Gauges of the journal: how much waits there, read now and then where there is telemetry."""
 
 import asyncio
+import logging
 
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
@@ -21,11 +22,14 @@ class Gauges:
 
     async def run(self) -> None:
         """Look again and again, for ever."""
+        away = False
         while True:
             try:
                 await self.look()
+                away = False
             except StoreError as error:
-                log.warning("What waits in the journal cannot be counted: %s", error)
+                level, away = logging.DEBUG if away else logging.WARNING, True
+                log.log(level, "What waits in the journal cannot be counted: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def look(self) -> None:

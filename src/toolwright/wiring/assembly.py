@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.mcp.questions import handler_tools
 from toolwright.core.mcp.records import TASK
@@ -94,6 +95,7 @@ class _Shared:
     catalog: Catalog
     request_agents: RequestAgents
     mcp_offers: McpOffers
+    outage: Outage
 
 
 def assemble(
@@ -114,7 +116,7 @@ def assemble(
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
     semantics = _semantics(parts)
     equipment = _equipment(store, spaces, speech, semantics)
-    offers = Offers(store, motor, clock, parts.telemetry)
+    offers = Offers(store, motor, clock, shared.outage, parts.telemetry)
     speakers = Speakers(agents, equipment.equip, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
     plans = Plans(store, agents, shared.deliveries, motor.wake, clock, ids)
@@ -153,7 +155,16 @@ def assemble(
         runs=runs,
         composed=ComposedRequests(catalog, shared.request_agents, store, threads, runs, clock, ids),
         requests=Requests(
-            store, motor, agents, speakers, shared.lineages, shared.child_start, environment, clock, ids
+            store,
+            motor,
+            agents,
+            speakers,
+            shared.lineages,
+            shared.child_start,
+            environment,
+            clock,
+            ids,
+            shared.outage,
         ),
         calls=pending,
         offers=offers,
@@ -262,6 +273,7 @@ def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
         catalog=catalog,
         request_agents=RequestAgents(catalog),
         mcp_offers=McpOffers(parts.mcp, store, clock),
+        outage=parts.outage or Outage(clock),
     )
 
 
@@ -305,7 +317,7 @@ def _drainer(
         environment,
         handler_tools(Sampling(model_answers).answer),
     )
-    listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
+    listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
     return Drainer(
         store,
         loop,

@@ -16,6 +16,7 @@ from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
 from toolwright.core.dependencies.opener import Overrides
 from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.mcp.servers import McpServers
@@ -57,6 +58,7 @@ class Parts:
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
     telemetry: Telemetry | None = None
+    outage: Outage | None = None  # that the motor tells of too; else one of the runtime's own
     lifespan: object = None  # what the app's lifespan has yielded
     mcp: McpServers = field(default_factory=lambda: LazyMcp(Settings()))
     abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
@@ -87,7 +89,8 @@ async def open_parts(
         await files.probe()  # a folder that was named must be usable; a bucket is not waited for
     store, lock = await open_journal(settings, bus.publish, memory)
     await _check_key(settings, store)
-    motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
+    outage = Outage(clock)
+    motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency, outage=outage)
     models, functions = models_of(model), FunctionExecutor(overrides=overrides)
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
 
@@ -105,6 +108,7 @@ async def open_parts(
         executors={"function": functions, "gateway": http_tools, "mcp": mcp},
         mcp=mcp,
         telemetry=telemetry,
+        outage=outage,
         lifespan=lifespan,
         embedder=embedder or opened,
         close=(

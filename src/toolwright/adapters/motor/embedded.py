@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from toolwright.core import backoff
 from toolwright.core.errors import StoreError
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Wake
 from toolwright.core.ports import Alone, Clock, Drain, Lock
@@ -25,8 +26,16 @@ class EmbeddedMotor:
     """
 
     def __init__(
-        self, store: Store, clock: Clock, lock: Lock, *, concurrency: int = 1_000, sweep: float = 0.25
+        self,
+        store: Store,
+        clock: Clock,
+        lock: Lock,
+        *,
+        concurrency: int = 1_000,
+        sweep: float = 0.25,
+        outage: Outage | None = None,
     ) -> None:
+        self._outage, self._away = outage or Outage(clock), False
         self._store = store
         self._clock = clock
         self._lock = lock
@@ -99,7 +108,9 @@ class EmbeddedMotor:
         try:
             await self._lock.acquire()
         except StoreError as error:
-            log.warning("The motor cannot reach the journal's lock: %s", error)
+            self._fails(error)
+        else:
+            self._answers()
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -139,8 +150,9 @@ class EmbeddedMotor:
             due = await self._store.due(now, self._concurrency + held_back)
             coming = await self._store.next_due(now)
         except StoreError as error:
-            log.warning("The motor cannot read the journal: %s", error)
+            self._fails(error)
             return self._sweep
+        self._answers()
         for wake in due:
             if wake.thread_id in self._running:
                 self._note(wake)
@@ -212,13 +224,18 @@ class EmbeddedMotor:
         again = False
         try:
             verdict = await self._drain(thread_id, alone=alone)
-            self._faults.pop(thread_id, None)
+            if self._faults.pop(thread_id, None) is not None:
+                self._outage.over()
             self._not_before.pop(thread_id, None)
             if isinstance(verdict, Alone):
                 self._solo[thread_id] = self._clock.monotonic() + verdict.after
             again = verdict == "again"
-        except Exception:  # noqa: BLE001 - the entry point of a drain: logged with its traceback
+        except StoreError as error:
+            self._outage.failed(error)
             self._back_off(thread_id)
+        except Exception:
+            delay = self._back_off(thread_id)
+            log.exception("The drain of thread %s failed; it is tried again in %.0f s.", thread_id, delay)
         finally:
             del self._running[thread_id]
             if self._by_itself == thread_id:
@@ -229,11 +246,21 @@ class EmbeddedMotor:
             self._again.discard(thread_id)
             self._stirred.set()
 
-    def _back_off(self, thread_id: str) -> None:
+    def _back_off(self, thread_id: str) -> float:
+        """How many seconds the thread is let alone."""
         delay = backoff.longer(self._faults.get(thread_id))
         self._faults[thread_id] = delay
         self._not_before[thread_id] = self._clock.monotonic() + delay
-        log.exception("The drain of thread %s failed; it is tried again in %.0f s.", thread_id, delay)
+        return delay
+
+    def _fails(self, error: StoreError) -> None:
+        self._away = True
+        self._outage.failed(error)
+
+    def _answers(self) -> None:
+        if self._away:
+            self._away = False
+            self._outage.over()
 
 
 def _nobody(_: str) -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvRow, EnvVar, Given
-from toolwright.core.env.logs import logger
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.env.variable import Variable, VariablesRequest
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
 from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, Motor, NewId
@@ -26,8 +26,6 @@ from toolwright.runtime.children.start import Birth, ChildStart, birth_from_json
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import subagent_event
-
-log = logger("toolwright.runtime")
 
 LOOK_AGAIN = 1.0  # seconds until it is asked again whether this process drives the journal
 
@@ -64,7 +62,9 @@ class Requests:
         environment: Environment,
         clock: Clock,
         new_id: NewId,
+        outage: Outage,
     ) -> None:
+        self._outage = outage
         self._store = store
         self._motor = motor
         self._agents = agents
@@ -120,12 +120,17 @@ class Requests:
 
     async def run(self) -> None:
         """Look again as soon as this process drives the journal: the app may be another one than before."""
+        away = False
         while True:
             try:
                 if self._motor.driving:
-                    return await self.look_again()
+                    await self.look_again()
+                    if away:
+                        self._outage.over()
+                    return
             except StoreError as error:
-                log.warning("Runs that wait for values cannot be looked for: %s", error)
+                away = True
+                self._outage.failed(error)
             await asyncio.sleep(LOOK_AGAIN)  # real time: a clock that a test turns shall not turn this
 
     async def look_again(self) -> None:

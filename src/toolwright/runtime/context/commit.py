@@ -9,6 +9,7 @@ from toolwright.core import backoff
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.journal.effects import Post
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict
 from toolwright.core.json_value import JSONObject
@@ -47,10 +48,11 @@ class ThreadLost(Exception):
 class UnitWriter:
     """Writes the units of one hold on one thread, one after another; `nonce` is unique to it."""
 
-    def __init__(self, store: Store, clock: Clock, thread_id: str, nonce: str) -> None:
+    def __init__(self, store: Store, clock: Clock, thread_id: str, nonce: str, outage: Outage) -> None:
         self._store = store
         self._clock = clock
         self._thread_id = thread_id
+        self._outage = outage
         self._nonce, self._tokens = nonce, 0
         self._pause_at = clock.monotonic() + DRAIN_SLICE
         self._making: Callable[[], Awaitable[Advance]] | None = None
@@ -105,13 +107,18 @@ class UnitWriter:
         """Do it, again and again while the journal is unavailable; `delay` is the rest that was taken last."""
         while True:
             try:
-                return await work()
+                answer = await work()
             except StoreError as error:
                 delay = await self._back_off(error, delay)
+            else:
+                if delay is not None:
+                    self._outage.over()
+                return answer
 
     async def _back_off(self, error: StoreError, delay: float | None) -> float:
         """Wait longer than the last time; how many seconds that was."""
-        log.warning("Thread %s waits for the journal: %s", self._thread_id, error)
+        self._outage.failed(error)
+        log.debug("Thread %s waits for the journal: %s", self._thread_id, error)
         delay = backoff.longer(delay)
         await self._clock.sleep(delay)
         return delay
@@ -123,11 +130,12 @@ Opened: TypeAlias = Callable[[Call, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Threads are `woken`, calls `opened` to those who answer them, live events published."""
+    """Threads are `woken`, calls `opened` to those who answer them, live events published, an `outage` is told of."""
 
     woken: Callable[[str], None]
     opened: Opened
     publish: Callable[[Sequence[Event]], None]
+    outage: Outage
 
     def tell(self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]) -> None:
         """Say what the unit has done: the calls `begun`, which others may answer, and the threads that it has woken.

@@ -67,7 +67,7 @@ class RunContext(RunRecord):
         self._store = store
         self._listeners = listeners
         self._membership = membership
-        self._writer = UnitWriter(store, clock, view.thread.id, new_id("hold"))
+        self._writer = UnitWriter(store, clock, view.thread.id, new_id("hold"), listeners.outage)
         self._resolve = resolve
         self._rows: Sequence[EnvRow] = view.env
         self._envs: dict[int, ThreadEnv] = {}

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.reads import Offer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
@@ -24,8 +24,6 @@ from toolwright.core.threads.event import Event
 from toolwright.runtime.checks import by_list
 from toolwright.runtime.threads.events import Following
 from toolwright.wire.call import arguments_json
-
-log = logger("toolwright.runtime")
 
 BACKLOG = 2_000  # offers that may wait for one reader
 MOST_BYTES = 1024 * 1024  # of offers that may wait for one reader, unless it is a single one
@@ -97,7 +95,15 @@ ENVELOPE = 300  # bytes of an offer beside its arguments, about
 class Offers:
     """The calls on offer to outside workers, for any number of readers."""
 
-    def __init__(self, store: Store, motor: Motor, clock: Clock, telemetry: Telemetry | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        motor: Motor,
+        clock: Clock,
+        outage: Outage,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self._outage, self._away = outage, False
         self._telemetry = telemetry
         self._store = store
         self._motor = motor
@@ -137,7 +143,12 @@ class Offers:
                 try:
                     since = await self._look(since)
                 except StoreError as error:
-                    log.warning("The calls on offer cannot be read: %s", error)
+                    self._away = True
+                    self._outage.failed(error)
+                else:
+                    if self._away:
+                        self._away = False
+                        self._outage.over()
                 await asyncio.sleep(
                     LOOK_AGAIN if self._motor.driving else LOOK_ABROAD
                 )  # real time, as for streams

@@ -1,7 +1,7 @@
 """Pending calls: claimed by workers, ended from outside exactly once: by a result, by their service, by time (D9)."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -21,7 +21,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
-from toolwright.core.journal.approvals import Refuse
+from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import SetTimer, Source
 from toolwright.core.journal.store import Sight, Store
 from toolwright.core.journal.telemetry import Telemetry
@@ -34,6 +34,7 @@ from toolwright.core.journal.units import (
     LeaseCall,
     Settle,
     Submit,
+    Unit,
 )
 from toolwright.core.json_value import JSON
 from toolwright.core.mcp.questions import read_answer
@@ -62,6 +63,7 @@ log = logging.getLogger("toolwright.runtime")
 LEASES = (1.0, 3600.0)
 """Seconds that a worker may claim a call for: the least and the most. It renews what takes longer."""
 
+APPROVED = "Tool call already approved"
 LONGEST_NAME = 200  # characters of a worker's name
 
 
@@ -138,17 +140,24 @@ class PendingCalls:
         return Rows(redacted, broken_of(calls))
 
     async def submit(
-        self, run_id: str, call_id: str, result: JSON | ToolResult
+        self,
+        run_id: str,
+        call_id: str,
+        result: JSON | ToolResult,
+        may: Callable[[Call], Awaitable[None]] | None = None,
     ) -> Literal["inline", "inbox"]:
         """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
 
         Any JSON value is a result, also null, false and 0; a call that waits for an approval is answered with
-        `{approved, args?, reason?}`. Raises `NotFound`, `Forbidden` (a call of another
-        run), `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest` for what does not answer a question, and
-        `AlreadyOver` where no agent is left to read it; then nothing has changed.
+        `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if it is another by
+        then, the answer is refused. Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`,
+        `CallExpired`, `CallCancelled`, `InvalidRequest` for what does not answer a question, and `AlreadyOver` where no
+        agent is left to read it; then nothing has changed.
         """
         refuse_object("run", run_id)
         call = await self.get(call_id)
+        if may is not None:
+            await may(call)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
         thread = await self._thread(call)
@@ -158,7 +167,7 @@ class PendingCalls:
             await self._answer(call, thread, outcome)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
-            raise CallResolved("Tool call already approved")
+            raise CallResolved(APPROVED)
         asked = question_of(call)
         if asked is not None and outcome.status == "success":
             read_answer(asked, outcome.result)
@@ -174,7 +183,7 @@ class PendingCalls:
                 self._over(call, outcome.status, answer)
                 return answer.route or "inline"
             if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
-                raise _refusal(await self.get(call.id))
+                raise _too_late(kind, await self.get(call.id))
 
     async def _answer(self, call: Call, thread: Thread, outcome: ToolResult) -> None:
         """Approve or refuse a call that waits for it."""
@@ -187,7 +196,7 @@ class PendingCalls:
         arguments = await edited_arguments(call, terms, answer, redactor)
         unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
         if isinstance(await self._store.commit(unit), Conflict):
-            raise _refusal(await self.get(call.id))
+            raise _too_late(Approve, await self.get(call.id))
         self._motor.wake(call.thread_id)
 
     async def cancel(self, call_id: str) -> Call:
@@ -231,13 +240,14 @@ class PendingCalls:
         if call.is_asked:
             raise CallClaimed("Tool call waits for an approval: nobody can carry it out yet")
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
-            until = now + timedelta(seconds=lease)
+            until, renewed = now + timedelta(seconds=lease), call.worker == worker
             token = self._new_id("unit")
             unit = LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
             refused = isinstance(await self._store.commit(unit), Conflict)
             call = await self.get(call_id)
             if not refused:
-                log.info("The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)
+                level = logging.DEBUG if renewed else logging.INFO
+                log.log(level, "The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)
                 return call
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
             raise CallClaimed
@@ -298,10 +308,19 @@ def _was_approved(call: Call) -> bool:
     return call.approval in ("approved", "edited")
 
 
+def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
+    """Why a unit of that kind has come too late for the call as it is now."""
+    if kind is Submit and call.is_asked:
+        return NotFound("Pending tool call not found")  # as it was not when it was read
+    if kind is not Submit and _was_approved(call):
+        return CallResolved(APPROVED)
+    return _refusal(call)
+
+
 def _refusal(call: Call) -> ToolwrightError:
     match call.status:
         case "created" | "running" | "done" | "error" if _was_approved(call):
-            return CallResolved("Tool call already approved")
+            return CallResolved(APPROVED)
         case "resolved":
             return CallResolved()
         case "cancelled":

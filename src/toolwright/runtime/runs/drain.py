@@ -124,6 +124,8 @@ class Drainer:
         try:
             await context.check_cancel()
             await context.look_at_env()
+        except StoreError as error:  # the next commit of the run sees it
+            log.debug("Cannot see whether run %s was cancelled: %s", context.run.id, error)
         except ToolwrightError as error:
             log.warning("Cannot see whether run %s was cancelled: %s", context.run.id, error)
 
@@ -240,8 +242,8 @@ class Drainer:
         if run.held:
             lives = run.lives + 1
             taken = changed(run, status="running", waiting=None, lives=lives)
-            log.warning("Run %s is taken over: the process that led it is gone.", run.id)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
+            log.warning("Run %s is taken over: the process that led it is gone.", run.id)
             if lives >= LAST_LIVES:
                 await self._commits.fail(
                     context, f"The process died {quantity(lives, 'time')} while this run was at work."

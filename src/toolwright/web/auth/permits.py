@@ -97,12 +97,11 @@ class Permits:
             raise NotFound("Pending tool call not found")
         return call
 
-    async def answer(self, caller: Caller, call_id: str) -> None:
+    async def answer(self, caller: Caller, call: Call) -> None:
         """Whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own.
 
         A call that waits for an approval by somebody is answered by these, if they can see it.
         """
-        call = await self._runtime.calls.get(call_id)
         by = terms_from_json(call.terms).by if call.is_asked else "anyone"
         if caller.kind == "service":
             check_approver(caller, by)

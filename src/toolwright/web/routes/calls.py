@@ -1,5 +1,6 @@
 """Tool calls that wait for somebody outside, and their results."""
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Query
@@ -137,9 +138,9 @@ async def submit_result(
 
     A call that waits for an approval is answered with `{approved, args?, reason?}` as its result.
     """
-    await serving.permits.answer(caller, submission.call_id)
     runtime = serving.runtime
-    await runtime.calls.submit(run_id, submission.call_id, submission.outcome)
+    may = partial(serving.permits.answer, caller)
+    await runtime.calls.submit(run_id, submission.call_id, submission.outcome, may)
     call = await runtime.calls.get(submission.call_id)
     return answer({"success": True, "agentEntityId": agent_entity_id(call)})
 

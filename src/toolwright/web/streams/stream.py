@@ -142,7 +142,7 @@ class EventStream(StreamingResponse):
                         self._over = True
                         return
         except StoreError as error:
-            log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
+            log.info("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:
         """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""

@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import NoneType, TracebackType
-from typing import Any, Self, cast
+from typing import Any, ParamSpec, Self, cast
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
@@ -24,6 +24,8 @@ from toolwright.wiring.agent_runs.background import CANCEL_PATIENCE, BackgroundL
 from toolwright.wiring.agent_runs.shared_runtimes import Owner, shared_runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.settings import MEMORY, PREFIX, Settings
+
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +235,14 @@ async def run(
         return await running.finished(approve)
 
 
+def _called_like(
+    _: Callable[_P, Awaitable[RunResult]],
+) -> Callable[[Callable[..., RunResult]], Callable[_P, RunResult]]:
+    """The function, which takes what that one takes."""
+    return lambda function: function
+
+
+@_called_like(run)
 def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # those of `run`
     """`run` for code that is not async, also where an event loop runs already, as in a notebook.
 

@@ -1,0 +1,52 @@
+"""Outages of the journal in the log: a line when one begins, one when it ends, and seldom one in between."""
+
+import math
+
+from toolwright.core import backoff
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import StoreError
+from toolwright.core.ports import Clock
+from toolwright.core.text import quantity
+
+SELDOM = 300.0  # seconds between two lines about an outage that lasts
+FLAPPING = 60.0  # seconds after a line within which no other outage is told of, unless it lasts longer
+UNSEEN = 2 * backoff.LONGEST  # seconds of silence after which an outage is over, though nobody has said so
+
+log = logger("toolwright.journal")
+
+
+class Outage:
+    """Is told of every failure by those who go on trying, and by each of them when the journal answers them again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._told = False
+        self._last_failure = self._last_line = -math.inf
+
+    def failed(self, error: StoreError) -> None:
+        """The journal could not be read or written."""
+        now = self._clock.monotonic()
+        if self._since is None or now - self._last_failure > UNSEEN:
+            self._since, self._told = now, False
+        self._last_failure = now
+        if not self._told and now - self._last_line >= FLAPPING:
+            self._told, self._last_line = True, now
+            log.warning("The journal does not answer; what needs it waits: %s", error)
+        elif self._told and now - self._last_line >= SELDOM:
+            self._last_line = now
+            log.warning("The journal has not answered for %s: %s", _seconds(now - self._since), error)
+
+    def over(self) -> None:
+        """The journal has answered somebody for whom it had failed."""
+        if self._since is None:
+            return
+        now = self._clock.monotonic()
+        if self._told:
+            self._last_line = now
+            log.warning("The journal answers again, after %s.", _seconds(now - self._since))
+        self._since = None
+
+
+def _seconds(duration: float) -> str:
+    return quantity(round(duration), "second")

@@ -1,0 +1,90 @@
+"""The log of a journal that does not answer: its beginning, its end, and seldom a line between them."""
+
+import pytest
+
+from toolwright.core import backoff
+from toolwright.core.errors import StoreError
+from toolwright.core.journal.outage import FLAPPING, SELDOM, Outage
+from toolwright.testing import ManualClock
+
+AWAY = StoreError("The database is gone.")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def outage(clock: ManualClock) -> Outage:
+    return Outage(clock)
+
+
+def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
+    outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(1_000):
+        outage.failed(AWAY)
+    clock.advance(42.0)
+    outage.failed(AWAY)
+    for _ in range(1_000):
+        outage.over()
+    assert caplog.messages == [
+        "The journal does not answer; what needs it waits: The database is gone.",
+        "The journal answers again, after 42 seconds.",
+    ]
+
+
+def test_a_long_outage_is_told_of_seldom(
+    outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(int(3 * SELDOM) + 1):
+        outage.failed(AWAY)
+        clock.advance(1.0)
+    assert list(caplog.messages[1:]) == [
+        f"The journal has not answered for {SELDOM * n:.0f} seconds: The database is gone." for n in (1, 2, 3)
+    ]
+
+
+def test_a_journal_that_comes_and_goes_does_not_fill_the_log(
+    outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(int(FLAPPING)):
+        outage.failed(AWAY)
+        clock.advance(0.5)
+        outage.over()
+        clock.advance(0.5)
+    assert len(caplog.messages) == 2
+    clock.advance(FLAPPING)
+    outage.failed(AWAY)
+    assert len(caplog.messages) == 3
+
+
+def test_an_outage_that_begins_soon_after_another_is_told_of_once_it_lasts(
+    outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage.failed(AWAY)
+    outage.over()
+    clock.advance(1.0)
+    outage.failed(AWAY)
+    assert len(caplog.messages) == 2
+    clock.advance(FLAPPING)
+    outage.failed(AWAY)
+    clock.advance(1.0)
+    outage.over()
+    assert caplog.messages[-1] == f"The journal answers again, after {FLAPPING + 1:.0f} seconds."
+    assert len(caplog.messages) == 4
+
+
+def test_an_outage_whose_end_nobody_has_seen_is_not_gone_on_with(
+    outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage.failed(AWAY)
+    clock.advance(3 * backoff.LONGEST)  # longer than anybody who waits for it lets it alone
+    outage.failed(AWAY)
+    assert caplog.messages[0] == caplog.messages[1]
+
+
+def test_what_never_failed_does_not_come_back(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
+    outage.over()
+    assert caplog.messages == []
