@@ -146,6 +146,47 @@ def test_what_cannot_be_backed_up_is_refused_in_one_line(
     assert sorted(shell.folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        *[f"toolwright.db{ending}" for ending in ("-wal", "-shm", "-journal", ".lock", ".key")],
+        "toolwright.db.migrate.lock",
+        "toolwright.db.files",
+        "toolwright.db.partial",
+        "toolwright.db.files/copy.db",
+        "kept.db",  # its files would be the folder in which those of the journal are
+    ],
+)
+def test_no_backup_takes_the_place_of_what_belongs_to_the_database(shell: Shell, target: str) -> None:
+    journal(shell)
+    (shell.folder / "toolwright.db.files").mkdir()
+    if target == "kept.db":
+        (shell.folder / "kept.db.files").mkdir()
+        shell.env["TOOLWRIGHT_FILES_URL"] = "kept.db.files"
+    elif target == "toolwright.db.files":
+        (shell.folder / target).rmdir()  # as long as there is no file
+    before = {each: each.stat().st_ino for each in shell.folder.rglob("*")}
+    code, line = shell.refused("backup", target, "--force")
+    assert code == 1
+    assert line.endswith("belongs to the journal that is backed up: name another file.")
+    assert {each: each.stat().st_ino for each in shell.folder.rglob("*")} == before
+
+
+def test_force_replaces_nothing_that_is_no_database(shell: Shell) -> None:
+    journal(shell)
+    shell.write("app.py", APP)
+    code, line = shell.refused("backup", "app.py", "--force")
+    assert (code, "'app.py' is no database: name another file." in line) == (1, True)
+    assert (shell.folder / "app.py").read_text() == APP
+
+
+def test_a_thread_is_not_looked_for_in_a_database_that_is_not_there(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_DATABASE_URL"] = "sqlite:///mistaken.db"
+    code, line = shell.refused("threads", "delete", "thr_1")
+    assert (code, "There is no database 'mistaken.db'" in line) == (1, True)
+    assert list(shell.folder.glob("mistaken*")) == []
+
+
 def test_a_backup_whose_process_died_is_in_nobodys_way(shell: Shell) -> None:
     journal(shell)
     partial = shell.folder / "copy.db.partial"

@@ -21,13 +21,14 @@ from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, Store
 from toolwright.core.ports import Files
 from toolwright.core.text import sentence
 from toolwright.core.value import value
-from toolwright.wiring.parts import file_store, key_file
+from toolwright.wiring.parts import check_there, file_store, key_file
 from toolwright.wiring.settings import MEMORY, Settings
 
 POSTGRES = (
     "A journal on Postgres is backed up by its own tools: copy it with pg_dump, and with it the files ({files}) and "
     "TOOLWRIGHT_ENCRYPTION_KEYS, without which its secrets cannot be read."
 )
+_PARTS = ("-wal", "-shm", "-journal", ".lock", ".migrate.lock", ".key", ".files", ".partial")
 
 
 @value
@@ -48,6 +49,7 @@ async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
     """
     source = _source(settings)
     _check_target(source, target, force=force)
+    _check_journal_is_kept(settings, source, target)
     try:
         with _partial(target) as partial:
             return await _copy(settings, source, target, partial)
@@ -65,9 +67,17 @@ def _source(settings: Settings) -> Path:
         raise InvalidRequest(
             POSTGRES.format(files=settings.files_url or f"the folder {settings.files_folder}")
         )
-    if not path.is_file():
-        raise NotFound(f"There is no database {str(path)!r} to back up: name it in TOOLWRIGHT_DATABASE_URL.")
+    check_there(path)
     return path
+
+
+def _check_journal_is_kept(settings: Settings, source: Path, target: Path) -> None:
+    """Refuse a target that SQLite, a server, or the file store takes for a part of the journal itself."""
+    place, database = target.resolve(), source.resolve()
+    folder = None if settings.files_folder is None else settings.files_folder.resolve()
+    parts = {database.with_name(f"{database.name}{ending}") for ending in _PARTS} | {folder}
+    if place in parts or folder in place.parents or beside(target, "files") == folder:
+        raise InvalidRequest(f"{str(target)!r} belongs to the journal that is backed up: name another file.")
 
 
 def _check_target(source: Path, target: Path, *, force: bool) -> None:

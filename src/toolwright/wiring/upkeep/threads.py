@@ -7,7 +7,7 @@ from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.threads.event import Event
 from toolwright.runtime.threads.deletion import Deletion
-from toolwright.wiring.parts import file_store, open_journal
+from toolwright.wiring.parts import check_there, file_store, open_journal
 from toolwright.wiring.settings import MEMORY, Settings
 
 
@@ -20,6 +20,8 @@ async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> 
         raise InvalidRequest(
             "A journal in memory is that of one process alone: nothing can be deleted from here."
         )
+    if settings.sqlite_path is not None:
+        check_there(settings.sqlite_path)
     store, _ = await open_journal(settings, _tell_nobody)
     files = file_store(settings)
     try:

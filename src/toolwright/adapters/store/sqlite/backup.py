@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from toolwright.adapters.store.sqlite.file import BUSY_SECONDS
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import InvalidRequest, StoreError
 from toolwright.core.text import sentence
 
 
@@ -28,11 +28,16 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def merge_wal(path: Path) -> None:
-    """See to it that the file is all there is of a database that nobody has open: none beside it belongs to it."""
+    """See to it that the file is all there is of a database that nobody has open: none beside it belongs to it.
+
+    Raises `InvalidRequest` for what is no database, `StoreError` for one that is in use.
+    """
     try:
         with closing(sqlite3.connect(path, timeout=0.0)) as connection:
             [(mode,)] = connection.execute("PRAGMA journal_mode = DELETE").fetchall()
     except sqlite3.Error as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise InvalidRequest(f"{str(path)!r} is no database: name another file.") from error
         raise StoreError(sentence(f"The database file {str(path)!r} is in use: {error}")) from error
     if mode != "delete":
         raise StoreError(f"The database file {str(path)!r} is in use.")
