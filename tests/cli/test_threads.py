@@ -98,3 +98,11 @@ def test_a_journal_in_memory_has_no_threads_for_others(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_DATABASE_URL"] = "memory://"
     code, line = shell.refused("threads", "delete", "thr_1")
     assert (code, "in memory" in line) == (1, True)
+
+
+def test_a_journal_that_is_not_there_is_not_made(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_DATABASE_URL"] = "sqlite:///mistyped.db"
+    before = sorted(shell.folder.rglob("*"))
+    code, line = shell.refused("threads", "delete", "thr_1")
+    assert (code, "There is no database 'mistyped.db'" in line) == (1, True)
+    assert sorted(shell.folder.rglob("*")) == before

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.threads.event import Event
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.wiring.parts import file_store, open_journal
@@ -20,6 +20,9 @@ async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> 
         raise InvalidRequest(
             "A journal in memory is that of one process alone: nothing can be deleted from here."
         )
+    path = settings.sqlite_path
+    if path is not None and not path.is_file():
+        raise NotFound(f"There is no database {str(path)!r}: name it in TOOLWRIGHT_DATABASE_URL.")
     store, _ = await open_journal(settings, _tell_nobody)
     files = file_store(settings)
     try:
