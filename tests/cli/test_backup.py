@@ -4,13 +4,17 @@ import asyncio
 import signal
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
+from toolwright.adapters.cipher.fernet import KeyFileCipher
 from toolwright.client import Client
+from toolwright.core.errors import CannotUnseal
 from toolwright.core.results.content import Attachment
+from toolwright.wiring.upkeep.backup import move_parts
 
 APP = """
 import toolwright as tw
@@ -197,6 +201,23 @@ def test_a_backup_whose_process_died_is_in_nobodys_way(shell: Shell) -> None:
     assert sorted(each.name for each in shell.folder.glob("copy.db*")) == ["copy.db", "copy.db.files"]
     shell.env["TOOLWRIGHT_DATABASE_URL"] = "sqlite:///copy.db"
     assert "newest revision" in shell.run("db", "upgrade").stdout
+
+
+def test_an_older_copy_can_be_read_until_the_new_database_takes_its_place(tmp_path: Path) -> None:
+    target, partial = tmp_path / "copy.db", tmp_path / "copy.db.partial"
+    older, newer = KeyFileCipher(tmp_path / "copy.db.key"), KeyFileCipher(partial / "key")
+    partial.mkdir()
+    sealed, sealed_anew = older.seal("sesame")[0], newer.seal("sesame")[0]
+    with pytest.raises(FileNotFoundError):  # the process ends before the database is moved
+        move_parts(target, partial, has_key=True)
+    between = KeyFileCipher(tmp_path / "copy.db.key")
+    assert (between.open(sealed), between.open(sealed_anew)) == ("sesame", "sesame")
+    (partial / "database").touch()
+    move_parts(target, partial, has_key=True)
+    last = KeyFileCipher(tmp_path / "copy.db.key")
+    assert last.open(sealed_anew) == "sesame"
+    with pytest.raises(CannotUnseal):
+        last.open(sealed)
 
 
 def test_a_copy_that_is_served_is_not_replaced(shell: Shell) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.files.objects import open_folder
-from toolwright.adapters.files.removal import remove_old, renew
+from toolwright.adapters.files.removal import ASIDE, remove_old, renew
 from toolwright.core.errors import NotFound
 from toolwright.core.ports import Files
 
@@ -78,3 +78,17 @@ def test_bytes_that_are_touched_while_they_are_removed_come_back(tmp_path: Path)
         path.write_bytes(b"some")
     assert path.read_bytes() == b"some"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+async def test_bytes_that_a_killed_process_has_moved_aside_come_back(tmp_path: Path) -> None:
+    """Somebody may have been told that they are there before they were moved."""
+    files = open_folder(tmp_path)
+    lost, written_anew = await files.put(b"lost"), await files.put(b"anew")
+    for digest in (lost, written_anew):
+        path = tmp_path / "sha256" / digest[:2] / digest
+        path.rename(path.with_name(path.name + ASIDE))
+    await files.put(b"anew")
+    await files.tidy(PAST)
+    assert await files.get(lost) == b"lost"
+    assert await files.get(written_anew) == b"anew"
+    assert {each.name for each in files_in(tmp_path)} == {lost, written_anew}

@@ -312,3 +312,18 @@ async def test_every_fault_of_model_or_journal_holds_the_due_time(fault: Excepti
         await here.pass_time(15.0)
         assert here.model.asked == ON_TIME
         assert here.clock.now() - (await here.run()).created_at == timedelta(seconds=15)
+
+
+async def test_each_back_off_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def memory(bus: MemoryBus) -> Store:
+        return MemoryStore(bus.publish)
+
+    async with town(memory, Refusing(ManualClock())) as here:
+        await here.trigger("first")
+        await here.pass_time(3.0)
+        run = await here.run()
+    said = [line for line in caplog.messages if run.id in line]
+    assert said == [
+        f"Run {run.id} is tried again in {delay} s, since its model failed: {REFUSED.message}"
+        for delay in (1, 2, 4)
+    ]

@@ -7,17 +7,21 @@ import pytest
 
 import toolwright as tw
 from tests.api.rig import calling
+from tests.databases import OpenStore, store_on
 from tests.runtime.rig import Rig, nothing, running
+from tests.runtime.test_backoff import Refusing, town
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, ThreadBusy
+from toolwright.core.journal.effects import SetTimer
 from toolwright.core.journal.retention import DropThread, SweepThreads
-from toolwright.core.journal.units import Unit
+from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.results.content import Attachment
 from toolwright.runtime.threads.deletion import BYTES_KEPT
-from toolwright.testing import ScriptedModel
+from toolwright.testing import ManualClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
+journal = store_on("memory", "sqlite", "postgres")
 
 ANSWERS = ScriptedModel([{"text": "Hi."}] * 9)
 WAITS = tw.Tool(
@@ -144,3 +148,14 @@ async def test_a_follower_of_a_deleted_thread_is_told_that_it_is_not_there() -> 
         await rig.rt.threads.delete(thread)
         with pytest.raises(NotFound):
             await anext(rig.rt.threads.stream(thread, 0))
+
+
+async def test_a_wake_that_comes_to_a_thread_as_it_is_deleted_is_dropped(journal: OpenStore) -> None:
+    """As that of a value which somebody else sets at that moment: else it would be due for ever."""
+    async with town(journal, Refusing(ManualClock(), None)) as here:
+        now = here.clock.now()
+        late = SetTimer(name="thr_gone", due=now)
+        await here.store.commit(Apply(token="late", at=now, effects=(late,)))
+        assert await here.store.due(now, 10)
+        await here.motor.run_until_idle(20)
+        assert await here.store.due(now, 10) == []

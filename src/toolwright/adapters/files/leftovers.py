@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from toolwright.adapters.files.removal import ASIDE, bring_back
+
 FOLDER, PROBE = "sha256", "toolwright-probe"
 _PART = re.compile("[0-9a-f]{64}#[0-9]+")
 _PREFIX = re.compile("[0-9a-f]{2}")
@@ -18,10 +20,14 @@ _PREFIX = re.compile("[0-9a-f]{2}")
 def remove_leftovers(folder: Path, before: float) -> int:
     """Take away parts that nobody has written to since `before`, in seconds since 1970; how many. Raises `OSError`.
 
-    A writer touches its part with every write: one that was not touched for long has lost its writer.
+    A writer touches its part with every write: one that was not touched for long has lost its writer. What a killed
+    process was removing is put back at once; it is removed again if nobody needs it.
     """
     count = 0
     for part in _parts(folder):
+        if part.name.endswith(ASIDE):
+            bring_back(Path(part))
+            continue
         with suppress(FileNotFoundError):  # its writer was there after all
             if part.stat(follow_symlinks=False).st_mtime < before:
                 Path(part).unlink()

@@ -65,8 +65,11 @@ class ObjectFiles:
         """Make an object young that is there; false if it is not. In a bucket that takes writing it once more."""
         if self._folder is not None:
             return await asyncio.to_thread(renew, self._folder / key)
-        age = datetime.now(UTC) - (await obstore.head_async(self._store(), key))["last_modified"]
-        if age > YOUNG:
+        try:
+            found = await obstore.head_async(self._store(), key)
+        except FileNotFoundError:  # removed just now
+            return False
+        if datetime.now(UTC) - found["last_modified"] > YOUNG:
             await obstore.put_async(self._store(), key, content, use_multipart=False)
         return True
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ASIDE = "#0"
-"""The ending of bytes that are moved aside: one of parts of files, which are taken away after a crash."""
+"""The ending of bytes that are moved aside: no writer of parts begins with 0."""
 
 
 def renew(path: Path) -> bool:
@@ -19,6 +19,14 @@ def renew(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def bring_back(aside: Path) -> None:
+    """Put back what a killed process has moved aside: somebody may have made it young just before."""
+    with suppress(FileNotFoundError):  # who moved it is alive
+        with suppress(FileExistsError):  # somebody has written it anew
+            os.link(aside, aside.with_name(aside.name.removesuffix(ASIDE)))
+        aside.unlink()
 
 
 def remove_old(path: Path, before: float) -> bool:

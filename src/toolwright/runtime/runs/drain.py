@@ -81,7 +81,9 @@ class Drainer:
     async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict:
         """Serve one run of the thread, then leave it."""
         view = await self._store.view(thread_id)
-        if view is None or view.wake is None:
+        if view is None:
+            return await self._leave_nothing(thread_id)
+        if view.wake is None:
             return "done"
         run = view.run
         rest = back_off_end(view, self._clock)
@@ -172,6 +174,11 @@ class Drainer:
             return 0.0
         settled = (request.created_at - self._clock.now()).total_seconds() + STRAGGLERS
         return settled if settled > 0 else math.inf
+
+    async def _leave_nothing(self, thread_id: str) -> Verdict:
+        """The thread was deleted: a wake that came to it just then would be due for ever."""
+        wake = await self._store.wake(thread_id)
+        return "done" if wake is None else await self._leave(thread_id, Leaving(gen=wake.gen))
 
     async def _leave(self, thread_id: str, leaving: Leaving) -> Verdict:
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, leaving=leaving)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
+from toolwright.core import backoff
 from toolwright.core.agents.turns import after_text
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
@@ -160,7 +161,11 @@ class Loop:
             return
         run = changed(context.run, status="queued", error=context.redactor.text(fault.message))
         events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
+        delay = backoff.nth(context.thread.faults)
         await context.commit(Release, back_off(context, Changes(events=events)), run)
+        log.warning(
+            "Run %s is tried again in %.0f s, since its model failed: %s", run.id, delay, fault.message
+        )
 
     async def _answer(
         self,

@@ -163,11 +163,15 @@ def _copy_key(key: Path, target: Path) -> bool:
         content = key.read_bytes()
     except FileNotFoundError:
         return False
-    with os.fdopen(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+    _write_key(target, content if content.endswith(b"\n") else content + b"\n")
+    return True
+
+
+def _write_key(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    return True
 
 
 async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
@@ -176,23 +180,34 @@ async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
     if not await lock.acquire():
         raise AlreadyThere(f"A process serves {str(target)!r}: end it, or name another file.")
     try:
-        await asyncio.to_thread(_move, target, partial, has_key=has_key)
+        await asyncio.to_thread(move_parts, target, partial, has_key=has_key)
     finally:
         if not was_there:
             beside(target, "lock").unlink()
         await lock.release()
 
 
-def _move(target: Path, partial: Path, *, has_key: bool) -> None:
+def move_parts(target: Path, partial: Path, *, has_key: bool) -> None:
+    """Move the parts of a backup from its folder to their places.
+
+    Until the database has taken its place, the key file has the keys of an older copy too.
+    """
+    key = beside(target, "key")
     if target.exists():
         merge_wal(target)
     if (partial / "files").exists():
         (partial / "files").rename(beside(target, "files"))
     if has_key:
-        (partial / "key").replace(beside(target, "key"))
+        if key.exists():
+            _write_key(partial / "keys", (partial / "key").read_bytes() + key.read_bytes())
+            (partial / "keys").replace(key)
+        else:
+            (partial / "key").replace(key)
     (partial / "database").replace(target.resolve())
     if not has_key:
-        beside(target, "key").unlink(missing_ok=True)
+        key.unlink(missing_ok=True)
+    elif (partial / "key").exists():
+        (partial / "key").replace(key)
     opened = os.open(target.resolve().parent, os.O_RDONLY)
     try:
         os.fsync(opened)
