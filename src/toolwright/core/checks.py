@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.plain import NOT_ONE_LINE, one_line
@@ -24,6 +24,11 @@ def brief_value(value: object) -> str:
 def faulty(path: str, fault: str) -> InvalidRequest:
     """The error that names the field of a caller's input, and what is wrong with it."""
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number, which true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def misfit(value: object, kinds: Kinds) -> str | None:
