@@ -1,5 +1,6 @@
 """Checks of what a caller of the Python API hands over, before it is used: later it would fail in a way of its own."""
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import TypeAlias, TypeGuard, TypeVar, cast
@@ -29,6 +30,17 @@ def faulty(path: str, fault: str) -> InvalidRequest:
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether it is a number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def takes_one(fn: Callable[..., object]) -> bool:
+    """Whether it can be called with one value, as far as its signature says."""
+    try:
+        inspect.signature(fn).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C, without a signature
+        return True
+    return True
 
 
 def misfit(value: object, kinds: Kinds) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from toolwright.core.checks import brief_value, is_number, misfit
+from toolwright.core.checks import brief_value, is_number, misfit, takes_one
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError
@@ -51,7 +51,7 @@ class Approval:
             raise DefinitionError(
                 f"An approval's when is a function of the arguments, not {brief_value(self.when)}."
             )
-        if self.when is not None and not _takes_arguments(self.when):
+        if self.when is not None and not takes_one(self.when):
             raise DefinitionError(
                 "An approval's when is called with all arguments as one dict: let it take one, as "
                 "lambda arguments: … does."
@@ -154,17 +154,6 @@ def approval_from_json(entry: JSON) -> tuple[Approval | None, list[tuple[str, st
     if isinstance(milliseconds, int | float):
         fields["expires_in"] = milliseconds / 1000
     return Approval(**fields), []
-
-
-def _takes_arguments(when: Predicate) -> bool:
-    """Whether it can be called with the arguments of a call, as far as its signature says."""
-    try:
-        inspect.signature(when).bind({})
-    except TypeError:
-        return False
-    except ValueError:  # written in C, without a signature
-        return True
-    return True
 
 
 def _is_duration(given: object, unit: int = 1) -> bool:
