@@ -166,3 +166,10 @@ async def test_a_server_with_public_keys_alone_may_listen_anywhere() -> None:
         await serve(app, closed, host="0.0.0.0", port=0)
     with pytest.raises(tw.ToolwrightError, match="its folder is not there"):
         await serve(app, tw.Settings(database_url="sqlite:///nowhere/x.db", **PEOPLE), host="0.0.0.0", port=0)
+
+
+def test_the_level_of_the_log_may_be_written_in_capitals() -> None:
+    settings = Settings.model_validate({"log": "INFO", "log_format": " Json"})
+    assert (settings.log, settings.log_format) == ("info", "json")
+    with pytest.raises(DefinitionError, match="TOOLWRIGHT_LOG is not valid"):
+        Settings.model_validate({"log": "LOUD"})

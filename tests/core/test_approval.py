@@ -70,6 +70,37 @@ def test_faulty_terms_are_named(fields: dict[str, Any], words: str) -> None:
         tw.Approval(**fields)
 
 
+def of_nothing() -> bool:
+    return True
+
+
+def of_two(to: str, amount: int) -> bool:
+    return bool(to) and amount > 10
+
+
+def of_a_name(*, amount: int) -> bool:
+    return amount > 10
+
+
+@pytest.mark.parametrize("when", [of_nothing, of_two, of_a_name])
+def test_a_function_that_does_not_take_the_arguments_is_refused_where_it_is_given(when: Any) -> None:
+    with pytest.raises(DefinitionError, match="when is called with all arguments as one dict"):
+        counting(when)
+
+
+def of_many(*arguments: JSONObject) -> bool:
+    return len(arguments) == 1
+
+
+def of_one_and_more(arguments: JSONObject, least: int = 10) -> bool:
+    return len(arguments) > least
+
+
+@pytest.mark.parametrize("when", [bool, len, max, of_many, of_one_and_more])
+def test_whatever_can_be_called_with_the_arguments_says_when(when: Any) -> None:
+    assert tw.Approval(when=when).when is when
+
+
 def config(requirement: object) -> dict[str, object]:
     return {
         "name": "count",

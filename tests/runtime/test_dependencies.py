@@ -423,12 +423,19 @@ async def bare(app: tw.App) -> AsyncIterator[None]:
 async def coroutine(app: tw.App) -> None: ...
 
 
+@contextlib.asynccontextmanager
+async def of_nothing() -> AsyncGenerator[None]:
+    yield None
+
+
 @pytest.mark.parametrize(
     ("lifespan", "fault"),
     [
         (bare, "App: the lifespan yields; decorate it with @contextlib.asynccontextmanager"),
         (coroutine, "App: the lifespan must be a function of the app that gives an async context manager"),
         ("open", "App: the lifespan must be a function of the app .* not 'open'"),
+        (of_nothing, "App: the lifespan must be a function of the app that gives an async context manager"),
+        (of_nothing(), "App: the lifespan is the function itself, not what it returns"),
     ],
 )
 def test_what_is_no_lifespan_is_refused(lifespan: Any, fault: str) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -157,7 +159,7 @@ async def test_a_run_that_takes_too_long_or_is_cancelled_is_over() -> None:
     model = Answering()
     model.may.clear()
     agent = tw.Agent("teller", model=model)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=r"The run was not over within 0\.05 seconds, and is cancelled\."):
         await tw.run(agent, "Go.", timeout=0.05)
     model.begun.clear()
     running = asyncio.create_task(tw.run(agent, "Go."))
@@ -259,7 +261,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"app": 3}, "app= is a toolwright.App, not 3"),
     ({"settings": 3}, "settings= are toolwright.Settings, not 3"),
     ({"settings": tw.Settings(), "database_url": "memory://"}, "Give database_url= or settings="),
-    ({"timeout": "1"}, "timeout must be a number of seconds, not '1'"),
+    ({"timeout": "1"}, "timeout must be a positive number of seconds, not '1'"),
+    ({"timeout": 0}, "timeout must be a positive number of seconds, not 0"),
+    ({"timeout": float("nan")}, "timeout must be a positive number of seconds, not nan"),
     ({"content": 3}, "content must be text"),
     ({"content": " "}, "A message needs some text"),
     ({"attachments": "a.txt"}, "attachments must be a list of attachments"),
@@ -356,3 +360,38 @@ async def test_each_model_object_has_a_journal_until_there_are_many() -> None:
     assert (await tw.run(agent, "Again", thread=own.thread_id)).output == "Mine."
     with pytest.raises(NotFound):
         await tw.run(agent, "Again", thread=results[0].thread_id, model=models[0])
+
+
+INTERRUPTED = """
+import asyncio, os, signal
+import toolwright as tw
+from toolwright.testing import ScriptedModel
+
+@tw.tool
+async def wait(state: tw.ThreadState) -> str:
+    "Wait until the run is cancelled."
+    os.kill(os.getpid(), signal.SIGINT)
+    await state.execution.abort_signal.wait()
+    print("aborted")
+    return ""
+
+turns = [{"calls": [{"name": "wait", "args": {}}]}, {"text": "Over."}]
+agent = tw.Agent("patient", model=ScriptedModel(turns), tools=[wait])
+
+async def main() -> None:
+    tw.run_sync(agent, "Go.")
+
+try:
+    asyncio.run(main()) if IN_A_LOOP else tw.run_sync(agent, "Go.")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("in_a_loop", [True, False])
+def test_ctrl_c_ends_run_sync_also_where_a_loop_runs(in_a_loop: bool) -> None:
+    code = INTERRUPTED.replace("IN_A_LOOP", str(in_a_loop))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("aborted\ninterrupted\n", "")

@@ -1,8 +1,9 @@
 """Checks of what a caller of the Python API hands over, before it is used: later it would fail in a way of its own."""
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.plain import NOT_ONE_LINE, one_line
@@ -24,6 +25,22 @@ def brief_value(value: object) -> str:
 def faulty(path: str, fault: str) -> InvalidRequest:
     """The error that names the field of a caller's input, and what is wrong with it."""
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number, which true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def takes_one(fn: Callable[..., object]) -> bool:
+    """Whether it can be called with one value, as far as its signature says."""
+    try:
+        inspect.signature(fn).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C, without a signature
+        return True
+    return True
 
 
 def misfit(value: object, kinds: Kinds) -> str | None:

@@ -273,6 +273,12 @@ class Settings(BaseSettings):
     def _duration(cls, value: Any) -> Any:  # whatever the caller gave
         return read_duration(value) if isinstance(value, str) else value
 
+    @field_validator("log", "log_format", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:  # whatever the caller gave
+        """`INFO` is what Python's own logging calls it."""
+        return value.strip().lower() if isinstance(value, str) else value
+
     @field_validator("embedder")
     @classmethod
     def _embedder(cls, value: str | None) -> str | None:

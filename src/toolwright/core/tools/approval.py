@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from toolwright.core.checks import brief_value, misfit
+from toolwright.core.checks import brief_value, is_number, misfit, takes_one
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError
@@ -50,6 +50,11 @@ class Approval:
         if self.when is not None and not callable(self.when):
             raise DefinitionError(
                 f"An approval's when is a function of the arguments, not {brief_value(self.when)}."
+            )
+        if self.when is not None and not takes_one(self.when):
+            raise DefinitionError(
+                "An approval's when is called with all arguments as one dict: let it take one, as "
+                "lambda arguments: … does."
             )
         for name, message in faults({"by": self.by, "edit": self.edit, "reason": self.reason}):
             raise DefinitionError(f"An approval's {name} {message}.")
@@ -152,4 +157,4 @@ def approval_from_json(entry: JSON) -> tuple[Approval | None, list[tuple[str, st
 
 
 def _is_duration(given: object, unit: int = 1) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= LONGEST * unit
+    return is_number(given) and 0 < given <= LONGEST * unit

@@ -10,6 +10,7 @@ from toolwright.core.errors import InvalidRequest
 
 T = TypeVar("T")
 CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
+WATCHED = 0.1  # seconds between looks at whether the task that waits has been cancelled
 _END = object()
 
 
@@ -34,7 +35,7 @@ class BackgroundLoop:
 
         loop.call_soon_threadsafe(begin)
         try:
-            over.wait()
+            _wait_for(over)
         except BaseException:  # Ctrl-C
             loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
             over.wait(CANCEL_PATIENCE)
@@ -65,6 +66,21 @@ class BackgroundLoop:
                 )
                 self._thread.start()
             return self._loop
+
+
+def _wait_for(over: threading.Event) -> None:
+    """Wait; in a task of a running loop too, which `asyncio.run` cancels at Ctrl-C instead of raising it there."""
+    try:
+        waiting = asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread
+        waiting = None
+    if waiting is None:
+        over.wait()
+        return
+    before = waiting.cancelling()
+    while not over.wait(WATCHED):
+        if waiting.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 async def _awaited(make: Callable[[], Awaitable[T]]) -> T:

@@ -13,7 +13,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_events import RunDone, RunEvent
 from toolwright.core.agents.run_result import RunResult
-from toolwright.core.checks import brief_value
+from toolwright.core.checks import brief_value, is_number
 from toolwright.core.errors import AlreadyOver, DefinitionError, InvalidRequest, NotFound, RunFailed
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import Attachment
@@ -228,11 +228,17 @@ async def run(
         tenvs=tenvs,
         model=model,
     )
-    if not isinstance(timeout, int | float | None) or isinstance(timeout, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest(f"timeout must be a number of seconds, not {brief_value(timeout)}.")
+    if timeout is not None and not (is_number(timeout) and timeout > 0):
+        raise InvalidRequest(f"timeout must be a positive number of seconds, not {brief_value(timeout)}.")
     check_approve(approve)
-    async with asyncio.timeout(timeout), running:
-        return await running.finished(approve)
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit, running:
+            return await running.finished(approve)
+    except TimeoutError as error:
+        if not limit.expired():  # that of `approve`
+            raise
+        raise TimeoutError(f"The run was not over within {timeout} seconds, and is cancelled.") from error
 
 
 def _called_like(
