@@ -150,9 +150,10 @@ class PydanticAIModel:
         if request.answer is None:
             return None
         form = (self._forms_beside_tools if request.tools else self._forms).get(request.answer)
-        if form.tool is None or (request.tool_choice != "none" and FINAL_TOOL not in _names(request.tools)):
+        if form.tool is None:
             return form
-        return self._prompted.get(request.answer)
+        is_taken = any(tool.name == FINAL_TOOL for tool in request.tools)
+        return self._prompted.get(request.answer) if is_taken or request.tool_choice == "none" else form
 
     def _parameters(self, request: ModelRequest, form: AnswerForm | None) -> ModelRequestParameters:
         instructions = [InstructionPart(content=request.system)] if request.system else []
@@ -180,10 +181,6 @@ class PydanticAIModel:
             )
             for tool in tools
         ]
-
-
-def _names(tools: tuple[ToolDefinition, ...]) -> set[str]:
-    return {tool.name for tool in tools}
 
 
 def _default_settings(model: Model) -> NativeSettings:
