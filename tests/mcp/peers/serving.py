@@ -78,6 +78,7 @@ class Served:
         ready.set()
         with listener:
             await self.peer.over_http(listener, self._stop, self._transport)
+        await _break_off(self._loop)
 
     def changed(self) -> None:
         """Tell all clients that the tools are others now (peers of the SDK alone)."""
@@ -92,6 +93,14 @@ class Served:
         self._thread.join(20)
         assert not self._thread.is_alive(), "the peer did not stop"
         self._thread = None
+
+
+async def _break_off(loop: asyncio.AbstractEventLoop) -> None:
+    """Abort the connections that came while the server was stopping, which it never counted as its own."""
+    await asyncio.sleep(0)  # a socket that was accepted gets its transport
+    for transport in list(cast("Any", loop)._transports.values()):  # asyncio has no public list of them
+        transport.abort()
+    await asyncio.sleep(0)  # and is closed
 
 
 @contextmanager
