@@ -7,7 +7,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 NPM := npm ci --prefix $(VENV)/npm --ignore-scripts --omit=optional --omit=peer --no-audit --no-fund --loglevel=error
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
-SERVER := --extra openai --extra anthropic --extra postgres --extra mcp --extra telemetry --extra sentry
+SERVER := --extra openai --extra anthropic --extra postgres --extra mcp --extra console --extra telemetry --extra sentry
 
 .PHONY: demo test test-rest test-all check docs mcp-conformance behaviour bench bench-save lock clean
 

@@ -39,10 +39,12 @@ PUBLIC = [
     "RunResult",
     "Secret",
     "Settings",
+    "ShownCall",
     "Side",
     "Solution",
     "StepDone",
     "SubagentToolConfig",
+    "Submit",
     "SubpromptConfig",
     "TextContent",
     "TextDelta",
@@ -50,6 +52,7 @@ PUBLIC = [
     "Tool",
     "ToolContent",
     "ToolResult",
+    "ToolUI",
     "Toolset",
     "ToolwrightError",
     "Variable",
@@ -58,6 +61,7 @@ PUBLIC = [
     "run_sync",
     "stream",
     "tool",
+    "tool_ui",
 ]
 PUBLIC_CLIENT = [
     "Agent",
@@ -92,9 +96,9 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 530
-"""480 before short forms, approvals, dependencies, 420 before MCP, 384 before channels and telemetry, 375 before
-memory, 360 before composed requests."""
+MOST_MODULES = 570
+"""530 before the console, 480 before short forms, approvals, dependencies, 420 before MCP, 384 before channels and
+telemetry, 375 before memory, 360 before composed requests."""
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

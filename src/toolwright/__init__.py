@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from toolwright.core.results.result import ToolResult
     from toolwright.core.schemas.meta import Call
+    from toolwright.core.spaces.tool_ui import ShownCall, Submit, ToolUI, tool_ui
     from toolwright.core.state.elicitation import Elicited
     from toolwright.core.state.state import ThreadState
     from toolwright.core.tools.approval import Approval
@@ -68,10 +69,12 @@ __all__ = [
     "RunResult",
     "Secret",
     "Settings",
+    "ShownCall",
     "Side",
     "Solution",
     "StepDone",
     "SubagentToolConfig",
+    "Submit",
     "SubpromptConfig",
     "TextContent",
     "TextDelta",
@@ -79,6 +82,7 @@ __all__ = [
     "Tool",
     "ToolContent",
     "ToolResult",
+    "ToolUI",
     "Toolset",
     "ToolwrightError",
     "Variable",
@@ -87,6 +91,7 @@ __all__ = [
     "run_sync",
     "stream",
     "tool",
+    "tool_ui",
 ]
 
 _MODULES = {
@@ -111,10 +116,12 @@ _MODULES = {
     "RunResult": "core.agents.run_result",
     "Secret": "core.tools.tenvs_needed",
     "Settings": "wiring.settings",
+    "ShownCall": "core.spaces.tool_ui",
     "Side": "core.agents.agent",
     "Solution": "core.requests.solution",
     "StepDone": "core.agents.run_events",
     "SubagentToolConfig": "core.tools.relations",
+    "Submit": "core.spaces.tool_ui",
     "SubpromptConfig": "core.tools.relations",
     "TextContent": "core.results.content",
     "TextDelta": "core.agents.run_events",
@@ -122,6 +129,7 @@ _MODULES = {
     "Tool": "core.tools.tool",
     "ToolContent": "core.results.content",
     "ToolResult": "core.results.result",
+    "ToolUI": "core.spaces.tool_ui",
     "Toolset": "core.tools.toolset",
     "ToolwrightError": "core.errors",
     "Variable": "core.env.variable",
@@ -130,6 +138,7 @@ _MODULES = {
     "run_sync": "wiring.agent_runs.run",
     "stream": "wiring.agent_runs.run",
     "tool": "core.tools.decorator",
+    "tool_ui": "core.spaces.tool_ui",
 }
 """Modules of the public names, below this package."""
 

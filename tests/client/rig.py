@@ -13,7 +13,7 @@ from toolwright.adapters.system import SystemClock
 from toolwright.client import Client, Event
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
-from toolwright.web.gateway import create_gateway
+from toolwright.web.gateway import create_gateway, end_parts
 from toolwright.web.options import GatewayOptions
 
 TICKS = 60
@@ -37,8 +37,12 @@ async def served(runtime: Runtime, port: int = 0, **options: Any) -> AsyncGenera
     options.setdefault("clock", SystemClock())
     chosen = GatewayOptions(**options)
     with socket.create_server(("127.0.0.1", port)) as listener:
-        async with at_work(create_gateway(runtime, chosen), chosen, listener):
-            yield int(listener.getsockname()[1])
+        application = create_gateway(runtime, chosen)
+        try:
+            async with at_work(application, chosen, listener):
+                yield int(listener.getsockname()[1])
+        finally:
+            await end_parts(application.state.serving)
 
 
 def client_of(port: int, **options: Any) -> Client:  # the client's own

@@ -18,7 +18,7 @@ from tests.api.rig import at_work
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.gateway import create_gateway, end_mcp
+from toolwright.web.gateway import create_gateway, end_parts
 from toolwright.web.mcp.endpoint import McpEndpoint
 from toolwright.web.options import GatewayOptions
 
@@ -132,4 +132,4 @@ async def hosting(app: tw.App, rt: Runtime | None = None, **options: Any) -> Asy
             try:
                 yield Host(rt, url, application)
             finally:
-                await end_mcp(application.state.serving)
+                await end_parts(application.state.serving)

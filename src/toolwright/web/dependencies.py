@@ -8,9 +8,11 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
+from starlette.requests import HTTPConnection
 
 from toolwright.core.errors import Forbidden, Unauthorized
 from toolwright.web.auth.access import Caller, person
+from toolwright.web.auth.verifier import Named
 from toolwright.web.middleware.access_log import CALLER
 from toolwright.web.requests.query import refuse_unknown
 from toolwright.web.serving import Here, Serving
@@ -77,7 +79,7 @@ async def _follower(
 
 
 async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
-    serving.access.check_local(request.headers, _peer(request))
+    serving.access.check_local(request.headers, address_of(request))
     caller = serving.tokens.redeem(token)
     if caller is None:
         raise Unauthorized(
@@ -99,14 +101,19 @@ async def identified(request: Request, serving: Serving, key: str | None, public
     authorization = request.headers.get("authorization")
     if key is not None or not serving.access.may_be_person(public_key, authorization):
         request.scope[CALLER] = "service"  # or who would be one
-        return serving.access.service(key, request.headers, _peer(request))
+        return serving.access.service(key, request.headers, address_of(request))
     request.scope[CALLER] = "person"
-    named = await serving.access.named(public_key, authorization)
+    return await person_of(serving, await serving.access.named(public_key, authorization))
+
+
+async def person_of(serving: Serving, named: Named) -> Caller:
+    """The caller whom a good token names, else `Forbidden`."""
     return person(await serving.runtime.entities.named(named.external_id), named.until)
 
 
-def _peer(request: Request) -> str | None:
-    return None if request.client is None else request.client.host
+def address_of(connection: HTTPConnection) -> str | None:
+    """The address that a connection comes from."""
+    return None if connection.client is None else connection.client.host
 
 
 Service = Annotated[Caller, Depends(_service)]

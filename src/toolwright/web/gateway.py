@@ -6,7 +6,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import TypeAlias
 
 from fastapi import FastAPI
-from starlette.routing import Route
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.routing import Mount, Route
 
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers.document import correct_document
@@ -63,16 +65,18 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
             try:
                 yield
             finally:
-                await end_mcp(serving)
+                await end_parts(serving)
                 serving.opened = None
 
     return _application(serving, lifespan)
 
 
-async def end_mcp(serving: Serving) -> None:
-    """End the sessions of MCP hosts, while the runtime is at work yet."""
+async def end_parts(serving: Serving) -> None:
+    """End the sessions of MCP hosts and the pages of the console, while the runtime is at work yet."""
     if serving.mcp is not None:
         await serving.mcp.aclose()
+    if serving.console is not None:
+        await serving.console.aclose()
 
 
 def _serving(options: GatewayOptions) -> Serving:
@@ -91,6 +95,10 @@ def _warm_up() -> None:
     """
     with suppress(OSError):  # where no sources are installed it looks in vain too
         inspect.getsourcelines(_warm_up)
+
+
+async def _to_console(_: Request) -> RedirectResponse:
+    return RedirectResponse("/console/")
 
 
 def _application(
@@ -132,6 +140,10 @@ def _application(
     if options.mcp is not None:
         serving.mcp = options.mcp(serving)
         gateway.router.routes.append(Route("/mcp", serving.mcp, include_in_schema=False))
+    if options.console is not None:
+        serving.console = options.console(serving)
+        gateway.router.routes.append(Route("/console", _to_console, include_in_schema=False))
+        gateway.router.routes.append(Mount("/console", serving.console))
     correct_document(gateway)
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)

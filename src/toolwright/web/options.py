@@ -28,6 +28,22 @@ OpenMcp: TypeAlias = Callable[[Any], McpApplication]
 """Makes it of the gateway's `Serving`, which is made of these options."""
 
 
+class ConsoleApplication(Protocol):
+    """An ASGI application that answers below `/console`, and has something to end."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+    def sign_in_link(self) -> str:
+        """A path that signs in as a service, once, within ten minutes."""
+        ...
+
+
+OpenConsole: TypeAlias = Callable[[Any], ConsoleApplication]
+"""Makes it of the gateway's `Serving`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
     """Settings of one gateway.
@@ -38,7 +54,8 @@ class GatewayOptions:
     come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive` those between two
     comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`,
     a file that the server reads), None for any. `docs` shows the OpenAPI document and its page to
-    whoever may call, `open` to everybody. `mcp` makes what offers the app's tools to MCP hosts, None for nothing.
+    whoever may call, `open` to everybody. `mcp` makes what offers the app's tools to MCP hosts, None for nothing;
+    `console` makes the console.
     Once `closing` is set, open streams end: the server is about to stop.
     """
 
@@ -55,5 +72,6 @@ class GatewayOptions:
     scripts: frozenset[str] | None = None
     docs: bool | Literal["open"] = True
     mcp: OpenMcp | None = None
+    console: OpenConsole | None = None
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -12,12 +12,13 @@ from toolwright.web.answers.frames import Frames, Names
 from toolwright.web.auth.access import Access
 from toolwright.web.auth.permits import Permits
 from toolwright.web.auth.stream_tokens import StreamTokens
-from toolwright.web.options import GatewayOptions, McpApplication
+from toolwright.web.options import ConsoleApplication, GatewayOptions, McpApplication
 
 
 @dataclass(slots=True, kw_only=True)
 class Serving:
-    """The parts of one gateway; `opened` is its runtime as long as that is at work, `mcp` answers hosts."""
+    """The parts of one gateway; `opened` is its runtime as long as that is at work, `mcp` answers hosts,
+    `console` people in their browsers."""
 
     options: GatewayOptions
     access: Access
@@ -25,6 +26,7 @@ class Serving:
     frames: Mapping[Names, Frames] = field(init=False)
     opened: Runtime | None = None
     mcp: McpApplication | None = None
+    console: ConsoleApplication | None = None
 
     def __post_init__(self) -> None:
         self.frames = {"s3": Frames("s3"), "s4": Frames("s4")}

@@ -19,6 +19,7 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.model import Model
 from toolwright.core.plain import one_line, unwritable
 from toolwright.core.ports import Embedder
+from toolwright.core.spaces.tool_ui import ToolUI, checked_tool_uis
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
@@ -40,7 +41,8 @@ class App:
     `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`: all
     agents have their tools that name no servers of their own. `lifespan` is a function of the app that gives an async
     context manager, entered before each of its runtimes begins and left when that has stopped: what it yields is
-    `state.lifespan` for tools and their dependencies.
+    `state.lifespan` for tools and their dependencies. `tool_uis` draw calls in the console, by their tools'
+    names.
     Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
@@ -56,6 +58,7 @@ class App:
         embedder: Embedder | None = None,
         mcp: object = None,
         lifespan: Lifespan | None = None,
+        tool_uis: Sequence[ToolUI] = (),
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # a path to where the process was started
@@ -64,6 +67,7 @@ class App:
         self.embedder = _checked(embedder)
         self.model: object | None = None
         self._lifespan = checked_lifespan(lifespan)
+        self.tool_uis = checked_tool_uis(tool_uis)
         self.overrides: dict[Function, Dependency] = {}
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers

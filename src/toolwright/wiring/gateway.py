@@ -24,11 +24,11 @@ from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import is_loopback
 from toolwright.web.auth.verifier import TokenVerifier
-from toolwright.web.gateway import create_gateway, end_mcp, open_gateway
+from toolwright.web.gateway import create_gateway, end_parts, open_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection
-from toolwright.wiring.lazy import NamedModels, open_mcp
+from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
 from toolwright.wiring.parts import warn_of_agents
 from toolwright.wiring.settings import Settings
 
@@ -72,7 +72,7 @@ def gateway(app: App, settings: Settings) -> FastAPI:
 
     Such a server must not wait for open streams when it stops: uvicorn needs `--timeout-graceful-shutdown`.
     """
-    return open_gateway(lambda: app.runtime(settings), _options(settings))
+    return open_gateway(lambda: app.runtime(settings), _options(app, settings))
 
 
 async def serve(
@@ -95,7 +95,7 @@ async def serve(
     with bound:
         _check_reach(bound, settings)
         async with app.runtime(settings, grace=grace) as runtime:
-            options = _options(settings)
+            options = _options(app, settings)
             settle_memory()
             application = create_gateway(runtime, options)
             server = Server(application, options, bound, ready)
@@ -103,7 +103,7 @@ async def serve(
                 try:
                     await server.serve(sockets=[bound])
                 finally:
-                    await end_mcp(application.state.serving)
+                    await end_parts(application.state.serving)
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             application,
             http=Connection,
-            ws="none",
+            ws="none" if options.console is None else "websockets-sansio",
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -189,7 +189,7 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 
 
-def _options(settings: Settings) -> GatewayOptions:
+def _options(app: App, settings: Settings) -> GatewayOptions:
     clock = SystemClock()
     return GatewayOptions(
         clock=clock,
@@ -203,6 +203,7 @@ def _options(settings: Settings) -> GatewayOptions:
         scripts=_scripts(settings),
         docs=settings.docs,
         mcp=open_mcp("endpoint").McpEndpoint if settings.mcp_server else None,
+        console=open_console(app.tool_uis) if settings.console else None,
     )
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -9,9 +11,11 @@ from typing import TYPE_CHECKING, cast
 from toolwright.adapters.models.resolve import Resolver
 from toolwright.core.errors import MissingExtra, ModelRefused
 from toolwright.core.model import Model
+from toolwright.core.spaces.tool_ui import ToolUI
 
 if TYPE_CHECKING:
     from toolwright.adapters.models.embeddings import OpenAIEmbedder
+    from toolwright.web.options import OpenConsole
 
 KEY, BASE_URL, OPENAI = "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1"
 """Variables that the provider's own library reads for models, and where the provider is without the second."""
@@ -79,6 +83,15 @@ def open_mcp(module: str) -> ModuleType:
     except ImportError as error:
         raise MissingExtra("The MCP server needs an extra: install toolwright[mcp].") from error
     return import_module(f"toolwright.web.mcp.{module}")
+
+
+def open_console(tool_uis: Sequence[ToolUI]) -> "OpenConsole":
+    """The console with these components of the app; raises `MissingExtra` where NiceGUI is not installed."""
+    try:
+        import_module("nicegui")
+    except ImportError as error:
+        raise MissingExtra("The console needs an extra: install toolwright[console].") from error
+    return partial(import_module("toolwright.web.console.console").Console, tool_uis=tool_uis)
 
 
 def open_embedder(name: str) -> "OpenAIEmbedder":

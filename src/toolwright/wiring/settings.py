@@ -117,7 +117,8 @@ class Settings(BaseSettings):
     port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
     `embedder`, as in `openai:text-embedding-3-small`, lets agents search their passages by meaning too.
     `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`
-    to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at `/mcp`.
+    to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at `/mcp`,
+    `console` the console in the browser at `/console`.
     Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
     spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.
     `retain_events` and `retain_runs` are durations such as `30d`, `12h` or seconds, None (`forever` in the environment)
@@ -153,6 +154,7 @@ class Settings(BaseSettings):
     http_allow: Names = ()
     docs: bool | Literal["open"] = True
     mcp_server: bool = False
+    console: bool = False
     concurrency: int = Field(default=1_000, ge=1)
     sentry_dsn: str | None = Field(default=None, repr=False)
     trace_content: bool = False

@@ -87,7 +87,12 @@ class Access:
 
     def may_be_person(self, public_key: str | None, authorization: str | None) -> bool:
         """Whether the request comes as a person's, as far as this server takes people."""
-        return self._verify is not None and (public_key is not None or authorization is not None)
+        return self.takes_people and (public_key is not None or authorization is not None)
+
+    @property
+    def takes_people(self) -> bool:
+        """Whether persons may come, with a public key and a token."""
+        return self._verify is not None
 
     async def named(self, public_key: str | None, authorization: str | None) -> Named:
         """The person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""

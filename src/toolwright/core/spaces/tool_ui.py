@@ -1,0 +1,111 @@
+"""Components of the console that draw the calls of a visible tool, found by its name (S3)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, overload
+
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.value import value
+
+Component: TypeAlias = Literal[
+    "confirmation", "form", "choice", "chart", "table", "image", "file", "progress", "json"
+]
+"""The components that come with the console."""
+COMPONENTS: tuple[Component, ...] = (
+    "confirmation", "form", "choice", "chart", "table", "image", "file", "progress", "json",
+)  # fmt: skip
+
+
+@value
+class ShownCall:
+    """A tool call as a component draws it.
+
+    `args` are the arguments as far as they are known: while they stream, `status` is `streaming`, and they are what
+    can be read of them so far. A call that `requires_action` waits for a result; `may_answer` says whether whoever
+    looks may give it. `schema` is the tool's input schema where that is known, `progress` how far it says it is:
+    done, total and text.
+    """
+
+    id: str
+    name: str
+    args: JSON
+    status: Literal["streaming", "running", "requires_action", "complete", "error"]
+    result: JSON = None
+    error: str | None = None
+    schema: JSONObject | None = None
+    attachments: Sequence[AttachmentRef] = ()
+    progress: tuple[float, float | None, str] | None = None
+    may_answer: bool = False
+    run_id: str | None = None
+    thread_id: str | None = None
+
+
+class Submit(Protocol):
+    """Hands in the result of the call that is drawn: a JSON value, or the text of its failure."""
+
+    async def __call__(self, result: JSON = None, *, error: str | None = None) -> bool:
+        """Whether it was taken; if not, the page says why."""
+        ...
+
+
+Drawing: TypeAlias = Callable[[ShownCall, Submit], Awaitable[None] | None]
+"""Draws a call with NiceGUI, where it stands on the page; called again whenever the call has changed."""
+
+
+@value
+class ToolUI:
+    """The component of the tool of that name: a function, or one of those that come with the console."""
+
+    name: str
+    component: Drawing | Component
+
+
+@overload
+def tool_ui(name: str) -> Callable[[Drawing], ToolUI]: ...
+
+
+@overload
+def tool_ui(name: str, component: Component) -> ToolUI: ...
+
+
+def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
+    """The component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
+
+    As a decorator it takes a function, also an async one, of the `ShownCall` and `submit`; with a second argument
+    it is one of the components that come with the console. Raises `DefinitionError` for a name that is none.
+    """
+    if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # Python does not check
+        raise DefinitionError(f"tool_ui needs the name of a tool, not {name!r}.")
+    if component is not None:
+        return ToolUI(name=name, component=_checked(name, component))
+
+    def made(drawing: Drawing) -> ToolUI:
+        return ToolUI(name=name, component=_checked(name, drawing))
+
+    return made
+
+
+def _checked(name: str, component: Any) -> Any:  # whatever the caller gave
+    if isinstance(component, str) and component not in COMPONENTS:
+        known = ", ".join(map(repr, COMPONENTS))
+        raise DefinitionError(f"The console has no component {component!r} for {name!r}: it has {known}.")
+    if not isinstance(component, str) and not callable(component):
+        raise DefinitionError(f"The component of {name!r} must be a function or a name, not {component!r}.")
+    return component
+
+
+def checked_tool_uis(tool_uis: Sequence[Any]) -> tuple[ToolUI, ...]:  # whatever the caller gave
+    """The components of an app; raises `DefinitionError` for what is none, and for two of one tool."""
+    if not isinstance(tool_uis, (list, tuple)):
+        raise DefinitionError("App: tool_uis must be a list of components, as tw.tool_ui makes them.")
+    uis: list[ToolUI] = []
+    for each in tool_uis:
+        if not isinstance(each, ToolUI):
+            raise DefinitionError(
+                f"App: tool_uis has {each!r}, which is no component: tw.tool_ui makes them."
+            )
+        if any(other.name == each.name for other in uis):
+            raise DefinitionError(f"App: two components draw the tool {each.name!r}: it can have one.")
+        uis.append(each)
+    return tuple(uis)

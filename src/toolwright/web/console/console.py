@@ -1,0 +1,221 @@
+"""The console as an ASGI application below `/console`: pages for whoever is signed in, else the sign-in."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, unquote
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolwright.core.errors import Forbidden, ToolwrightError, Unauthorized
+from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.web.auth.access import SERVICE
+from toolwright.web.console import pages
+from toolwright.web.console.engine import ENGINE
+from toolwright.web.console.sessions import COOKIE, OPEN, Session, Sessions
+from toolwright.web.console.sign_in import Form, form_of, sign_in_page
+from toolwright.web.console.visit import SCOPE, Site
+from toolwright.web.dependencies import address_of, person_of
+from toolwright.web.routes.files import get_file
+from toolwright.web.serving import Serving
+
+PATH: Final = "/console"
+HEADERS: Final = {
+    # Vue compiles templates in the browser, and NiceGUI's page begins with a script of its own
+    "Content-Security-Policy": (
+        "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+REFUSED: Final = 1008  # the code of a web socket that is closed for a violation of policy
+UNCHANGING: Final = "public, max-age=31536000, immutable"
+_STATIC = StaticFiles(directory=Path(__file__).parent / "static")
+pages.register()
+
+
+class Console:
+    """ASGI: judges who visits, as every route does; NiceGUI serves the pages, from the first request on."""
+
+    def __init__(self, serving: Serving, tool_uis: Sequence[ToolUI] = ()) -> None:
+        sessions = Sessions(serving.options.clock, serving.options.secret_keys)
+        self.site = Site(serving=serving, sessions=sessions, tool_uis={each.name: each for each in tool_uis})
+        self._serving = serving
+        self._sessions = sessions
+        self._pages: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
+            return
+        await self._answer(scope, receive, _with_headers(scope, send))
+
+    def sign_in_link(self) -> str:
+        """A path that signs in as a service, once, within ten minutes."""
+        return f"{PATH}/sign-in?link={self._sessions.link(SERVICE)}"
+
+    async def aclose(self) -> None:
+        """Close the pages that are open."""
+        self.site.close()
+        if self._pages is not None:
+            self._pages = None
+            await ENGINE.stop()
+
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A page's web socket: of somebody who is signed in, from a page of ours."""
+        try:
+            self._check_origin(scope)
+            session = self._session(scope)
+        except ToolwrightError:
+            session = None
+        if session is None:
+            await receive()
+            await send({"type": "websocket.close", "code": REFUSED})
+            return
+        await (await self._open_pages())({**scope, SCOPE: (self.site, session)}, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._check_origin(scope)
+        request = Request(scope, receive)
+        path = _path_of(scope)
+        if path == "/sign-in":
+            answer = await self._sign_in(request)
+        elif path == "/sign-out" and request.method == "POST":
+            answer = self._sign_out(request)
+        elif path.startswith("/static/"):
+            await _STATIC({**scope, "path": path.removeprefix("/static"), "root_path": ""}, receive, send)
+            return
+        elif (session := self._session(scope)) is None:
+            answer = _ask_to_sign_in(request, path)
+        elif path.startswith("/files/"):
+            answer = await self._file(request, path, session)
+        else:
+            served = {**scope, SCOPE: (self.site, session)}
+            await (await self._open_pages())(served, receive, send)
+            return
+        await answer(scope, receive, send)
+
+    async def _open_pages(self) -> ASGIApp:
+        if self._pages is None:
+            self._serving.runtime  # noqa: B018 - `StoreError` before it is open, and once it closes
+            self._pages = await ENGINE.start()
+        return self._pages
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Refuse what a page of another site has the browser do; where there are no keys, also other machines."""
+        connection = HTTPConnection(scope)
+        self._serving.access.check_local(connection.headers, address_of(connection))
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+            return
+        origin, host = connection.headers.get("origin"), connection.headers.get("host", "")
+        if origin is not None and origin.partition("://")[2] != host:
+            raise Forbidden(f"The origin {origin!r} is not the console's own.")
+
+    def _session(self, scope: Scope) -> Session | None:
+        if not self._serving.access.keyed:
+            return OPEN
+        return self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
+
+    async def _sign_in(self, request: Request) -> Response:
+        then = _local(request.query_params.get("next"))
+        if not self._serving.access.keyed:
+            return RedirectResponse(then, 303)
+        takes_people = self._serving.access.takes_people
+        code = request.query_params.get("link")
+        if request.method == "POST":
+            form = await form_of(request)
+            try:
+                session = await self._session_of(request, form)
+            except (Unauthorized, Forbidden) as error:
+                return sign_in_page(then, takes_people=takes_people, error=error.message, status=401)
+        elif code is not None:
+            caller = self._sessions.redeem(code)
+            if caller is None:
+                error = "This link was used, or is too old: sign in with a key."
+                return sign_in_page(then, takes_people=takes_people, error=error, status=401)
+            session = self._sessions.begin(caller)
+        else:
+            return sign_in_page(then, takes_people=takes_people)
+        answer = RedirectResponse(then, 303)
+        answer.set_cookie(
+            COOKIE,
+            self._sessions.seal(session),
+            path=PATH,
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+        return answer
+
+    async def _session_of(self, request: Request, form: Form) -> Session:
+        access = self._serving.access
+        if form.secret_key:
+            return self._sessions.begin(access.service(form.secret_key, request.headers, None))
+        if not access.takes_people:
+            raise Unauthorized("Enter a secret key.")
+        named = await access.named(form.public_key, f"Bearer {form.token}")
+        return self._sessions.begin(await person_of(self._serving, named))
+
+    def _sign_out(self, request: Request) -> Response:
+        session = self._session(request.scope)
+        if session is not None:
+            self._sessions.end(session)
+        answer = RedirectResponse(f"{PATH}/sign-in", 303)
+        answer.delete_cookie(COOKIE, path=PATH)
+        return answer
+
+    async def _file(self, request: Request, path: str, session: Session) -> Response:
+        """The bytes of a thread's file, as the API's route gives them."""
+        thread_id, _, file = path.removeprefix("/files/").partition("/")
+        headers = request.headers
+        return await get_file(
+            session.caller,
+            self._serving,
+            unquote(thread_id),
+            file,
+            headers.get("if-none-match"),
+            headers.get("range"),
+            headers.get("if-range"),
+        )
+
+
+def _path_of(scope: Scope) -> str:
+    """The path below the console's own."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")) or "/"
+
+
+def _local(path: str | None) -> str:
+    """That path if it is one of the console's, else its first page."""
+    return path if path is not None and path.startswith(f"{PATH}/") and "\\" not in path else f"{PATH}/"
+
+
+def _ask_to_sign_in(request: Request, path: str) -> Response:
+    """A page is asked for: the sign-in leads back to it. Anything else is refused."""
+    if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+        raise Unauthorized("Sign in first.")
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"{PATH}/sign-in?next={quote(f'{PATH}{path}{query}', safe='')}", 303)
+
+
+def _with_headers(scope: Scope, send: Send) -> Send:
+    """Send with the console's headers, where an answer has none of its own."""
+    unchanging = "/_nicegui/" in scope["path"] and "/dynamic_resources/" not in scope["path"]
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            if unchanging and message["status"] == 200:
+                headers["Cache-Control"] = UNCHANGING
+        await send(message)
+
+    return sent

@@ -1,0 +1,91 @@
+"""The shell of all pages: navigation, theme and keys, around the view of the path."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+from urllib.parse import unquote
+
+from fastapi import Request
+from nicegui import Client, PageArguments, ui
+
+from toolwright.core.errors import ToolwrightError, Unauthorized
+from toolwright.web.console.pages import spaces
+from toolwright.web.console.sessions import Session
+from toolwright.web.console.visit import SCOPE, Site, Visit
+from toolwright.web.console.widgets import box, heading, icon_action, link, nothing, words
+
+Draw = Callable[..., Awaitable[None]]
+"""Draws the view of a path, whose parameters it takes by their names."""
+ROUTES: Final[dict[str, Draw]] = {
+    "/": spaces.draw_list,
+    "/spaces/{space_id}": spaces.draw_room,
+}
+PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
+    ("/", "Spaces", "forum", "s", False),
+    ("/pending", "Pending", "pending_actions", "p", False),
+    ("/threads", "Threads", "chat_bubble_outline", "t", False),
+    ("/runs", "Runs", "timeline", "r", True),
+    ("/agents", "Agents", "smart_toy", "a", True),
+    ("/tools", "Tools", "build", "o", True),
+)
+THEMES: Final = {"light": False, "dark": True}
+
+
+def register() -> None:
+    """Tell NiceGUI of the one page that all paths have."""
+    ui.page("/{_:path}", language="en-US")(page)
+
+
+async def page(request: Request, client: Client) -> None:
+    """A page as it is loaded; within it views are shown without loading it again."""
+    site, session = cast("tuple[Site, Session]", request.scope[SCOPE])  # by the console, and by nobody else
+    visit = Visit(site, session, client)
+    client.on_delete(visit.close)
+    root = request.scope.get("root_path", "")
+    ui.add_head_html(f'<link rel="stylesheet" href="{root}/static/console.css">')
+    ui.add_head_html(f'<link rel="icon" href="{root}/static/icon.svg">')
+    ui.add_body_html(f'<script src="{root}/static/console.js" defer></script>')
+    ui.dark_mode(THEMES.get(request.cookies.get("toolwright_theme", "")))
+    ui.colors(primary="var(--accent)")
+    with box("div", "shell"):
+        _navigation(visit)
+        with box("main", "view") as main:
+            main.props["id"] = "view"
+            main.props["tabindex"] = "-1"
+            ui.sub_pages({path: _view(visit, draw) for path, draw in ROUTES.items()})
+    visit.keep()
+
+
+def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]]:
+    """Draw a view, or say why it cannot be shown."""
+
+    async def shown(arguments: PageArguments) -> None:
+        visit.begin_view()
+        visit.query = dict(arguments.query_parameters)
+        try:
+            visit.caller  # noqa: B018 - `Unauthorized`
+            await draw(visit, **{name: unquote(part) for name, part in arguments.path_parameters.items()})
+        except Unauthorized:
+            visit.sign_in()
+        except ToolwrightError as error:
+            heading("Not here")
+            nothing(error.message)
+            link("To the spaces", "/")
+
+    return shown
+
+
+def _navigation(visit: Visit) -> None:
+    with box("nav", "navigation") as navigation:
+        navigation.props["aria-label"] = "Main"
+        for path, name, icon, key, for_services in PLACES:
+            if for_services and not visit.is_service:
+                continue
+            with link("", path, "place") as place:
+                place.props["data-key"] = key
+                place.props["title"] = f"{name} (g {key})"
+                ui.icon(icon).props('aria-hidden="true"')
+                words(name, "span", "name")
+        box("div", "room")
+        icon_action("contrast", "Light or dark", lambda: ui.run_javascript("toolwright.theme()"))
+        if visit.session.until is not None:
+            icon_action("logout", "Sign out", lambda: ui.run_javascript("toolwright.signOut()"))

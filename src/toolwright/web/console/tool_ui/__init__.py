@@ -1,0 +1,1 @@
+"""Components that draw tool calls, by the names of the tools."""

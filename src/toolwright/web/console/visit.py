@@ -1,0 +1,204 @@
+"""A visit: one open page of the console, whose rights are judged at each thing that is done there."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from nicegui import Client, ui
+
+from toolwright.core.errors import StoreError, ToolwrightError, Unauthorized
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.text import brief
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.auth.access import Caller
+from toolwright.web.auth.permits import Permits
+from toolwright.web.console.presence import Presence
+from toolwright.web.console.sessions import Session, Sessions
+from toolwright.web.serving import Serving
+
+log = logging.getLogger("toolwright.web")
+
+SCOPE: Final = "toolwright.console"
+"""The name in a request's scope of what its page needs: the site and the session."""
+LOOK_AGAIN: Final = 15.0  # seconds between two looks at whether somebody may still be here
+OVER: Final = "Your session is over: sign in again."
+
+
+@dataclass(slots=True, kw_only=True)
+class Site:
+    """The console of one gateway: what its open pages share."""
+
+    serving: Serving
+    sessions: Sessions
+    tool_uis: Mapping[str, ToolUI] = field(default_factory=dict[str, ToolUI])
+    presence: Presence = field(default_factory=Presence)
+    speakers: dict[str, str] = field(default_factory=dict[str, str])
+    """The entity for whom a service speaks, by its session."""
+    visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
+
+    def close(self) -> None:
+        """The server stops: nothing is followed any more."""
+        for visit in [*self.visits]:
+            visit.close()
+
+
+class Visit:
+    """Somebody at an open page. Whatever they do goes through `act`, whatever runs for them through `run`."""
+
+    def __init__(self, site: Site, session: Session, client: Client) -> None:
+        self.site = site
+        self.session = session
+        self._client = client
+        self._view = View(client)
+        self._page = View(client)
+        self.query: dict[str, str] = {}  # of the path that is shown
+        site.visits.add(self)
+
+    @property
+    def caller(self) -> Caller:
+        """Who is here; raises `Unauthorized` once the session is over."""
+        if not self.site.sessions.is_open(self.session):
+            raise Unauthorized(OVER)
+        return self.session.caller
+
+    @property
+    def is_service(self) -> bool:
+        """Whether they have all rights."""
+        return self.session.caller.kind == "service"
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime, else `StoreError`."""
+        return self.site.serving.runtime
+
+    @property
+    def permits(self) -> Permits:
+        """Permits on the runtime: to be asked before anything is read or done for the caller."""
+        return self.site.serving.permits
+
+    @property
+    def view(self) -> "View":
+        """The view that is shown now."""
+        return self._view
+
+    def begin_view(self) -> "View":
+        """Another view is shown: what ran for the last one ends."""
+        self._view.close()
+        self._view = View(self._client)
+        return self._view
+
+    @property
+    def speaker_id(self) -> str | None:
+        """The entity that speaks here: a person themselves, for a service the one that it has chosen."""
+        return self.session.caller.entity_id or self.site.speakers.get(self.session.id)
+
+    async def speaker(self) -> Entity | None:
+        """The entity that speaks here, None if there is none (any more)."""
+        speaker_id = self.speaker_id
+        return None if speaker_id is None else await self.runtime.entities.human(speaker_id)
+
+    async def act(self, action: Awaitable[object], done: str | None = None) -> bool:
+        """Do what somebody has asked for, and show how it went; whether it was done.
+
+        `done` says that it was, where nothing else on the page does.
+        """
+        try:
+            self.caller  # noqa: B018 - `Unauthorized`
+        except Unauthorized:
+            if isinstance(action, Coroutine):
+                action.close()
+            self.sign_in()
+            return False
+        try:
+            await action
+        except Unauthorized:
+            self.sign_in()
+            return False
+        except ToolwrightError as error:
+            complain(error.message)
+            return False
+        if done is not None:
+            ui.notify(done, type="positive", timeout=2_500)
+        return True
+
+    def sign_in(self) -> None:
+        """Lead to the sign-in, and back here."""
+        path = self._client.sub_pages_router.current_path
+        self._client.open(f"/sign-in?next={quote(f'/console{path}', safe='')}")
+
+    def keep(self) -> None:
+        """From now on: who may be here no longer is led to the sign-in."""
+        self._page.run(self._stay())
+
+    async def _stay(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            if not self.site.sessions.is_open(self.session) or not await self._is_known():
+                self.site.sessions.end(self.session)
+                self.sign_in()
+                return
+
+    async def _is_known(self) -> bool:
+        entity_id = self.session.caller.entity_id
+        try:
+            return entity_id is None or await self.runtime.entities.human(entity_id) is not None
+        except StoreError:
+            return True  # which says nothing of them
+
+    def close(self) -> None:
+        """The page is gone."""
+        self.site.visits.discard(self)
+        self.site.presence.leave(self)
+        self._view.close()
+        self._page.close()
+
+
+class View:
+    """What is shown at one path, and the tasks that keep it as things are: they end when another view is shown."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._at_end: list[Callable[[], object]] = []
+        self.closed = False
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as long as the view is shown; what it raises is logged, and told on the page."""
+        if self.closed:
+            work.close()
+            return
+        task = asyncio.create_task(self._told(work), name="toolwright-console")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def at_end(self, end: Callable[[], object]) -> None:
+        """Call it when another view is shown, or the page is gone."""
+        self._at_end.append(end)
+
+    def close(self) -> None:
+        """Another view is shown."""
+        self.closed = True
+        for task in self._tasks:
+            task.cancel()
+        for end in self._at_end:
+            end()
+        self._at_end.clear()
+
+    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
+        with self._client:  # a task of its own has no place on a page yet
+            try:
+                await work
+            except ToolwrightError as error:
+                complain(error.message)
+            except Exception:
+                log.exception("A page of the console failed.")
+                complain("Something went wrong on this page: load it again.")
+
+
+def complain(message: str) -> None:
+    """Show what went wrong, until it is dismissed."""
+    ui.notify(brief(message, 600), type="negative", timeout=10_000, close_button="Dismiss", multi_line=True)

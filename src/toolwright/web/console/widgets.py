@@ -1,0 +1,139 @@
+"""Widgets of the console's pages. Whatever comes from outside is text in them, never markup."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
+from typing import Final
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.elements.mixins.text_element import TextElement
+
+from toolwright.core.json_value import JSON
+from toolwright.core.text import brief
+
+LONGEST_SHOWN: Final = 20_000  # characters of one text that a page shows
+_FENCE = re.compile(r"^```[^\n]*\n(.*?)(?:^```[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"https?://[^\s<>\"'`\\]+[^\s<>\"'`\\.,;:!?)\]}]")
+
+
+def box(tag: str = "div", classes: str = "") -> Element:
+    """An element of that tag."""
+    return ui.element(tag).classes(classes)
+
+
+def words(content: str, tag: str = "span", classes: str = "") -> TextElement:
+    """A text, as it is."""
+    return TextElement(tag=tag, text=brief(content, LONGEST_SHOWN)).classes(classes)
+
+
+def heading(title: str) -> TextElement:
+    """The heading of a view, which is also the title of the browser's window."""
+    ui.page_title(f"{brief(title, 80)} · Toolwright")
+    return words(title, "h1")
+
+
+def prose(content: str) -> None:
+    """What somebody says: its line breaks, code between fences, and links to the web."""
+    shown, last = brief(content, LONGEST_SHOWN), 0
+    with box("div", "prose"):
+        for fence in _FENCE.finditer(shown):
+            _paragraphs(shown[last : fence.start()])
+            code(fence[1])
+            last = fence.end()
+        _paragraphs(shown[last:])
+
+
+def code(content: str) -> None:
+    """A text of fixed width, which scrolls."""
+    block = box("pre", "code")
+    block.props["tabindex"] = "0"  # so that the keyboard can scroll it
+    with block:
+        words(content.rstrip("\n"), "code")
+
+
+def json_text(value: JSON) -> str:
+    """JSON as people read it."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def link(content: str, path: str, classes: str = "") -> TextElement:
+    """A link to a path of the console, such as `/runs/run_1`, which is shown without loading the page again."""
+    return ui.link(brief(content, 300), path).classes(classes)
+
+
+def badge(content: str, kind: str = "") -> TextElement:
+    """A status in a few words; `kind` is a class of colour: good, bad, busy, waiting."""
+    return words(content, "span", f"badge {kind}")
+
+
+def when(instant: datetime, classes: str = "quiet") -> TextElement:
+    """An instant, which the browser shows in its own time zone, and as an age while it is young."""
+    shown = words(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
+    shown.props["datetime"] = instant.isoformat()
+    return shown
+
+
+def nothing(title: str, hint: str = "") -> None:
+    """In the place of a list that is empty: what would be here, and how it comes."""
+    with box("div", "nothing"):
+        words(title, "p")
+        if hint:
+            words(hint, "p", "quiet")
+
+
+def action(
+    label: str,
+    handler: Callable[[], Awaitable[object] | object],
+    *,
+    icon: str | None = None,
+    kind: str = "",
+) -> Element:
+    """A button; `kind` is a class: primary, danger, plain. It cannot be pressed again until it is done."""
+    button = ui.button(label, icon=icon, color=None).props("no-caps unelevated").classes(f"action {kind}")
+
+    async def press() -> None:
+        button.disable()
+        try:
+            done = handler()
+            if isinstance(done, Awaitable):
+                await done
+        finally:
+            if not button.is_deleted:
+                button.enable()
+
+    button.on_click(press)
+    return button
+
+
+def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element:
+    """A button that is an icon; `label` is what it is called."""
+    button = (
+        ui.button(icon=icon, color=None, on_click=handler).props("flat round dense").classes("icon-action")
+    )
+    button.props["aria-label"] = label
+    button.tooltip(label)
+    return button
+
+
+def _paragraphs(content: str) -> None:
+    if not content.strip():
+        return
+    with box("p"):
+        for part, url in _linked(content.strip("\n")):
+            if url:
+                ui.link(part, part, new_tab=True).props('rel="noopener noreferrer"')
+            else:
+                words(part)
+
+
+def _linked(content: str) -> Iterator[tuple[str, bool]]:
+    last = 0
+    for found in _LINK.finditer(content):
+        if found.start() > last:
+            yield content[last : found.start()], False
+        yield found[0], True
+        last = found.end()
+    if last < len(content):
+        yield content[last:], False
