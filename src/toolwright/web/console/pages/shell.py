@@ -9,6 +9,7 @@ from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
 from toolwright.web.console.pages import spaces
+from toolwright.web.console.room.view import draw_room
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
 from toolwright.web.console.widgets import box, heading, icon_action, link, nothing, words
@@ -17,7 +18,7 @@ Draw = Callable[..., Awaitable[None]]
 """Draws the view of a path, whose parameters it takes by their names."""
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
-    "/spaces/{space_id}": spaces.draw_room,
+    "/spaces/{space_id}": draw_room,
 }
 PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/", "Spaces", "forum", "s", False),
@@ -40,12 +41,16 @@ async def page(request: Request, client: Client) -> None:
     site, session = cast("tuple[Site, Session]", request.scope[SCOPE])  # by the console, and by nobody else
     visit = Visit(site, session, client)
     client.on_delete(visit.close)
+    client.on_connect(visit.connected)
+    client.on_disconnect(visit.disconnected)
     root = request.scope.get("root_path", "")
     ui.add_head_html(f'<link rel="stylesheet" href="{root}/static/console.css">')
     ui.add_head_html(f'<link rel="icon" href="{root}/static/icon.svg">')
     ui.add_body_html(f'<script src="{root}/static/console.js" defer></script>')
     ui.dark_mode(THEMES.get(request.cookies.get("toolwright_theme", "")))
     ui.colors(primary="var(--accent)")
+    for outer in client.page_container.default_slot.children:
+        outer.props["role"] = "none"  # the page is no landmark: the navigation and the view in it are
     with box("div", "shell"):
         _navigation(visit)
         with box("main", "view") as main:
