@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from playwright.async_api import BrowserContext, Page, expect
@@ -21,7 +22,6 @@ from toolwright.testing import ManualClock, ScriptedModel
 from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.persons import SharedSecret
 from toolwright.web.console.console import Console
-from toolwright.web.serving import Serving
 
 HOUR = 3_600
 KEY = "sk-of-the-tests"
@@ -58,18 +58,12 @@ class House:
     clock: ManualClock = field(default_factory=ManualClock)
     people: dict[str, str] = field(default_factory=dict[str, str])
     """Ids of the persons' entities, by their external ids."""
-    consoles: list[Console] = field(default_factory=list[Console])
     _contexts: dict[str | None, BrowserContext] = field(default_factory=dict[str | None, BrowserContext])
 
     @property
     def origin(self) -> str:
         """Where the server is."""
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def console(self) -> Console:
-        """The console itself."""
-        return self.consoles[-1]
 
     @property
     def url(self) -> str:
@@ -125,17 +119,12 @@ async def house(
     if keyed:
         people = SharedSecret(SECRET, Wanted(claim="sub"), clock)
         options |= {"secret_keys": (KEY,), "public_keys": ("pk",), "verify_token": people}
-    consoles: list[Console] = []
-
-    def console(serving: Serving) -> Console:
-        consoles.append(Console(serving, tool_uis))
-        return consoles[-1]
-
+    console = partial(Console, tool_uis=tool_uis)
     async with (
         testing.runtime(app, model=model) as rt,
         served(rt, clock=clock, console=console, **options) as port,
     ):
-        made = House(rt, port, clock, consoles=consoles)
+        made = House(rt, port, clock)
         try:
             yield made
         finally:

@@ -66,7 +66,8 @@ async def test_a_session_that_is_over_leads_back_to_where_one_was(context: Brows
 
 async def test_a_link_signs_in_once(context: BrowserContext) -> None:
     async with house(tw.App()) as made:
-        link = made.console.sign_in_link()
+        async with web(made) as client:
+            link = (await client.post("/console/links", headers={"x-secret-key": KEY})).json()["path"]
         page = await context.new_page()
         await page.goto(f"{made.origin}{link}")
         await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
@@ -82,6 +83,23 @@ HTML = {"accept": "text/html"}
 def web(made: House) -> httpx.AsyncClient:
     """Somebody without a browser, and without manners."""
     return httpx.AsyncClient(base_url=made.origin, trust_env=False, timeout=20)
+
+
+async def test_a_link_for_a_person_signs_in_as_them_and_only_a_service_makes_one(
+    context: BrowserContext,
+) -> None:
+    async with house(tw.App()) as made, web(made) as client:
+        ada = await made.person("ada")
+        assert (await client.post("/console/links")).status_code == 401
+        assert (await client.post("/console/links", headers={"x-secret-key": "wrong"})).status_code == 401
+        key = {"x-secret-key": KEY}
+        unknown = await client.post("/console/links", params={"entityId": "ent_none"}, headers=key)
+        assert (unknown.status_code, unknown.json()["error"]) == (404, "There is no person 'ent_none'.")
+        made_link = await client.post("/console/links", params={"entityId": ada}, headers=key)
+        page = await context.new_page()
+        await page.goto(made.origin + made_link.json()["path"])
+        await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
+        await expect(page.get_by_role("link", name="Runs")).to_have_count(0)
 
 
 async def test_nothing_of_the_console_is_had_without_signing_in() -> None:
