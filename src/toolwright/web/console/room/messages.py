@@ -165,7 +165,10 @@ class MessageList:
             with row.body:
                 if row.card is None:
                     row.card = CallCard(self.visit)
-                await row.card.show_message(said.call, self.space_id)
+                if said.call.get("status") == "streaming":
+                    row.card.stream(said.call)
+                else:
+                    await row.card.show_message(said.call, self.space_id)
             return
         with row.body.clear():
             parent = None if said.parent_id is None else self.known(said.parent_id)

@@ -192,14 +192,7 @@ class Room:
         drawn = self._messages.known(message_id_of(payload["streamId"]))
         if drawn is not None and (drawn.call or {}).get("status") != "streaming":
             return
-        call: JSONObject = {
-            "toolCallId": payload["streamId"],
-            "toolName": payload["toolName"],
-            "args": payload.get("partialArgs") or {},
-            "status": "streaming",
-            "result": None,
-            "runId": event.run_id,
-        }
+        call: JSONObject = {**event.payload, "status": "streaming"}
         await self._messages.stream(self._streamed(event, call=call))
 
     def _work(self, event: Event) -> None:
