@@ -83,7 +83,8 @@ async def _draw_tab(visit: Visit, shown: Shown, tab: str) -> None:
             await Inbox(visit, agent).draw()
         case _:
             if shown.config is None:
-                words("The app declares this agent: change it in the app's code.", "p", "quiet small section")
+                hint = "The app declares this agent: change it in the app's code."
+                words(hint, "p", "quiet small under")
             await Configuration(visit, agent).draw()
             Servers(visit, agent).draw()
             if shown.config is not None:
