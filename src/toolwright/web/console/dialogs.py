@@ -26,7 +26,13 @@ def _dialog(title: str) -> Generator[ui.dialog]:
 
 
 def confirm(
-    visit: Visit, question: str, label: str, go: Callable[[], Awaitable[object]], *, done: str, hint: str = ""
+    visit: Visit,
+    question: str,
+    label: str,
+    go: Callable[[], Awaitable[object]],
+    *,
+    done: str | None = None,
+    hint: str = "",
 ) -> None:
     """Ask, and go if the answer is yes; `label` is that answer, `done` is said when it is done."""
     with _dialog(question) as dialog:

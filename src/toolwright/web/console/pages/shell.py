@@ -8,7 +8,7 @@ from fastapi import Request
 from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
-from toolwright.web.console.pages import agent, agents, spaces
+from toolwright.web.console.pages import agent, agents, spaces, tool, tools
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
 from toolwright.web.console.widgets import box, heading, icon_action, link, nothing, words
@@ -20,6 +20,9 @@ ROUTES: Final[dict[str, Draw]] = {
     "/spaces/{space_id}": spaces.draw_room,
     "/agents": agents.draw_list,
     "/agents/{agent_id}": agent.draw_agent,
+    "/tools": tools.draw_list,
+    "/tools/{name}": tool.draw_app_tool,
+    "/tools/{agent_id}/{name}": tool.draw_agent_tool,
 }
 PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/", "Spaces", "forum", "s", False),
