@@ -15,7 +15,7 @@ Take = Callable[[JSONObject], Awaitable[object]]
 
 
 @contextmanager
-def _dialog(title: str) -> Generator[ui.dialog]:
+def opened(title: str) -> Generator[ui.dialog]:
     """A dialog that is gone once it is closed."""
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)
@@ -35,7 +35,7 @@ def confirm(
     hint: str = "",
 ) -> None:
     """Ask, and go if the answer is yes; `label` is that answer, `done` is said when it is done."""
-    with _dialog(question) as dialog:
+    with opened(question) as dialog:
         if hint:
             words(hint, "p", "quiet")
 
@@ -60,7 +60,7 @@ def fill_in(
     hint: str = "",
 ) -> None:
     """Ask for what the schema describes; `take` is given it, and the dialog stays until it was taken."""
-    with _dialog(title) as dialog:
+    with opened(title) as dialog:
         if hint:
             words(hint, "p", "quiet")
         form = SchemaForm(schema, values)

@@ -8,7 +8,7 @@ from fastapi import Request
 from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
-from toolwright.web.console.pages import agent, agents, spaces, tool, tools
+from toolwright.web.console.pages import agent, agents, people, spaces, tool, tools
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
 from toolwright.web.console.widgets import box, heading, icon_action, link, nothing, words
@@ -20,6 +20,7 @@ ROUTES: Final[dict[str, Draw]] = {
     "/spaces/{space_id}": spaces.draw_room,
     "/agents": agents.draw_list,
     "/agents/{agent_id}": agent.draw_agent,
+    "/people": people.draw_list,
     "/tools": tools.draw_list,
     "/tools/{name}": tool.draw_app_tool,
     "/tools/{agent_id}/{name}": tool.draw_agent_tool,
