@@ -8,7 +8,7 @@ from fastapi import Request
 from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
-from toolwright.web.console.pages import spaces
+from toolwright.web.console.pages import agent, agents, people, spaces, tool, tools
 from toolwright.web.console.room.view import draw_room
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
@@ -19,6 +19,12 @@ Draw = Callable[..., Awaitable[None]]
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
     "/spaces/{space_id}": draw_room,
+    "/agents": agents.draw_list,
+    "/agents/{agent_id}": agent.draw_agent,
+    "/people": people.draw_list,
+    "/tools": tools.draw_list,
+    "/tools/{name}": tool.draw_app_tool,
+    "/tools/{agent_id}/{name}": tool.draw_agent_tool,
 }
 PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/", "Spaces", "forum", "s", False),
