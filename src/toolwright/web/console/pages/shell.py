@@ -9,6 +9,7 @@ from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
 from toolwright.web.console.pages import spaces
+from toolwright.web.console.pages.pending import draw_pending
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
 from toolwright.web.console.widgets import box, heading, icon_action, link, nothing, words
@@ -18,6 +19,7 @@ Draw = Callable[..., Awaitable[None]]
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
     "/spaces/{space_id}": spaces.draw_room,
+    "/pending": draw_pending,
 }
 PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/", "Spaces", "forum", "s", False),
