@@ -61,4 +61,8 @@ async def test_no_view_has_a_serious_finding_nor_is_wider_than_a_phone(
 
 async def views(made: House) -> list[str]:
     """The path of each kind of view."""
-    return ["/", "/spaces/trip"]
+    [agent] = await made.rt.agents.list()
+    tabs = ("", "?tab=memory", "?tab=passages", "?tab=goals", "?tab=plans", "?tab=inbox", "?tab=prompt")
+    agents = ["/agents", *(f"/agents/{agent.id}{tab}" for tab in tabs)]
+    tools = ["/tools", f"/tools/{agent.id}/confirmAction"]
+    return ["/", "/spaces/trip", "/pending", "/people", *agents, *tools]

@@ -142,7 +142,7 @@ def _element(field: Field) -> _Input:
     entry, label = entry_of(field), _label(field)
     match field.kind:
         case "boolean":
-            return ui.checkbox(label, value=entry is True)
+            return ui.checkbox(label, value=entry is True).props("dense")
         case "choice" | "choices":
             return _select(field, label, entry)
         case "long":

@@ -166,6 +166,10 @@ class Visit:
         """Somebody types in the space that is shown, or has stopped."""
         self.site.presence.type(self, is_typing=is_typing)
 
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as long as the page is open, whatever view it shows."""
+        self._page.run(work)
+
     def keep(self) -> None:
         """From now on: who may be here no longer is led to the sign-in."""
         self._page.run(self._stay())

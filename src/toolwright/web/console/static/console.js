@@ -35,6 +35,23 @@ window.toolwright = (() => {
     }
   }
 
+  function left(seconds) {
+    if (seconds < 60) return `${Math.max(1, Math.floor(seconds))} s`;
+    const hours = Math.floor(seconds / 3600);
+    if (hours < 1) return `${Math.floor(seconds / 60)} min`;
+    return hours < 48 ? `${hours} h ${Math.floor(seconds % 3600 / 60)} min` : `${Math.floor(hours / 24)} d`;
+  }
+
+  function showDeadlines() {
+    for (const shown of document.querySelectorAll("time[data-until]")) {
+      const instant = new Date(shown.dataset.until);
+      const seconds = (instant - Date.now()) / 1000;
+      const words = seconds > 0 ? `for ${left(seconds)} more` : "no more";
+      if (!shown.title) shown.title = instant.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+      if (shown.textContent !== words) shown.textContent = words;
+    }
+  }
+
   function showPlace() {
     const here = location.pathname.slice(path.length) || "/";
     for (const place of document.querySelectorAll(".place")) {
@@ -89,6 +106,7 @@ window.toolwright = (() => {
     childList: true, subtree: true, attributes: true, attributeFilter: ["href", "datetime"],
   });
   setInterval(soon, 30000);
+  setInterval(showDeadlines, 1000);
   soon();
   function toEnd() {
     atEnd = true;

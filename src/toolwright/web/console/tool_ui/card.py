@@ -64,7 +64,7 @@ class CallCard:
 
     async def show_row(self, row: Call) -> None:
         """The call as its row has it, which the visitor may see."""
-        self._read = partial(self._read_row, row.id)
+        self._read = None  # whoever shows rows reads them again
         await self.show(await facts_of_row(self._visit, row))
 
     async def show_message(self, metadata: JSONObject, space_id: str) -> None:
@@ -136,7 +136,16 @@ class CallCard:
             draw_bar(progress)
         await ours(self._visit, facts, self.submit)
         if ours not in ASKING and is_open(call):
-            draw_answer(call, self.submit)
+            self._draw_answer(facts, aside=ours is not draw_plain)
+
+    def _draw_answer(self, facts: CallFacts, *, aside: bool) -> None:
+        """The field for an answer; `aside` where there is something to look at first."""
+        if not aside:
+            draw_answer(facts.call, self.submit)
+            return
+        with box("details"):
+            words("Answer it", "summary")
+            draw_answer(facts.call, self.submit)
 
     async def _draw_users(self, facts: CallFacts, drawing: Drawing) -> None:
         with box("div") as place:
@@ -156,7 +165,7 @@ class CallCard:
             )
             await draw_plain(self._visit, facts, self.submit)
             if is_open(facts.call):
-                draw_answer(facts.call, self.submit)
+                self._draw_answer(facts, aside=False)
 
     @property
     def _submit_of(self) -> Submit:
@@ -184,12 +193,6 @@ class CallCard:
 
     async def _show_again(self, read: Read) -> None:
         await self.show(await read())
-
-    async def _read_row(self, call_id: str) -> CallFacts:
-        visit = self._visit
-        row = await visit.runtime.calls.get(call_id)
-        await visit.permits.thread(visit.caller, row.thread_id)
-        return await facts_of_row(visit, row)
 
 
 def _draw_head(facts: CallFacts) -> None:

@@ -41,7 +41,9 @@ _NAMES: Final[Mapping[Component, Sequence[str]]] = {
     "progress": ("showprogress", "progress"),
     "json": ("showjson", "json"),
 }  # in small letters, without what parts their words
-_USUAL: Final = {name: component for component, names in _NAMES.items() for name in names}
+_USUAL: Final[Mapping[str, Component]] = {
+    name: component for component, names in _NAMES.items() for name in names
+}
 
 
 def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Drawing:

@@ -59,7 +59,7 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
         agent=await _agent_of(visit, row),
         terms=terms_from_json(row.terms) if row.is_asked else None,
         shows_run=owns,
-        late=row.status == "pending",
+        late=row.status == "pending" and row.deadline is not None,
         ends_at=row.expires_at if row.status in OPEN else None,
     )
 
