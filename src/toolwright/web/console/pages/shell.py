@@ -8,7 +8,7 @@ from fastapi import Request
 from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
-from toolwright.web.console.pages import spaces
+from toolwright.web.console.pages import agent, agents, spaces, tool, tools
 from toolwright.web.console.pages.run import draw_run
 from toolwright.web.console.pages.runs import draw_runs
 from toolwright.web.console.pages.thread import draw_thread
@@ -26,6 +26,11 @@ ROUTES: Final[dict[str, Draw]] = {
     "/threads/{thread_id}": draw_thread,
     "/runs": draw_runs,
     "/runs/{run_id}": draw_run,
+    "/agents": agents.draw_list,
+    "/agents/{agent_id}": agent.draw_agent,
+    "/tools": tools.draw_list,
+    "/tools/{name}": tool.draw_app_tool,
+    "/tools/{agent_id}/{name}": tool.draw_agent_tool,
 }
 PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/", "Spaces", "forum", "s", False),

@@ -71,7 +71,7 @@ window.toolwright = (() => {
     asked = true;
     requestAnimationFrame(() => { asked = false; showTimes(); showPlace(); });
   }
-  new MutationObserver(soon).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(soon).observe(document.body, { childList: true, subtree: true, attributeFilter: ["href"] });
   setInterval(soon, 30000);
   soon();
   return { theme, signOut };
