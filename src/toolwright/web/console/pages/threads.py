@@ -68,8 +68,10 @@ def _draw_thread(visit: Visit, thread: Thread, agent: str) -> None:
 
 async def ask_for_thread(visit: Visit) -> None:
     """Ask for the agent and the first words, and begin."""
-    agents = [] if not visit.is_service else all_of(await visit.runtime.agents.list(MOST_AGENTS))
-    names = {each.id: brief(each.name, 100) for each in agents}
+    names: dict[str, str] = {}
+    if visit.is_service:
+        agents = all_of(await visit.runtime.agents.list(MOST_AGENTS))
+        names = {each.id: brief(each.name, 100) for each in agents}
     asked = visit.query.get("agent", "")
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)

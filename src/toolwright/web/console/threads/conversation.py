@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 from nicegui.element import Element
@@ -215,14 +215,14 @@ class Conversation:
     def _answered(self, line: CallLine, answer: Message) -> CallLine:
         """The line of a call whose answer is there, as its model reads it."""
         failed = answer.status == "error"
-        content: Any = (
-            arguments_json(answer.content) if len(answer.content) < LONGEST_SHOWN else answer.content
+        content = (
+            arguments_json(answer.content) if 0 < len(answer.content) < LONGEST_SHOWN else answer.content
         )
-        error = content.get("error") if isinstance(content, dict) else None  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]  # JSON of whatever form
+        error = content.get("error") if isinstance(content, dict) else None
         call = changed(
             line.call,
             status="error" if failed else "complete",
-            result=None if failed else content if answer.content else "",
+            result=None if failed else content,
             error=(error if isinstance(error, str) else brief(answer.content, 2_000)) if failed else None,
             attachments=answer.attachments,
             progress=None,
