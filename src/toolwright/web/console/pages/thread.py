@@ -98,7 +98,7 @@ class ThreadHead:
             if thread.space_id is not None:
                 link("in a space", f"/spaces/{thread.space_id}")
             for tag in thread.tags[:10]:
-                badge(tag)
+                badge(brief(tag, 40))
             words(thread.id, "span", "quiet mono")
 
     def _draw_run(self, run: Run) -> None:

@@ -67,7 +67,7 @@ class Composer:
             on_upload=self._take,
             on_rejected=lambda: complain(f"A file may have at most {size(MAX_ATTACHMENT)}."),
         )
-        return upload.classes("hidden-visually")
+        return upload.classes("hidden")  # the button beside it opens its dialog
 
     async def _take(self, event: UploadEventArguments) -> None:
         """A file has come from the browser."""
