@@ -11,6 +11,10 @@ from toolwright.core.errors import ToolwrightError, Unauthorized
 from toolwright.web.console.pages import agent, agents, people, spaces, tool, tools
 from toolwright.web.console.pages.navigation import draw_navigation
 from toolwright.web.console.pages.pending import draw_pending
+from toolwright.web.console.pages.run import draw_run
+from toolwright.web.console.pages.runs import draw_runs
+from toolwright.web.console.pages.thread import draw_thread
+from toolwright.web.console.pages.threads import draw_threads
 from toolwright.web.console.room.view import draw_room
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
@@ -22,6 +26,10 @@ ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
     "/spaces/{space_id}": draw_room,
     "/pending": draw_pending,
+    "/threads": draw_threads,
+    "/threads/{thread_id}": draw_thread,
+    "/runs": draw_runs,
+    "/runs/{run_id}": draw_run,
     "/agents": agents.draw_list,
     "/agents/{agent_id}": agent.draw_agent,
     "/people": people.draw_list,
