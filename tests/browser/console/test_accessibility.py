@@ -61,8 +61,14 @@ async def test_no_view_has_a_serious_finding_nor_is_wider_than_a_phone(
 
 async def views(made: House) -> list[str]:
     """The path of each kind of view."""
-    [agent] = await made.rt.agents.list()
-    tabs = ("", "?tab=memory", "?tab=passages", "?tab=goals", "?tab=plans", "?tab=inbox", "?tab=prompt")
-    agents = ["/agents", *(f"/agents/{agent.id}{tab}" for tab in tabs)]
-    tools = ["/tools", f"/tools/{agent.id}/confirmAction"]
-    return ["/", "/spaces/trip", "/pending", "/people", *agents, *tools]
+    host = await made.rt.agents.get("host")
+    runs = [f"/runs/{run.id}" for run in await made.rt.runs.list()]
+    threads = [f"/threads/{thread.id}" for thread in await made.rt.threads.list() if thread.parent_id is None]
+    tabs = [f"{threads[-1]}?tab={tab}" for tab in ("family", "files", "values", "prompt")]
+    agents = [
+        f"/agents/{host.id}?tab={tab}"
+        for tab in ("configuration", "prompt", "memory", "mind", "plans", "inbox")
+    ]
+    tools = ["/tools", "/tools/find_hotels", f"/tools/{host.id}/confirmAction"]
+    lists = ["/", "/pending", "/runs", "/threads", "/agents", "/people"]
+    return [*lists, "/spaces/trip", *runs, *threads, *tabs, *agents, *tools]
