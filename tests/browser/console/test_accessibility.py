@@ -6,8 +6,9 @@ from typing import Any
 import axe_playwright_python
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
+from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from tests.browser.console.rig import House
+from tests.browser.console.rig import KEY, House
 from tests.browser.console.town import town
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -53,10 +54,54 @@ async def test_no_view_has_a_serious_finding_nor_is_wider_than_a_phone(
             if faults := await findings(page):
                 found[path] = faults
             await page.set_viewport_size({"width": 390, "height": 780})
-            if await page.evaluate("document.scrollingElement.scrollWidth > innerWidth"):
+            if not await fits(page):
                 found.setdefault(path, []).append("wider than a phone")
             await page.set_viewport_size({"width": 1100, "height": 760})
         assert found == {}
+
+
+async def fits(page: Page) -> bool:
+    """Whether the page is no wider than its window, once its charts have been drawn anew."""
+    try:
+        await page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth", timeout=3_000)
+    except PlaywrightTimeout:
+        return False
+    return True
+
+
+async def test_the_keyboard_alone_signs_in_talks_and_answers(context: BrowserContext) -> None:
+    async with town() as made:
+        page = await context.new_page()
+        await page.goto(made.url)
+        await page.keyboard.type(KEY)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_role("link", name="To the view")).to_be_focused()
+        await page.keyboard.press("?")
+        await expect(page.get_by_role("dialog")).to_contain_text("Leave the field")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await page.keyboard.press("g")
+        await page.keyboard.press("p")
+        await expect(page.get_by_role("heading", name="Pending")).to_be_visible()
+        await page.get_by_role("button", name="Yes", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".call.complete")).to_be_visible()
+        [call] = [each for each in await made.rt.calls.list(status=None) if each.name == "confirmAction"]
+        assert call.status == "resolved"
+
+        ada = await made.enter(context, "/", person="ada")
+        await ada.get_by_role("link", name="Trip to Tokyo").focus()
+        await ada.keyboard.press("Enter")
+        await expect(ada.get_by_role("heading", name="Trip to Tokyo")).to_be_visible()
+        await ada.keyboard.press("/")
+        await ada.keyboard.type("One line")
+        await ada.keyboard.press("Shift+Enter")
+        await ada.keyboard.type("and another")
+        await ada.keyboard.press("Enter")
+        said = ada.locator("article.message", has_text="One line")
+        await expect(said.locator(".prose")).to_have_text("One line\nand another")
 
 
 async def views(made: House) -> list[str]:

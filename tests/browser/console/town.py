@@ -67,6 +67,7 @@ def calls(*named: tuple[str, dict[str, Any]], text: str = "") -> dict[str, Any]:
 def _app() -> tw.App:
     host = ScriptedModel(
         [
+            {"when": '"confirmed"', "text": "It is booked."},
             calls(("enter_space", {"spaceId": "trip"})),
             calls(
                 ("find_hotels", {"city": "Tokyo", "nights": 2}),

@@ -41,9 +41,9 @@ class Site:
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
     def close(self) -> None:
-        """The server stops: nothing is followed any more."""
+        """The server stops: nothing is followed any more, and browsers that come back load their pages again."""
         for visit in [*self.visits]:
-            visit.close()
+            visit.end()
 
 
 class Visit:
@@ -188,6 +188,11 @@ class Visit:
             return entity_id is None or await self.runtime.entities.human(entity_id) is not None
         except StoreError:
             return True  # which says nothing of them
+
+    def end(self) -> None:
+        """The page is no page of this process any more."""
+        self.close()
+        self._client.delete()
 
     def close(self) -> None:
         """The page is gone."""
