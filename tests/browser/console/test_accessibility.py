@@ -69,7 +69,7 @@ async def fits(page: Page) -> bool:
     return True
 
 
-async def test_the_keyboard_alone_signs_in_talks_and_answers(context: BrowserContext) -> None:
+async def test_the_keyboard_alone_signs_in_and_answers(context: BrowserContext) -> None:
     async with town() as made:
         page = await context.new_page()
         await page.goto(made.url)
@@ -91,6 +91,9 @@ async def test_the_keyboard_alone_signs_in_talks_and_answers(context: BrowserCon
         [call] = [each for each in await made.rt.calls.list(status=None) if each.name == "confirmAction"]
         assert call.status == "resolved"
 
+
+async def test_the_keyboard_alone_opens_a_space_and_talks(context: BrowserContext) -> None:
+    async with town() as made:
         ada = await made.enter(context, "/", person="ada")
         await ada.get_by_role("link", name="Trip to Tokyo").focus()
         await ada.keyboard.press("Enter")
