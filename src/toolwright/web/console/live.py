@@ -57,11 +57,10 @@ async def _draw_all(
                     some.set()
 
     reading = asyncio.create_task(gather(), name="toolwright-console-events")
+    reading.add_done_callback(lambda _: some.set())
     try:
         while True:
-            ready = asyncio.create_task(some.wait())
-            await asyncio.wait([reading, ready], return_when=asyncio.FIRST_COMPLETED)
-            ready.cancel()
+            await some.wait()
             if reading.done():
                 await reading
                 return
