@@ -115,27 +115,29 @@ async def test_hostile_results_are_shown_as_the_text_that_they_are(context: Brow
 MADE_FAILED = {name: number % 3 == 1 for number, (name, _) in enumerate(MADE)}
 
 
-async def test_hostile_questions_and_approvals_are_shown_as_the_text_that_they_are(
-    context: BrowserContext,
-) -> None:
+async def test_a_hostile_question_is_shown_as_the_text_that_it_is(context: BrowserContext) -> None:
     @tw.tool(visible=True)
     async def consult(state: tw.ThreadState) -> str:
         """Ask."""
         await state.elicit(WORDS, SCHEMA, source=TAG)
         return WORDS
 
-    @tw.tool(requires_approval=True, visible=True)
-    async def pay(what: str) -> str:
-        """Pay."""
-        return WORDS
-
-    async with asked(("consult", {}), tools=[consult, pay]) as opened:
+    async with asked(("consult", {}), tools=[consult]) as opened:
         page = await opened.enter(context, "/pending", person="ada")
         dialogs = watched(page)
         await expect(card(page, "elicit").get_by_text(f"{TAG} asks")).to_be_visible()
         await is_unharmed(page, dialogs)
         await card(page, "elicit").get_by_role("button", name="Decline").click()
         await expect(card(page, "elicit").get_by_text("Declined")).to_be_visible()
+        await is_unharmed(page, dialogs)
+
+
+async def test_a_hostile_call_is_approved_as_the_text_that_it_is(context: BrowserContext) -> None:
+    @tw.tool(requires_approval=True, visible=True)
+    async def pay(what: str) -> str:
+        """Pay."""
+        return WORDS
+
     async with asked(("pay", {"what": WORDS}), tools=[pay]) as opened:
         page = await opened.enter(context, "/pending", person="ada")
         dialogs = watched(page)
