@@ -94,7 +94,7 @@ async def test_hostile_results_are_shown_as_the_text_that_they_are(context: Brow
             Attachment(name="x.svg", mime_type="image/svg+xml", data=evil),
         )
         for number, call in enumerate(await opened.rt.calls.list()):
-            result = {
+            result: dict[str, Any] = {
                 "choice": WORDS,
                 TAG: WORDS,
                 "rows": [[TAG]],
