@@ -12,7 +12,7 @@ from nicegui.element import Element
 
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.text import brief
-from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.web.console.live import follow
 from toolwright.web.console.pending.calls import (
@@ -123,7 +123,7 @@ class _Pending:
     async def _show_again(self, call_id: str, shown: _Shown, call: Call | None) -> None:
         """The call as it is now; one that is not there any more, as it has ended."""
         if call is None:
-            if shown.call.status not in OPEN:
+            if is_over(shown.call.status):
                 return
             call = await read_again(self._visit, shown.call)
         if call is None:
@@ -179,7 +179,7 @@ class _Pending:
         return element
 
     def _drop_old(self) -> None:
-        over = [call_id for call_id, shown in self._calls.items() if shown.call.status not in OPEN]
+        over = [call_id for call_id, shown in self._calls.items() if is_over(shown.call.status)]
         for call_id in over[:-MOST_OVER]:
             self._calls.pop(call_id).element.delete()
 

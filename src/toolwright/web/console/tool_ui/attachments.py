@@ -35,7 +35,7 @@ async def draw_image(visit: Visit, facts: CallFacts, submit: Submit) -> None:
         words(brief(caption, 400), "p", "quiet small")
     draw_attachments(call)
     if inline is None and not call.attachments:
-        await arguments(call)
+        await arguments(call, but=_CAPTION)
     if call.status == "error" or (inline is None and not call.attachments):
         await outcome(call)
 

@@ -16,7 +16,7 @@ COLOURS: Final = (
 )  # fmt: skip
 _QUIET: Final = "#7a8699"  # is read on light and on dark; a stylesheet does better where it reaches
 _FINE: Final = 2_000  # points that are drawn as shapes, which a stylesheet reaches: more are painted
-_ROWS: Final = 200  # of the table
+_CELLS: Final = 1_000  # of the table
 
 
 async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
@@ -108,13 +108,14 @@ def _one(series: Series, chart: Chart) -> dict[str, Any]:  # as above
 
 
 def _draw_table(chart: Chart) -> None:
+    rows = max(len(each.numbers) + len(each.pairs) for each in chart.series)
     with box("div", "scroll"), box("table", "grid"):
         with box("thead"), box("tr"):
             words("", "th")
             for number, each in enumerate(chart.series):
                 words(each.name or f"Series {number + 1}", "th")
         with box("tbody"):
-            for row in range(min(_ROWS, max(len(each.numbers) + len(each.pairs) for each in chart.series))):
+            for row in range(min(rows, _CELLS // (len(chart.series) + 1))):
                 with box("tr"):
                     words(chart.labels[row] if row < len(chart.labels) else str(row + 1), "td")
                     for each in chart.series:

@@ -158,6 +158,7 @@ def _draw_several(options: Sequence[Option], submit: Submit) -> None:
 def _checkbox(option: Option) -> ui.checkbox:
     with box("div"):
         ticked = ui.checkbox(option.label).props("dense")
+        ticked.props["aria-label"] = option.label
         if option.about:
             words(option.about, "div", "quiet small")
     return ticked

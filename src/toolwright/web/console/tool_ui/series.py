@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from toolwright.core.json_text import NotJson, parse_json
@@ -19,6 +18,7 @@ KINDS: Final[Mapping[str, ChartKind]] = {
 MOST_SERIES: Final = 50
 MOST_POINTS: Final = 5_000  # of one series
 MOST_ALL: Final = 20_000  # points of all of them: more would keep a browser busy for seconds
+_LOOKED_AT: Final = 20  # points among which one has a label, if any has
 _LONGEST: Final = 80  # characters of a label
 _LONGEST_TEXT: Final = 1_000_000  # characters of a chart that is written as JSON text
 _WRAPPED: Final = ("chart", "spec", "option", "options", "config", "figure")
@@ -93,7 +93,7 @@ def _read(described: JSONObject) -> Chart | None:
         return None
     most = min(MOST_POINTS, MOST_ALL // len(rows))
     if not labels:
-        labels = next((row.labels for row in rows if row.labels), ())
+        labels = next((named for row in rows if (named := row.labels or _own_labels(row))), ())
     series = [_series(row, most) for row in rows]
     series = [each for each in series if each.pairs or any(number is not None for number in each.numbers)]
     if not series:
@@ -160,13 +160,14 @@ def _trace(trace: JSONObject, usual: ChartKind | None) -> _Row:
 
 
 def _row(name: str, kind: ChartKind, points: Sequence[JSON], labels: Sequence[JSON] = ()) -> _Row:
-    """A series whose points may have labels of their own: `{name, value}`, `{x, y}`, or `[x, y]`."""
-    if kind == "scatter" or labels:
-        return _Row(name=name, kind=kind, points=points, labels=labels)
-    own = [_label_of(each) for each in islice(points, MOST_POINTS)]
-    return _Row(
-        name=name, kind=kind, points=points, labels=own if any(each is not None for each in own) else ()
-    )
+    return _Row(name=name, kind=kind, points=points, labels=labels)
+
+
+def _own_labels(row: _Row) -> Sequence[JSON]:
+    """The labels that the points bring themselves: `{name, value}`, `{x, y}`, or `[x, y]`."""
+    if row.kind == "scatter" or all(_label_of(each) is None for each in row.points[:_LOOKED_AT]):
+        return ()
+    return [_label_of(each) for each in row.points[:MOST_POINTS]]
 
 
 def _series(row: _Row, most: int) -> Series:

@@ -16,7 +16,8 @@ from toolwright.web.console.tool_ui.plain import draw_plain
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, words
 
-PAGE: Final = 25
+PAGE: Final = 25  # rows at a time; of a wide table fewer
+MOST_CELLS: Final = 1_000  # at a time: more take the server a tenth of a second
 MOST_COLUMNS: Final = 200
 _LOOKED_AT: Final = 100  # rows whose names become columns
 _LONGEST: Final = 500  # characters of a cell
@@ -106,15 +107,16 @@ class _Paged:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self._page = max(1, min(PAGE, MOST_CELLS // len(table.columns)))
         self._first = 0
         with box("div", "scroll") as scroll:
             scroll.props["tabindex"] = "0"
             self._box: Element = box("table", "grid")
-        self._place: Element | None = box("div", "row quiet small") if len(table.rows) > PAGE else None
+        self._place: Element | None = box("div", "row quiet small") if len(table.rows) > self._page else None
         self._draw()
 
     def _draw(self) -> None:
-        table, last = self._table, min(self._first + PAGE, len(self._table.rows))
+        table, last = self._table, min(self._first + self._page, len(self._table.rows))
         with self._box.clear():
             if any(title for _, title in table.columns):
                 with box("thead"), box("tr"):
@@ -133,9 +135,9 @@ class _Paged:
         with self._place.clear():
             words(f"{self._first + 1} to {last} of {quantity(len(table.rows), 'row')}")
             if self._first:
-                action("Previous", lambda: self._go(-PAGE), kind="plain")
+                action("Previous", lambda: self._go(-self._page), kind="plain")
             if last < len(table.rows):
-                action("Next", lambda: self._go(PAGE), kind="plain")
+                action("Next", lambda: self._go(self._page), kind="plain")
 
     def _go(self, rows: int) -> None:
         self._first = max(0, self._first + rows)
