@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from toolwright.core.json_value import JSON
 from toolwright.core.threads.run import Usage
 from toolwright.web.console.runs.calls import gist, shown_json
 from toolwright.web.console.runs.facts import joined, price, size, span, tokens
@@ -27,7 +28,12 @@ def test_what_is_not_known_is_nothing() -> None:
 
 
 def test_prices_show_the_digits_that_tell_something() -> None:
-    assert [price(0.0), price(0.000123), price(1.5), price(1234.567)] == ["$0.00", "$0.000123", "$1.50", "$1,234.57"]
+    assert [price(0.0), price(0.000123), price(1.5), price(1234.567)] == [
+        "$0.00",
+        "$0.000123",
+        "$1.50",
+        "$1,234.57",
+    ]
 
 
 def test_tokens_tell_how_many_were_cached() -> None:
@@ -62,13 +68,15 @@ def test_arguments_in_a_line_are_short_whatever_they_are() -> None:
         "city: Tokyo, days: 3, tags: [2], more: {1}"
     )
     assert gist(None) == ""
+    large: JSON
     for large in ({"x" * 10_000: "y" * 10_000}, ["z"] * 10_000, "s" * 100_000, {"a": 10**300}):
         assert len(gist(large)) < 150
 
 
 @pytest.mark.anyio
 async def test_json_that_is_long_is_cut_and_says_so() -> None:
-    shown = await shown_json({"rows": ["x" * 100] * 50_000})
+    rows: list[JSON] = ["x" * 100 for _ in range(50_000)]
+    shown = await shown_json({"rows": rows})
     assert len(shown) < 21_000
     assert shown.endswith("characters)")
 
