@@ -174,7 +174,7 @@ async def test_files_are_sent_with_a_message_and_an_image_is_shown(context: Brow
 
 
 async def test_nothing_that_is_said_or_returned_runs_as_script_or_markup(context: BrowserContext) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {
             "text": HOSTILE,
             "calls": [{"name": "echo", "args": {"text": HOSTILE}}, {"name": "draw", "args": {}}],
@@ -325,8 +325,7 @@ async def test_threads_are_listed_newest_first_by_pages_and_by_agent(context: Br
     guide = tw.Agent("guide", tw.Prompt("guide", "You guide."))
     async with house(tw.App(agents=[guide, other]), model=ScriptedModel([{"text": "Yes."}])) as made:
         first = await made.rt.threads.create("other")
-        for _ in range(50):
-            last = await made.rt.threads.create("guide")
+        [*_, last] = [await made.rt.threads.create("guide") for _ in range(50)]
         page = await made.enter(context, "/threads")
         await expect(page.locator("[data-thread]")).to_have_count(50)
         await expect(page.locator("[data-thread]").first).to_have_attribute("data-thread", last.id)
@@ -342,7 +341,10 @@ async def test_threads_are_listed_newest_first_by_pages_and_by_agent(context: Br
 
 async def test_a_thread_fits_a_phone(context: BrowserContext) -> None:
     long = "x" * 300
-    turns = [{"text": long, "calls": [{"name": "echo", "args": {"text": long}}]}, {"text": "Done."}]
+    turns: list[dict[str, Any]] = [
+        {"text": long, "calls": [{"name": "echo", "args": {"text": long}}]},
+        {"text": "Done."},
+    ]
     async with talking(turns) as made:
         thread = await made.rt.threads.create("guide", tags=["t" * 100])
         await made.rt.runs.wait((await made.rt.threads.send(thread.id, long)).id)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from toolwright.core.json_value import JSON
 from toolwright.core.threads.run import Usage
 from toolwright.web.console.runs.calls import gist, shown_json
 from toolwright.web.console.runs.facts import joined, price, size, span, tokens
@@ -67,13 +68,15 @@ def test_arguments_in_a_line_are_short_whatever_they_are() -> None:
         "city: Tokyo, days: 3, tags: [2], more: {1}"
     )
     assert gist(None) == ""
-    for large in ({"x" * 10_000: "y" * 10_000}, ["z"] * 10_000, "s" * 100_000, {"a": 10**300}):
-        assert len(gist(large)) < 150
+    large: list[JSON] = [{"x" * 10_000: "y" * 10_000}, [*"z" * 10_000], "s" * 100_000, {"a": 10**300}]
+    for each in large:
+        assert len(gist(each)) < 150
 
 
 @pytest.mark.anyio
 async def test_json_that_is_long_is_cut_and_says_so() -> None:
-    shown = await shown_json({"rows": ["x" * 100] * 50_000})
+    rows: list[JSON] = ["x" * 100 for _ in range(50_000)]
+    shown = await shown_json({"rows": rows})
     assert len(shown) < 21_000
     assert shown.endswith("characters)")
 

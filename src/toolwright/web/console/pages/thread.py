@@ -5,26 +5,22 @@ from typing import Final
 
 from toolwright.core.errors import NotFound
 from toolwright.core.results.content import Attachment
-from toolwright.core.text import brief
 from toolwright.core.threads.event import Event, Topic
-from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.browsing import tabs
 from toolwright.web.console.live import follow
-from toolwright.web.console.runs.facts import KINDS
-from toolwright.web.console.runs.head import ask_to_cancel
-from toolwright.web.console.runs.links import agent_link, agent_name, run_link, thread_path
-from toolwright.web.console.runs.waiting import draw_requests, reason
+from toolwright.web.console.runs.links import agent_name, thread_path
+from toolwright.web.console.runs.waiting import draw_requests
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.threads.composer import Composer
 from toolwright.web.console.threads.conversation import Conversation, Names
-from toolwright.web.console.threads.deletion import ask_to_delete
-from toolwright.web.console.threads.family import FamilyTree, draw_ancestors, title_of
+from toolwright.web.console.threads.family import FamilyTree, draw_ancestors
 from toolwright.web.console.threads.files import draw_files_of
+from toolwright.web.console.threads.head import ThreadHead
 from toolwright.web.console.threads.prompt import draw_prompt
 from toolwright.web.console.threads.values import ThreadValues
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
+from toolwright.web.console.widgets import box, link, nothing, words
 
 TABS: Final = {"messages": "Messages", "family": "Threads below", "files": "Files", "values": "Values"}
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
@@ -54,61 +50,6 @@ async def draw_thread(visit: Visit, thread_id: str) -> None:
             await draw_prompt(visit, thread)
         case _:
             await ThreadView(visit, thread, head).draw()
-
-
-class ThreadHead:
-    """What the thread is, how its run stands, and what can be done with both."""
-
-    def __init__(self, visit: Visit, thread: Thread) -> None:
-        self._visit = visit
-        self._thread = thread
-        self._drawn: tuple[Thread, Run | None] | None = None
-        with box("div", "head"):
-            self._title = box("div", "row")
-            box("div", "fill")
-            self._actions = box("div", "row")
-        self._about = box("div", "row small about-thread")
-
-    async def draw(self) -> None:
-        """As things are."""
-        visit = self._visit
-        await visit.permits.thread(visit.caller, self._thread.id)
-        thread = await visit.runtime.threads.get(self._thread.id)
-        run = None if thread.run_id is None else await visit.runtime.runs.get(thread.run_id)
-        last = self._drawn
-        if last is not None and last == (thread, run):
-            return
-        self._drawn = (thread, run)
-        title, agent = await title_of(visit, thread), await agent_name(visit, thread.answering)
-        with self._title.clear():
-            heading(title)
-            badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
-        with self._actions.clear():
-            if run is not None and not run.over:
-                self._draw_run(run)
-            action("Delete", lambda: ask_to_delete(visit, thread.id), kind="plain")
-        with self._about.clear():
-            words("Agent", "span", "quiet")
-            agent_link(visit, thread.answering, agent)
-            words(
-                f"for {brief(thread.user_id, 100)}" if thread.user_id and visit.is_service else "",
-                "span",
-                "quiet",
-            )
-            if thread.space_id is not None:
-                link("in a space", f"/spaces/{thread.space_id}")
-            for tag in thread.tags[:10]:
-                badge(brief(tag, 40))
-            words(thread.id, "span", "quiet mono")
-
-    def _draw_run(self, run: Run) -> None:
-        badge(run.status, KINDS.get(run.status, ""))
-        words(reason(run.waiting), "span", "quiet small")
-        run_link(run.id, "its run", "")
-        if run.cancel_requested_at is not None:
-            words("is being cancelled …", "span", "quiet")
-        else:
-            action("Cancel the run", lambda: ask_to_cancel(self._visit, run.id), kind="danger")
 
 
 class ThreadView:

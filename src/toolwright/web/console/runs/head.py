@@ -20,6 +20,7 @@ class RunHead:
             self._title = box("div", "row")
             box("div", "fill")
             self._actions = box("div", "row")
+        self._dialogs = box("div")  # a question stays while the head is drawn anew
         self._error = box("div")
         self._waiting = box("div")
         self._facts = box("div", "card section")
@@ -50,7 +51,11 @@ class RunHead:
             if not run.over and run.cancel_requested_at is not None:
                 words("is being cancelled …", "span", "quiet")
             elif not run.over:
-                action("Cancel the run", lambda: ask_to_cancel(self._visit, run.id), kind="danger")
+                action("Cancel the run", lambda: self._ask(run.id), kind="danger")
+
+    def _ask(self, run_id: str) -> None:
+        with self._dialogs:
+            ask_to_cancel(self._visit, run_id)
 
     async def _draw_facts(self, run: Run) -> None:
         name = await agent_name(self._visit, run.agent)
