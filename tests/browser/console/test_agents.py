@@ -177,7 +177,7 @@ async def test_a_service_wakes_an_agent_with_a_payload(context: BrowserContext) 
         await expect(page.get_by_text("It is woken.")).to_be_visible()
         await page.get_by_role("link", name="Inbox").click()
         await page.get_by_text("Data").click()
-        await expect(page.locator(".fold")).to_contain_text('"table": 7')
+        await expect(page.locator(".folded")).to_contain_text('"table": 7')
 
 
 async def test_a_faulty_configuration_shows_its_paths_and_changes_nothing(context: BrowserContext) -> None:
@@ -195,6 +195,7 @@ async def test_a_faulty_configuration_shows_its_paths_and_changes_nothing(contex
         await editor.fill(json.dumps({"agent": {"system": 7}, "tools": [{"name": 3}]}))
         await page.get_by_role("button", name="Save configuration").click()
         await expect(page.get_by_role("alert").filter(has_text="config.agent.system")).to_be_visible()
+        await page.get_by_role("button", name="Dismiss").click()
         await editor.fill("{")
         await page.get_by_role("button", name="Save configuration").click()
         await expect(page.get_by_role("alert").filter(has_text="is not JSON")).to_be_visible()

@@ -35,7 +35,7 @@ def tabs(path: str, names: Mapping[str, str], current: str) -> None:
 
 def folded(visit: Visit, summary: str, content: JSON) -> None:
     """JSON that is drawn once somebody opens it: large, it is written in a thread, and cut."""
-    details = box("details", "fold")
+    details = box("details", "folded")
     with details:
         words(summary, "summary", "quiet small")
         place = box()
