@@ -60,8 +60,10 @@ async def _draw_all(
     try:
         while True:
             ready = asyncio.create_task(some.wait())
-            await asyncio.wait([reading, ready], return_when=asyncio.FIRST_COMPLETED)
-            ready.cancel()
+            try:
+                await asyncio.wait([reading, ready], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ready.cancel()  # also where the view has ended meanwhile
             if reading.done():
                 await reading
                 return

@@ -9,6 +9,10 @@ from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
 from toolwright.web.console.pages import agent, agents, people, spaces, tool, tools
+from toolwright.web.console.pages.run import draw_run
+from toolwright.web.console.pages.runs import draw_runs
+from toolwright.web.console.pages.thread import draw_thread
+from toolwright.web.console.pages.threads import draw_threads
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
 from toolwright.web.console.widgets import box, heading, icon_action, link, nothing, words
@@ -18,6 +22,10 @@ Draw = Callable[..., Awaitable[None]]
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
     "/spaces/{space_id}": spaces.draw_room,
+    "/threads": draw_threads,
+    "/threads/{thread_id}": draw_thread,
+    "/runs": draw_runs,
+    "/runs/{run_id}": draw_run,
     "/agents": agents.draw_list,
     "/agents/{agent_id}": agent.draw_agent,
     "/people": people.draw_list,
