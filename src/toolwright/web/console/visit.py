@@ -127,10 +127,12 @@ class Visit:
             self.sign_in()
             return False
         except ToolwrightError as error:
-            complain(error.message)
+            with self._client:  # what was pressed may be gone by now, and with it its place on the page
+                complain(error.message)
             return False
         if done is not None:
-            ui.notify(done, type="positive", timeout=2_500)
+            with self._client:
+                ui.notify(done, type="positive", timeout=2_500)
         return True
 
     def sign_in(self) -> None:

@@ -102,7 +102,7 @@ class _People:
 
     async def _values(self, person: Entity, name: str) -> None:
         async def draw() -> None:
-            with opened(f"Values of {brief(name, 100)}") as dialog:
+            with opened(self._visit, f"Values of {brief(name, 100)}") as dialog:
                 await _Values(self._visit, person.id).draw()
                 with box("div", "row"):
                     action("Close", dialog.close)
