@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
 from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.web.answers.answer import answer
-from toolwright.web.auth.access import person
+from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
 from toolwright.web.console.engine import ENGINE
 from toolwright.web.console.sessions import COOKIE, LINK_LIFE, OPEN, Session, Sessions
@@ -185,13 +185,17 @@ class Console:
         return response
 
     async def _file(self, request: Request, path: str, session: Session) -> Response:
-        """The bytes of a thread's file, as the API's route gives them."""
+        """The bytes of a thread's file, as the API's route gives them; also to those who see the call that made it."""
         thread_id, _, file = path.removeprefix("/files/").partition("/")
-        headers = request.headers
+        thread_id, caller, headers = unquote(thread_id), session.caller, request.headers
+        call_id = request.query_params.get("call")
+        if call_id is not None and caller.kind == "person":
+            await self._serving.permits.file_of_call(caller, call_id, thread_id, f"/{file}")
+            caller = SERVICE  # whose rights are asked for no more
         return await get_file(
-            session.caller,
+            caller,
             self._serving,
-            unquote(thread_id),
+            thread_id,
             file,
             headers.get("if-none-match"),
             headers.get("range"),
