@@ -1,10 +1,13 @@
 """The console as an ASGI application below `/console`: pages for whoever is signed in, else the sign-in."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
+import anyio
+from anyio import CancelScope
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
@@ -97,9 +100,16 @@ class Console:
             response = await self._file(request, path, session)
         else:
             served = {**scope, SCOPE: (self.site, session)}
-            await (await self._open_pages())(served, receive, send)
+            await self._until_closing(await self._open_pages(), served, receive, send)
             return
         await response(scope, receive, send)
+
+    async def _until_closing(self, pages: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request that waits for what may come is ended when the server stops."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_after, self._serving.options.closing, tasks.cancel_scope)
+            await pages(scope, receive, send)
+            tasks.cancel_scope.cancel()
 
     async def _open_pages(self) -> ASGIApp:
         if self._pages is None:
@@ -201,6 +211,11 @@ class Console:
             headers.get("range"),
             headers.get("if-range"),
         )
+
+
+async def _cancel_after(event: asyncio.Event, scope: CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
 
 
 def _path_of(scope: Scope) -> str:
