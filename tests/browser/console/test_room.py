@@ -172,3 +172,27 @@ async def test_who_is_taken_out_of_a_space_sees_nothing_more_of_it(context: Brow
         await expect(bob.get_by_text("You are no longer in this space.")).to_be_visible()
         await made.rt.spaces.say("trip", made.people["ada"], "Bob is gone, here is the secret.")
         await expect(said(bob, "secret")).to_have_count(0)
+
+
+async def test_a_service_makes_a_space_takes_people_in_and_speaks_for_them(context: BrowserContext) -> None:
+    async with trip() as made:
+        page = await made.enter(context)
+        await page.get_by_role("button", name="New space").click()
+        await page.get_by_label("Name").fill("Office")
+        await page.get_by_role("button", name="Make it").click()
+        await expect(page.get_by_role("heading", name="Office")).to_be_visible()
+        await expect(page.get_by_text("A service speaks for somebody")).to_be_visible()
+        await page.get_by_role("button", name="Members").click()
+        await page.get_by_label("Somebody else").click()
+        await page.get_by_role("option", name="Ada").click()
+        await page.get_by_role("button", name="Add", exact=True).click()
+        await expect(page.locator(".guest", has_text="Ada")).to_be_visible()
+        await page.get_by_role("link", name="Spaces").click()
+        await page.get_by_label("You are").click()
+        await page.get_by_role("option", name="Ada").click()
+        await page.get_by_role("link", name="Office").click()
+        await say(page, "Hello from Ada")
+        await expect(said(page, "Hello from Ada").locator(".who")).to_have_text("Ada")
+        await page.get_by_role("button", name="Members").click()
+        await page.get_by_label("Take Ada out").click()
+        await expect(page.locator(".guest")).to_have_count(0)

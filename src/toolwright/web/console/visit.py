@@ -191,6 +191,11 @@ class Visit:
         except StoreError:
             return True  # which says nothing of them
 
+    def fail(self) -> None:
+        """Something that was pressed has failed as nobody foresaw; NiceGUI has logged it."""
+        with self._client:
+            complain("Something went wrong: this was not done, or not all of it.")
+
     def end(self) -> None:
         """The page is no page of this process any more."""
         self.close()

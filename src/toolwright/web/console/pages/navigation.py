@@ -7,6 +7,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from toolwright.core.errors import StoreError, Unauthorized
+from toolwright.web.console.dialogs import opened
 from toolwright.web.console.pages.pending import count_pending
 from toolwright.web.console.pages.spaces import unread_of
 from toolwright.web.console.visit import Visit
@@ -80,11 +81,8 @@ def _show(shown: TextElement, count: int, what: str) -> None:
 
 def _show_keys(visit: Visit) -> None:
     places = [(f"g {key}", name) for _, name, _, key, only in PLACES if visit.is_service or not only]
-    with ui.dialog(value=True) as dialog, ui.card():
-        words("Keys", "h2")
-        with box("dl", "facts"):
-            for key, what in (*places, *KEYS):
-                with box("dt"):
-                    words(key, "kbd", "mono")
-                words(what, "dd")
-    dialog.on("hide", dialog.delete)
+    with opened(visit, "Keys"), box("dl", "facts"):
+        for key, what in (*places, *KEYS):
+            with box("dt"):
+                words(key, "kbd", "mono")
+            words(what, "dd")

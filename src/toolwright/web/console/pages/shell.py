@@ -50,6 +50,7 @@ async def page(request: Request, client: Client) -> None:
     site, session = cast("tuple[Site, Session]", request.scope[SCOPE])  # by the console, and by nobody else
     visit = Visit(site, session, client)
     client.on_delete(visit.close)
+    client.on_exception(visit.fail)
     client.on_connect(visit.connected)
     client.on_disconnect(visit.disconnected)
     root = request.scope.get("root_path", "")

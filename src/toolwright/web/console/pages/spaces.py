@@ -2,24 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from nicegui import ui
 
 from toolwright.core.broken_rows import all_of
-from toolwright.core.errors import Forbidden, InvalidRequest
-from toolwright.core.spaces.space import Space
+from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.space import Space, SpaceKind
 from toolwright.core.threads.event import Event, Topic
+from toolwright.web.console.browsing import check_service
+from toolwright.web.console.dialogs import fill_in
 from toolwright.web.console.live import follow
 from toolwright.web.console.room.people import name_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
 
 PAGE: Final = 50
-KINDS: Final = {
-    "public": "Public: everybody may read and write",
-    "private": "Private: members alone",
-    "dm": "Two",
+NEW: Final[JSONObject] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Name", "minLength": 1},
+        "kind": {
+            "enum": ["private", "public", "dm"],
+            "title": "Kind",
+            "description": "private: members alone · public: everybody may read and write · dm: two members",
+        },
+    },
+    "required": ["name", "kind"],
 }
 _CHANGES: Final = frozenset({"space.message", "member_added", "member_removed", "space.deleted"})
 
@@ -117,29 +126,12 @@ async def _draw_speaker(visit: Visit) -> None:
 
 
 def _ask_for_space(visit: Visit) -> None:
-    with ui.dialog(value=True) as dialog, ui.card():
-        words("A new space", "h2")
-        name = ui.input("Name").props("outlined dense autofocus")
-        kind = ui.select(dict(KINDS), value="private", label="Kind").props("outlined dense")
-        members = ui.input("Members: names of agents, ids of entities, with commas").props("outlined dense")
+    async def made(entered: JSONObject) -> None:
+        check_service(visit)
+        me = visit.speaker_id
+        space = await visit.runtime.spaces.create(
+            str(entered["name"]), cast("SpaceKind", entered["kind"]), members=[] if me is None else [me]
+        )
+        ui.navigate.to(f"/spaces/{space.id}")
 
-        async def made() -> None:
-            if not visit.is_service:
-                raise Forbidden("Only a service may do this: it needs a secret key.")
-            named = (name.value or "").strip()
-            if not named:
-                raise InvalidRequest("Give the space a name.")
-            guests = [each.strip() for each in (members.value or "").split(",") if each.strip()]
-            me = visit.speaker_id
-            everybody = [*guests, *([me] if me is not None and me not in guests else [])]
-            space = await visit.runtime.spaces.create(named, kind.value, members=everybody)
-            ui.navigate.to(f"/spaces/{space.id}")
-
-        async def confirmed() -> None:
-            if await visit.act(made()):
-                dialog.close()
-
-        with box("div", "row"):
-            action("Make it", confirmed, kind="primary")
-            action("Never mind", dialog.close)
-    dialog.on("hide", dialog.delete)
+    fill_in(visit, "A new space", NEW, made, values={"kind": "private"}, label="Make it", done="It is made.")

@@ -1,6 +1,7 @@
 """The view of one space: its messages live, its people, and the field to write in."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from nicegui import ui
@@ -12,8 +13,10 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import Space
 from toolwright.core.threads.event import Event, Topic
 from toolwright.web.auth.permits import speaker
+from toolwright.web.console.dialogs import confirm
 from toolwright.web.console.live import follow
 from toolwright.web.console.room.compose import Composer
+from toolwright.web.console.room.members import choose_members
 from toolwright.web.console.room.messages import Doings, MessageList
 from toolwright.web.console.room.people import Guest, doings_of, draw_guests, guests_of
 from toolwright.web.console.room.said import Said, said_from_json, said_of
@@ -269,17 +272,8 @@ class Room:
             await self._visit.permits.own_message(self._visit.caller, said.id)
             await self._visit.runtime.spaces.erase(said.id)
 
-        async def confirmed() -> None:
-            dialog.close()
-            await self._visit.act(erased(), "The message is deleted.")
-
-        with ui.dialog(value=True) as dialog, ui.card():
-            words("Delete this message for everybody?", "h2")
-            words(said.gist, "p", "quiet")
-            with box("div", "row"):
-                action("Delete", confirmed, kind="danger")
-                action("Keep it", dialog.close)
-        dialog.on("hide", dialog.delete)
+        question = "Delete this message for everybody?"
+        confirm(self._visit, question, "Delete", erased, done="The message is deleted.", hint=said.gist)
 
     async def _show_run(self, said: Said) -> None:
         """The run in which an agent said it."""
@@ -308,4 +302,7 @@ async def draw_room(visit: Visit, space_id: str) -> None:
         badge(space.kind)
         if space.description:
             words(space.description, "span", "quiet")
+        if visit.is_service:
+            box("span", "fill")
+            action("Members", partial(choose_members, visit, space.id), icon="group")
     await Room(visit, space).draw()
