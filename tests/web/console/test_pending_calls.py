@@ -22,15 +22,9 @@ pytestmark = pytest.mark.anyio
 
 
 def asking(name: str, kind: str) -> tw.Tool:
-    return tw.Tool.from_config(
-        {
-            "name": name,
-            "description": "Asks.",
-            "inputSchema": {"type": "object"},
-            "executionType": kind,
-            "isAsync": True,
-        }
-    )
+    """A tool that people answer, or an invisible one of a worker."""
+    config = {"name": name, "description": "Asks.", "inputSchema": {"type": "object"}, "executionType": kind}
+    return tw.Tool.from_config({**config, "isAsync": True, "visible": kind == "space"})
 
 
 @tw.tool(requires_approval=tw.Approval(by=["ada", "nobody"]), visible=True)
@@ -59,20 +53,19 @@ async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
     names = ("confirmAction", "weigh", "refund")
     entered: list[Any] = [{"name": "enter_space", "args": {"spaceId": "trip"}}]
     model = testing.ScriptedModel(
-        [
-            {"when": "Weather", "calls": [{"name": "weather"}]},
-            {"when": "Go", "calls": [*entered, *({"name": name} for name in names)]},
-            {"text": "That is all."},
-        ]
+        [{"calls": [*entered, *({"name": name} for name in names)]}, {"text": "That is all."}]
     )
-    tools = [asking("confirmAction", "space"), asking("weigh", "external"), refund, weather]
+    tools = [asking("confirmAction", "space"), asking("weigh", "external"), refund]
     agent = tw.Agent("guide", instructions="Guide.", model=model, tools=tools, toolkits=["spaces", "mind"])
-    async with testing.runtime(tw.App(agents=[agent])) as rt:
+    other = tw.Agent(
+        "sky", instructions="Tell.", model=testing.ScriptedModel([{"text": "Sunny."}]), tools=[weather]
+    )
+    async with testing.runtime(tw.App(agents=[agent, other])) as rt:
         ada = await rt.entities.create(external_id="ada", display_name="Ada")
         await rt.spaces.create("Trip to Tokyo", id="trip", members=[ada.id, agent.id])
         spoken = await rt.spaces.say("trip", ada.id, "Go")
-        await rt.runs.wait_for_somebody(next(iter(spoken.runs.values())), ("calls",))
-        thread = await rt.threads.create("guide", user_id=ada.id)
+        await rt.runs.wait_for_somebody(next(iter(spoken.runs.values())), ("calls", "approval"))
+        thread = await rt.threads.create("sky", user_id=ada.id)
         run = await rt.threads.send(thread.id, "Weather")
         await rt.runs.wait_for_somebody(run.id, ("variables",))
         person = Caller(kind="person", entity_id=ada.id, external_id="ada")
