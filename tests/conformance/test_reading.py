@@ -137,6 +137,11 @@ async def test_messages_inbox_and_events_are_read_in_pages(store: Store):
         await committed(store, post("th_1", f"msg_{number}"))
     assert [m.content for m in await store.messages("th_1", limit=2, offset=1)] == ["1", "2"]
     assert [m.content for m in await store.messages("th_1", limit=9, offset=4)] == ["4"]
+    assert [m.content for m in await store.messages_before("th_1", None, 2)] == ["3", "4"]
+    assert [m.content for m in await store.messages_before("th_1", 4, 2)] == ["1", "2"]
+    assert [m.content for m in await store.messages_before("th_1", 2, 9)] == ["0"]
+    assert [*await store.messages_before("th_1", 1, 9), *await store.messages_before("th_x", None, 9)] == []
+    assert [*await store.messages_before("th_1", None, 0)] == []
     assert [event.n for event in await store.inbox("th_1", limit=2, offset=4)] == [5, 6]
     topic = Topic(kind="thread", id="th_1")
     assert [event.n for event in await store.events(topic, after=2, limit=2)] == [3, 4]
@@ -169,6 +174,12 @@ async def test_threads_runs_and_calls_are_filtered_and_paged(store: Store):
         "th_2",
     ]
     assert [*await store.threads(users=[]), *await store.threads(users=["eve"])] == []
+    newest = await store.threads(order="newest_first", limit=2, offset=1)
+    assert [thread.id for thread in newest] == ["th_2", "th_1"]
+    assert [each.id for each in await store.threads(users=["ann"], order="newest_first")] == ["th_3", "th_1"]
+    agent = newest[0].agent
+    assert [thread.id for thread in await store.threads(agent=agent, limit=2)] == ["th_0", "th_1"]
+    assert [*await store.threads(agent="nobody"), *await store.threads(agent="x", users=["ann"])] == []
     assert [run.id for run in await store.runs(limit=2, offset=1)] == ["run_2", "run_1"]
     assert [run.id for run in await store.runs(status="failed")] == ["run_3"]
     assert [run.id for run in await store.runs(status="running", thread_id="th_0")] == ["run_0"]

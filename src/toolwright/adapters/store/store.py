@@ -16,17 +16,18 @@ from toolwright.adapters.store.reads.offers import SqlOffers
 from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
 from toolwright.adapters.store.reads.retention import SqlRetention
 from toolwright.adapters.store.reads.spaces import SqlSpaces
-from toolwright.adapters.store.reads.threads import Queries
+from toolwright.adapters.store.reads.threads import MOST, Queries
 from toolwright.adapters.store.tables.calls import CALLS
 from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES
 from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES
 from toolwright.adapters.store.tables.messages import MESSAGES
 from toolwright.adapters.store.tables.spaces import SPACE_EVENTS
 from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import Sight, ThreadView
+from toolwright.core.journal.store import Order, Sight, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import Call, CallStatus
@@ -58,12 +59,20 @@ class SqlStore:
         return await read_rows(self._driver, THREADS.first, self._sql.thread, {"thread_id": thread_id})
 
     async def threads(
-        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
+        self,
+        *,
+        users: Sequence[str] | None = None,
+        agent: str | None = None,
+        order: Order = "oldest_first",
+        limit: int = 50,
+        offset: int = 0,
     ) -> Sequence[Thread]:
         if users is not None and not users:
             return []
-        page: Params = {"limit": limit, "offset": offset, **_numbered("user", users)}
-        return await read_rows(self._driver, THREADS.each, self._sql.threads(len(users or ())), page)
+        filters: Params = {} if agent is None else {"agent": agent}
+        page: Params = {**filters, "limit": limit, "offset": offset, **_numbered("user", users)}
+        query = self._sql.threads(len(users or ()), tuple(filters), order)
+        return await read_rows(self._driver, THREADS.each, query, page)
 
     async def view(self, thread_id: str) -> ThreadView | None:
         return await self._driver.snapshot(lambda: _view(thread_id, self._sql))
@@ -82,6 +91,11 @@ class SqlStore:
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
         return await read_rows(self._driver, MESSAGES.each, self._sql.messages, page)
+
+    async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
+        page: Params = {"thread_id": thread_id, "before": MOST if seq is None else seq, "limit": limit}
+        found = await read_rows(self._driver, MESSAGES.each, self._sql.messages_before, page)
+        return Rows(found[::-1], broken_of(found))
 
     async def run_messages(self, run_id: str) -> Sequence[Message]:
         return await read_rows(self._driver, MESSAGES.each, self._sql.run_messages, {"run_id": run_id})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence, Set
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
@@ -25,6 +25,8 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
+
+Order: TypeAlias = Literal["oldest_first", "newest_first"]
 
 
 @value
@@ -103,9 +105,15 @@ class Store(Protocol):
     async def thread(self, thread_id: str) -> Thread | None: ...
 
     async def threads(
-        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
+        self,
+        *,
+        users: Sequence[str] | None = None,
+        agent: str | None = None,
+        order: Order = "oldest_first",
+        limit: int = 50,
+        offset: int = 0,
     ) -> Sequence[Thread]:
-        """Threads, the oldest first; with `users` only theirs, of nobody if it is empty."""
+        """Threads; with `users` only theirs, of nobody if it is empty; with `agent` only those of that agent's id."""
         ...
 
     async def view(self, thread_id: str) -> ThreadView | None:
@@ -121,6 +129,10 @@ class Store(Protocol):
     async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None: ...
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]: ...
+
+    async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
+        """The last messages of the thread below that place in it, or of all, in order."""
+        ...
 
     async def run(self, run_id: str) -> Run | None: ...
 

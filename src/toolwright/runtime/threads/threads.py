@@ -18,7 +18,7 @@ from toolwright.core.env.types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Order, Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -162,15 +162,18 @@ class Threads:
         offset: int = 0,
         *,
         among: Sequence[str] | None = None,
+        agent: str | None = None,
+        order: Order = "oldest_first",
     ) -> Sequence[Thread]:
-        """Threads, the oldest first; of one user if named, of the users `among` only if they are."""
+        """Threads; of one user if named, of the users `among` only if they are, of one `agent` if its id is given."""
         page(limit, offset)
         by_text("user_id", user_id)
+        by_text("agent", agent)
         by_list("among", among, str, "texts")
         users = among
         if user_id is not None:
             users = [user_id] if among is None or user_id in among else []
-        return await self._store.threads(users=users, limit=limit, offset=offset)
+        return await self._store.threads(users=users, agent=agent, order=order, limit=limit, offset=offset)
 
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
         """The threads that this one has made, the oldest first."""
@@ -191,6 +194,14 @@ class Threads:
             raise NotFound(f"There is no run {run_id!r} in the thread {thread_id!r}.")
         of_run = await self._store.run_messages(run_id)
         return [each for each in of_run if each.within is None][offset : offset + limit]
+
+    async def messages_before(
+        self, thread_id: str, seq: int | None = None, limit: int = 100
+    ) -> Sequence[Message]:
+        """The last messages of the thread that stand before that place in it, or of all, in order."""
+        page(limit, 0 if seq is None else seq)
+        await self._check_there(thread_id)
+        return await self._store.messages_before(thread_id, seq, limit)
 
     async def _check_there(self, thread_id: str) -> None:
         """`NotFound` if there is no such thread; what lies below one whose row is broken can be read."""

@@ -29,7 +29,7 @@ from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import Sight, ThreadView
+from toolwright.core.journal.store import Order, Sight, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import OPEN, Call, CallStatus
@@ -77,10 +77,20 @@ class MemoryStore:
         return None if found is None else found.value()
 
     async def threads(
-        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
+        self,
+        *,
+        users: Sequence[str] | None = None,
+        agent: str | None = None,
+        order: Order = "oldest_first",
+        limit: int = 50,
+        offset: int = 0,
     ) -> Sequence[Thread]:
-        chosen = [row for row in self._tables.threads.values() if users is None or row.born.user_id in users]
-        chosen.sort(key=lambda row: (row.born.created_at, row.born.id))
+        chosen = [
+            row
+            for row in self._tables.threads.values()
+            if (users is None or row.born.user_id in users) and agent in (None, row.born.agent)
+        ]
+        chosen.sort(key=lambda row: (row.born.created_at, row.born.id), reverse=order == "newest_first")
         return [row.value() for row in _page(chosen, limit, offset)]
 
     async def view(self, thread_id: str) -> ThreadView | None:
@@ -150,6 +160,12 @@ class MemoryStore:
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
         return [] if row is None else _page([m for m in row.messages if m.within is None], limit, offset)
+
+    async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
+        row = self._tables.threads.get(thread_id)
+        said = [] if row is None else [m for m in row.messages if m.within is None]
+        found = [m for m in said if seq is None or (m.seq or 0) < seq]
+        return found[-limit:] if limit else []
 
     async def run_messages(self, run_id: str) -> Sequence[Message]:
         run = self._tables.runs.get(run_id)

@@ -24,6 +24,7 @@ from toolwright.adapters.store.tables.kept import entities, env, files
 from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
 from toolwright.adapters.store.tables.threads import runs, steps, threads
+from toolwright.core.journal.store import Order
 
 
 def _of_users(count: int) -> ColumnElement[bool]:
@@ -57,6 +58,9 @@ class Queries:
         here = said.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
         self.kept_messages = compiled(here.where(messages.c.kept == bindparam("kept", type_=Boolean)))
         self.messages = compiled(_page(here))
+        seq = messages.c.seq
+        last = here.where(seq < number("before")).order_by(None).order_by(seq.desc())
+        self.messages_before = compiled(last.limit(number("limit")))
         self.run_messages = compiled(said.where(messages.c.run_id == string("run_id")))
 
         waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
@@ -145,11 +149,13 @@ class Queries:
         there = select(files.c.folded).where(files.c.thread_id == string("thread_id"))
         return self._compiled(there.where(files.c.folded.in_(paths)))
 
-    def _threads(self, users: int) -> Statement:
-        chosen = [_of_users(users)] if users else []
-        return self._compiled(
-            _page(select(threads).where(*chosen).order_by(threads.c.created_at, threads.c.id))
-        )
+    def _threads(self, users: int, filters: tuple[str, ...], order: Order) -> Statement:
+        chosen = [threads.c[name] == string(name) for name in filters]
+        if users:
+            chosen.append(_of_users(users))
+        by = (threads.c.created_at, threads.c.id)
+        in_order = by if order == "oldest_first" else [column.desc() for column in by]
+        return self._compiled(_page(select(threads).where(*chosen).order_by(*in_order)))
 
     def _runs(self, filters: tuple[str, ...]) -> Statement:
         chosen = [runs.c[name] == string(name) for name in filters]

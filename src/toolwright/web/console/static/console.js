@@ -62,6 +62,20 @@ window.toolwright = (() => {
     }
   }
 
+  // A log whose end is in sight stays there while it grows.
+  let atEnd = true;
+  const scroller = document.scrollingElement;
+  addEventListener("scroll", () => {
+    atEnd = scroller.scrollHeight - scroller.scrollTop - innerHeight < 80;
+  }, { passive: true });
+  let length = 0;
+  function followEnd() {
+    const followed = document.querySelector("[data-follow]");
+    if (!followed) { length = 0; atEnd = true; return; }
+    if (followed.scrollHeight !== length && atEnd) scroller.scrollTop = scroller.scrollHeight;
+    length = followed.scrollHeight;
+  }
+
   const isField = (element) => element.matches("input, textarea, select, [contenteditable=true]");
 
   document.addEventListener("keydown", (event) => {
@@ -86,11 +100,17 @@ window.toolwright = (() => {
   function soon() {
     if (asked) return;
     asked = true;
-    requestAnimationFrame(() => { asked = false; showTimes(); showPlace(); });
+    requestAnimationFrame(() => { asked = false; showTimes(); showPlace(); followEnd(); });
   }
-  new MutationObserver(soon).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(soon).observe(document.body, {
+    childList: true, subtree: true, attributes: true, attributeFilter: ["href", "datetime"],
+  });
   setInterval(soon, 30000);
   setInterval(showDeadlines, 1000);
   soon();
-  return { theme, signOut };
+  function toEnd() {
+    atEnd = true;
+    scroller.scrollTop = scroller.scrollHeight;
+  }
+  return { theme, signOut, toEnd };
 })();

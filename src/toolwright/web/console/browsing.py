@@ -1,0 +1,116 @@
+"""Browsing: views for services alone, tabs with links of their own, and long lists a page at a time."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from nicegui.element import Element
+
+from toolwright.core.broken_rows import broken_of
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import Forbidden
+from toolwright.core.json_value import JSON
+from toolwright.core.text import brief
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import action, box, code, json_text, link, words
+
+T = TypeVar("T")
+PAGE: Final = 25  # rows of a list
+
+
+def check_service(visit: Visit) -> None:
+    """Agents, tools and people are shown to services alone, as over HTTP; else `Forbidden`."""
+    if visit.caller.kind != "service":
+        raise Forbidden("This page is for those who run the app: sign in with a secret key.")
+
+
+def tabs(path: str, names: Mapping[str, str], current: str) -> None:
+    """Links to the tabs of the view at that path: their names by what `?tab=` says; the first needs none."""
+    with box("nav", "tabs") as bar:
+        bar.props["aria-label"] = "Sections"
+        for tab, name in names.items():
+            here = link(name, path if tab == next(iter(names)) else f"{path}?tab={tab}", "tab")
+            if tab == current:
+                here.props["aria-current"] = "page"
+
+
+def folded(visit: Visit, summary: str, content: JSON) -> None:
+    """JSON that is drawn once somebody opens it: large, it is written in a thread, and cut."""
+    details = box("details", "folded")
+    with details:
+        words(summary, "summary", "quiet small")
+        place = box()
+
+    async def fill() -> None:
+        if not place.default_slot.children:
+            text = await in_thread_if_large(content, json_text, content)
+            with place:
+                code(text)
+
+    details.on("toggle", lambda: visit.act(fill()), args=[])
+
+
+class Listing(Generic[T]):
+    """A list on the page, read a page at a time: `read` takes a limit and an offset, `draw` shows a row."""
+
+    def __init__(
+        self,
+        visit: Visit,
+        read: Callable[[int, int], Awaitable[Sequence[T]]],
+        draw: Callable[[T], object],
+        *,
+        empty: Callable[[], object],
+        size: int = PAGE,
+    ) -> None:
+        self._visit = visit
+        self._read = read
+        self._draw = draw
+        self._empty = empty
+        self._size = size
+        self._offset = 0
+        self._rows: Sequence[T] = ()
+        self._place: Element = box("div")
+
+    async def show(self, offset: int | None = None) -> None:
+        """Read the page anew, or the one from that offset on; the page before, if nothing is left of it."""
+        self._offset = self._offset if offset is None else max(0, offset)
+        rows = await self._read(self._size + 1, self._offset)
+        if not rows and self._offset:
+            await self.show(self._offset - self._size)
+            return
+        self._draw_rows(rows)
+
+    async def follow(self) -> None:
+        """Read the page anew, and draw it if it is another: what somebody has opened there stays open else."""
+        rows = await self._read(self._size + 1, self._offset)
+        if [*rows] != [*self._rows]:
+            self._draw_rows(rows)
+
+    def _draw_rows(self, rows: Sequence[T]) -> None:
+        self._rows = rows
+        self._place.clear()
+        with self._place:
+            self._draw_page(rows)
+
+    def _draw_page(self, rows: Sequence[T]) -> None:
+        for broken in broken_of(rows)[:3]:
+            words(brief(broken.sentence, 300), "p", "error")
+        if not rows:
+            self._empty()
+            return
+        with box("ul", "list"):
+            for row in rows[: self._size]:
+                self._draw(row)
+        more = len(rows) > self._size
+        if self._offset or more:
+            self._pager(more=more)
+
+    def _pager(self, *, more: bool) -> None:
+        with box("div", "row pager"):
+            if self._offset:
+                action("Back", lambda: self._go(self._offset - self._size), icon="chevron_left")
+            words(f"From {self._offset + 1}", "span", "quiet small")
+            if more:
+                action("More", lambda: self._go(self._offset + self._size), icon="chevron_right")
+
+    async def _go(self, offset: int) -> None:
+        await self._visit.act(self.show(offset))

@@ -1,0 +1,84 @@
+"""Dialogs: a question before something is done for good, and a form for what is to be made or changed."""
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+
+from nicegui import ui
+
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.web.console.schema_fields import ABSENT, Absence
+from toolwright.web.console.schema_form import SchemaForm
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import action, box, words
+
+Take = Callable[[JSONObject], Awaitable[object]]
+
+
+@contextmanager
+def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
+    """A dialog that is gone once it is closed, or another view is shown; what has opened it may go before."""
+    with ui.context.client.content:
+        dialog = ui.dialog()
+
+    def end() -> None:
+        if not dialog.is_deleted:
+            dialog.delete()
+
+    dialog.on("hide", end)
+    visit.view.at_end(end)
+    with dialog, ui.card().classes("dialog"), box("div", "stack"):
+        words(title, "h2")
+        yield dialog
+    dialog.open()
+
+
+def confirm(
+    visit: Visit,
+    question: str,
+    label: str,
+    go: Callable[[], Awaitable[object]],
+    *,
+    done: str | None = None,
+    hint: str = "",
+) -> None:
+    """Ask, and go if the answer is yes; `label` is that answer, `done` is said when it is done."""
+    with opened(visit, question) as dialog:
+        if hint:
+            words(hint, "p", "quiet")
+
+        async def yes() -> None:
+            if await visit.act(go(), done):
+                dialog.close()
+
+        with box("div", "row"):
+            action(label, yes, kind="danger")
+            action("Cancel", dialog.close)
+
+
+def fill_in(
+    visit: Visit,
+    title: str,
+    schema: JSONObject,
+    take: Take,
+    *,
+    values: JSON | Absence = ABSENT,
+    label: str = "Save",
+    done: str = "Saved.",
+    hint: str = "",
+) -> None:
+    """Ask for what the schema describes; `take` is given it, and the dialog stays until it was taken."""
+    with opened(visit, title) as dialog:
+        if hint:
+            words(hint, "p", "quiet")
+        form = SchemaForm(schema, values)
+
+        async def send() -> None:
+            await take(form.value())
+
+        async def save() -> None:
+            if await visit.act(send(), done):
+                dialog.close()
+
+        with box("div", "row"):
+            action(label, save, kind="primary")
+            action("Cancel", dialog.close)

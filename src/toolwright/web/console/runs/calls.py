@@ -1,0 +1,264 @@
+"""Tool calls in a line each, which opens: arguments, result, files and errors."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import InvalidJSON, NotFound
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.spaces.tool_ui import ShownCall
+from toolwright.core.text import brief, quantity
+from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.value import changed, value
+from toolwright.runtime.threads.family import child_id_of
+from toolwright.web.console.runs.facts import CALL_WORDS, KINDS, joined, size, span
+from toolwright.web.console.runs.links import file_link, file_url, thread_link
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import LONGEST_SHOWN, badge, box, code, json_text, link, words
+from toolwright.web.routes.files import SHOWN
+from toolwright.wire.call import arguments_json, message_id_of
+from toolwright.wire.result import result_from_json
+
+MOST_FILES: Final = 20  # of one call or message
+LARGEST_PREVIEW: Final = 5_000_000  # bytes of an image that is shown in place
+GIST: Final = 90  # characters of the arguments in the line
+_OPENED = "(event) => emit(event.target.open)"
+_STATUSES: Final[Mapping[str, str]] = {"waiting": "requires_action", "pending": "requires_action", "done": "complete",
+    "resolved": "complete", "created": "running", "running": "running"}  # fmt: skip
+
+
+@value
+class CallLine:
+    """What a line says of a call, beside the call itself: its status in a word, times, and where it leads."""
+
+    call: ShownCall
+    status: str
+    facts: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    child_id: str | None = None
+    stack: str | None = None
+
+
+def line_of(row: Call, *, for_service: bool) -> CallLine:
+    """The line of a recorded call; where the code lies that has failed is for services alone."""
+    result, error, stack, refs = _outcome(row)
+    call = ShownCall(
+        id=row.id,
+        name=row.name,
+        args=arguments_json(row.arguments),
+        status=_STATUSES.get(row.status, "error") if error is None else "error",  # pyright: ignore[reportArgumentType]  # the table's values are such statuses
+        result=result,
+        error=error,
+        attachments=refs,
+        run_id=row.run_id,
+        thread_id=row.thread_id,
+    )
+    word = "error" if error is not None and row.status in ("done", "resolved") else row.status
+    facts = joined(
+        span(row.started_at, row.completed_at), f"attempt {row.attempts}" if row.attempts > 1 else ""
+    )
+    return CallLine(
+        call=call,
+        status=CALL_WORDS.get(row.status, word) if word == row.status else word,
+        facts=facts,
+        links=_links(row),
+        child_id=child_id_of(row.id) if row.has_child else None,
+        stack=stack if for_service else None,
+    )
+
+
+def with_progress(line: CallLine, payload: JSONObject) -> CallLine:
+    """The line of a call that has told how far it is."""
+    done, total, text = payload.get("done"), payload.get("total"), payload.get("text")
+    if not isinstance(done, (int, float)):
+        return line
+    most = float(total) if isinstance(total, (int, float)) else None
+    return changed(
+        line, call=changed(line.call, progress=(float(done), most, text if isinstance(text, str) else ""))
+    )
+
+
+async def draw_call(visit: Visit, line: CallLine) -> None:
+    """Draw a call as it is: arguments, progress, files, and its result or error."""
+    call = line.call
+    with box("div", "row small"):
+        for content, path in line.links:
+            link(content, path)
+        if line.child_id is not None and await _may_see(visit, line.child_id):
+            thread_link(line.child_id, "The thread that carries it out")
+    if call.args not in (None, {}):
+        words("Arguments", "h4")
+        code(await shown_json(call.args))
+    if call.error is not None:
+        words("Error", "h4")
+        words(call.error, "div", "error")
+    elif call.status == "complete":
+        words("Result", "h4")
+        code(call.result if isinstance(call.result, str) else await shown_json(call.result))
+    if call.thread_id is not None:
+        draw_files(call.thread_id, call.attachments)
+    if line.stack is not None:
+        words("Where it failed", "h4")
+        code(line.stack)
+
+
+def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
+    """Files by name and size; images that browsers show without running anything are shown."""
+    for ref in refs[:MOST_FILES]:
+        with box("figure", "attachment"):
+            if ref.mime_type in SHOWN and ref.mime_type.startswith("image/") and ref.size <= LARGEST_PREVIEW:
+                image = box("img", "thumbnail")
+                image.props["src"] = file_url(thread_id, ref.path)
+                image.props["alt"] = brief(ref.description or ref.name, 300)
+                image.props["loading"] = "lazy"
+            with box("figcaption", "row small"):
+                file_link(thread_id, ref)
+                words(joined(brief(ref.mime_type, 80), size(ref.size)), "span", "quiet")
+    if len(refs) > MOST_FILES:
+        words(f"and {quantity(len(refs) - MOST_FILES, 'file')} more", "p", "quiet small")
+
+
+async def shown_json(content: JSON) -> str:
+    """JSON as it is shown: of one that is long its beginning, and how long it is."""
+    return await in_thread_if_large(content, _cut_json, content)
+
+
+class CallFold:
+    """The line of a call on the page; what is in it is drawn when somebody opens it."""
+
+    def __init__(self, visit: Visit, line: CallLine) -> None:
+        self._visit = visit
+        self.line = line
+        self._open = False
+        self._element = box("details", f"call fold {line.call.status}")
+        self._element.props["data-call"] = line.call.id
+        self._element.on("toggle", self._toggle, js_handler=_OPENED)
+        with self._element:
+            self._summary = box("summary", "row")
+            self._body = box("div", "inside")
+        self._nested: Element | None = None
+        self._draw_summary()
+
+    @property
+    def nested(self) -> Element:
+        """Where the calls stand that this one has made: below it."""
+        if self._nested is None:
+            slot = self._element.parent_slot
+            assert slot is not None, "it is on the page"
+            with slot:
+                self._nested = box("div", "nested")
+            self._nested.move(target_index=slot.children.index(self._element) + 1)
+        return self._nested
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it is not on the page any more."""
+        return self._element.is_deleted
+
+    async def show(self, line: CallLine) -> None:
+        """Draw it anew if something of it has changed."""
+        if line == self.line:
+            return
+        self._element.classes(remove=self.line.call.status, add=line.call.status)
+        self.line = line
+        self._draw_summary()
+        if self._open:
+            await self._draw_body()
+
+    async def progress(self, payload: JSONObject) -> None:
+        """The call has told how far it is."""
+        if self.line.call.status == "running":
+            await self.show(with_progress(self.line, payload))
+
+    async def _toggle(self, event: GenericEventArguments) -> None:
+        self._open = event.args is True
+        if self._open:
+            await self._draw_body()
+
+    async def _draw_body(self) -> None:
+        with self._body.clear():
+            await draw_call(self._visit, self.line)
+
+    def _draw_summary(self) -> None:
+        call = self.line.call
+        with self._summary.clear():
+            words(brief(call.name, 100), "span", "mono title")
+            badge(self.line.status, KINDS.get(self.line.status, ""))
+            if self.line.facts:
+                words(self.line.facts, "span", "quiet small")
+            if call.progress is not None and call.status == "running":
+                _draw_progress(*call.progress)
+            words(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")
+
+
+async def _may_see(visit: Visit, thread_id: str) -> bool:
+    """Whether there is such a thread: a call that hands over to another agent, or waits for one, has made none."""
+    try:
+        await visit.permits.thread(visit.caller, thread_id)
+        await visit.runtime.threads.get(thread_id)
+    except NotFound:
+        return False
+    return True
+
+
+def gist(args: JSON) -> str:
+    """Arguments in a line."""
+    if isinstance(args, dict):
+        few = [f"{brief(name, 30)}: {_short(args[name])}" for name in [*args][:4]]
+        return brief(", ".join(few), GIST)
+    return "" if args is None else _short(args)
+
+
+def _short(content: JSON) -> str:
+    if isinstance(content, str):
+        return brief(" ".join(content[: 2 * GIST].split()), GIST // 2)
+    if isinstance(content, dict):
+        return f"{{{len(content)}}}"
+    if isinstance(content, list):
+        return f"[{len(content)}]"
+    return brief(str(content), 40)
+
+
+def _draw_progress(done: float, total: float | None, text: str) -> None:
+    with box("span", "row small"):
+        if total:
+            bar = box("progress")
+            bar.props["max"], bar.props["value"] = total, min(done, total)
+            bar.props["aria-label"] = "Progress"
+        words(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
+
+
+def _outcome(row: Call) -> tuple[JSON, str | None, str | None, tuple[AttachmentRef, ...]]:
+    """Result, error, stack and files of a call."""
+    if row.result is None:
+        return (
+            None,
+            f"This call was {row.status}." if row.status in ("expired", "cancelled") else None,
+            None,
+            (),
+        )
+    try:
+        result = result_from_json(row.result)
+    except InvalidJSON as broken:
+        return None, broken.message, None, ()
+    refs = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
+    error = (result.error or "The tool failed.") if result.status == "error" else None
+    return result.result, error, result.stack, refs
+
+
+def _links(row: Call) -> tuple[tuple[str, str], ...]:
+    """Where a call leads: to where it is answered, and to the message that shows it."""
+    links: list[tuple[str, str]] = []
+    if row.status in OPEN and not row.has_child:
+        links.append(("Answer it in Pending", "/pending"))
+    if row.visible and row.space_id is not None:
+        links.append(("Its message in the space", f"/spaces/{row.space_id}#{message_id_of(row.id)}"))
+    return tuple(links)
+
+
+def _cut_json(content: JSON) -> str:
+    return brief(json_text(content), LONGEST_SHOWN)

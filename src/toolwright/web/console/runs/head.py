@@ -1,0 +1,114 @@
+"""The head of a run: how it stands, what it cost, where it belongs, its error, and how to cancel it."""
+
+from toolwright.core.threads.run import Run
+from toolwright.web.console.dialogs import confirm
+from toolwright.web.console.runs.calls import shown_json
+from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
+from toolwright.web.console.runs.links import agent_link, agent_name, thread_link
+from toolwright.web.console.runs.waiting import draw_waiting, reason
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import action, badge, box, code, heading, when, words
+
+
+class RunHead:
+    """The head on the page; drawn anew only where something has changed, so that a form in it is left alone."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._run: Run | None = None
+        with box("div", "head"):
+            self._title = box("div", "row")
+            box("div", "fill")
+            self._actions = box("div", "row")
+        self._dialogs = box("div")  # a question stays while the head is drawn anew
+        self._error = box("div")
+        self._waiting = box("div")
+        self._facts = box("div", "card section")
+        self._output = box("div")
+
+    async def show(self, run: Run) -> None:
+        """The run as it is now."""
+        was, self._run = self._run, run
+        if was == run:
+            return
+        with self._title.clear():
+            heading("Run")
+            badge(run.status, KINDS.get(run.status, ""))
+            words(reason(run.waiting), "span", "quiet small")
+        if was is None or was.over != run.over or was.cancel_requested_at != run.cancel_requested_at:
+            self._draw_actions(run)
+        with self._error.clear():
+            if run.error is not None:
+                words(joined(run.error_code or "", run.error), "div", "error section").props["role"] = "alert"
+        if was is None or (was.status, was.waiting) != (run.status, run.waiting):
+            with self._waiting.clear():
+                await draw_waiting(self._visit, run)
+        await self._draw_facts(run)
+        await self._draw_output(run)
+
+    def _draw_actions(self, run: Run) -> None:
+        with self._actions.clear():
+            if not run.over and run.cancel_requested_at is not None:
+                words("is being cancelled …", "span", "quiet")
+            elif not run.over:
+                action("Cancel the run", lambda: self._ask(run.id), kind="danger")
+
+    def _ask(self, run_id: str) -> None:
+        with self._dialogs:
+            ask_to_cancel(self._visit, run_id)
+
+    async def _draw_facts(self, run: Run) -> None:
+        name = await agent_name(self._visit, run.agent)
+        with self._facts.clear(), box("dl", "facts"):
+            _fact("Agent")
+            with box("dd"):
+                agent_link(self._visit, run.agent, name)
+            _fact("Thread")
+            with box("dd"):
+                thread_link(run.thread_id)
+            _fact("Run")
+            words(run.id, "dd", "mono")
+            _fact("Began")
+            with box("dd", "row"):
+                when(run.started_at or run.created_at, "")
+                took = span(run.started_at, run.completed_at)
+                words(f"took {took}" if took else "", "span", "quiet")
+            for title, text in (
+                ("Steps", str(run.step_count)),
+                ("Tokens", tokens(run.usage)),
+                ("Cost", price(run.cost)),
+                ("Ended by", (run.stop_reason or "").replace("_", " ")),
+                ("Chain depth", str(run.chain_depth) if run.chain_depth else ""),
+                ("Taken over", f"{run.lives} times" if run.lives else ""),
+            ):
+                if text:
+                    _fact(title)
+                    words(text, "dd")
+
+    async def _draw_output(self, run: Run) -> None:
+        text = run.output if isinstance(run.output, str) else await shown_json(run.output)
+        with self._output.clear():
+            if run.over and run.output is not None and not isinstance(run.output, str):
+                words("Output", "h2", "section")
+                code(text)
+
+
+def ask_to_cancel(visit: Visit, run_id: str) -> None:
+    """Cancel the run, once whoever asks for it has said so twice."""
+
+    async def cancel() -> None:
+        await visit.permits.run(visit.caller, run_id)
+        await visit.runtime.runs.cancel(run_id)
+
+    confirm(
+        visit,
+        "Cancel this run?",
+        "Cancel the run",
+        cancel,
+        done="The run is being cancelled.",
+        hint="What it has done stays. A call that is at work is broken off, and its effect is unknown.",
+    )
+
+
+def _fact(title: str) -> None:
+    words(title, "dt")

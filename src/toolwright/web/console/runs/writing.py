@@ -1,0 +1,77 @@
+"""What a model is writing: the parts of an answer that is not there yet, as they grow."""
+
+from typing import Any
+
+from toolwright.core.json_value import JSON
+from toolwright.core.spaces.tool_ui import ShownCall
+from toolwright.core.threads.event import Event
+from toolwright.web.console.runs.calls import CallFold, CallLine
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import box, words
+
+
+class Writing:
+    """An answer on the page while it is generated; an attempt that begins anew takes the last one's place.
+
+    An event tells all that there is of its part so far, but for what is very long: then only what is new.
+    """
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._attempt = ""
+        self._texts: dict[str, str] = {}
+        self._calls: dict[str, CallFold] = {}
+        self._element = box("div", "writing")
+        self._shown: dict[str, Any] = {}  # labels of texts; NiceGUI does not tell what they are
+
+    def clear(self) -> None:
+        """The answer is there, or will never be."""
+        self._attempt = ""
+        self._texts.clear()
+        self._calls.clear()
+        self._shown.clear()
+        self._element.clear()
+
+    async def take(self, event: Event) -> None:
+        """A part has grown: `message.delta`, or `tool.streaming`."""
+        stream_id = event.payload.get("streamId")
+        if not isinstance(stream_id, str):
+            return
+        attempt = stream_id.rpartition(".")[0]
+        if attempt != self._attempt:
+            self.clear()
+            self._attempt = attempt
+        if event.type == "message.delta":
+            self._grow(stream_id, event)
+        else:
+            await self._grow_call(stream_id, event)
+
+    def _grow(self, stream_id: str, event: Event) -> None:
+        text, delta = event.payload.get("text"), event.payload.get("delta")
+        grown = text if isinstance(text, str) else self._texts.get(stream_id, "") + str(delta)
+        self._texts[stream_id] = grown
+        label = self._shown.get(stream_id)
+        if label is None:
+            with self._element, box("div", "message streaming"):
+                words("✎", "span", "face agent").props["aria-hidden"] = "true"
+                with box("div", "by"):
+                    words("writing …", "span", "quiet small")
+                with box("div", "body prose"):
+                    label = self._shown[stream_id] = words("", "p")
+        label.text = grown[-32_768:]
+
+    async def _grow_call(self, stream_id: str, event: Event) -> None:
+        args: JSON = event.payload.get("partialArgs")
+        call = ShownCall(
+            id=stream_id,
+            name=str(event.payload.get("toolName")),
+            args=args if args is not None else event.payload.get("text"),
+            status="streaming",
+        )
+        line = CallLine(call=call, status="writing")
+        fold = self._calls.get(stream_id)
+        if fold is None:
+            with self._element:
+                self._calls[stream_id] = CallFold(self._visit, line)
+        else:
+            await fold.show(line)

@@ -1,0 +1,130 @@
+"""Where somebody writes in a thread: a text, and files beside it."""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from nicegui import ui
+from nicegui.events import GenericEventArguments, UploadEventArguments
+
+from toolwright.core.limits import MAX_ATTACHMENT
+from toolwright.core.results.content import Attachment
+from toolwright.core.text import quantity
+from toolwright.web.console.runs.facts import size
+from toolwright.web.console.visit import Visit, complain
+from toolwright.web.console.widgets import box, icon_action, words
+
+MOST_FILES: Final = 10
+MOST_BYTES: Final = 50_000_000  # of all files of one message
+LONGEST: Final = 100_000  # characters
+_SEND: Final = """(event) => {
+    if (event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    const field = event.target, now = Date.now();
+    if (field.value === field.sentText && now - field.sentAt < 1500) return;
+    [field.sentText, field.sentAt] = [field.value, now];
+    emit(field.value);
+}"""
+"""A constant. A second Enter, pressed before the field was emptied, is none."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _File:
+    """A file that is to be sent."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+class Composer:
+    """The field at the end of a thread; Enter sends, Shift+Enter begins a line. `send` says whether it was taken."""
+
+    def __init__(self, visit: Visit, send: Callable[[str, Sequence[Attachment]], Awaitable[bool]]) -> None:
+        self._visit = visit
+        self._send_message = send
+        self._files: list[_File] = []
+        self._sending = False
+        with box("div", "compose"):
+            self._chosen = box("div", "row small about")
+            with box("div", "frame"):
+                self._upload = self._draw_upload()
+                pick = icon_action("attach_file", "Attach files", lambda: None)
+                pick.on("click", js_handler=f"() => getElement({self._upload.id}).pickFiles()")
+                self._field = self._draw_field()
+                icon_action("send", "Send", partial(self._send, None))
+
+    def _draw_field(self) -> ui.textarea:
+        field = ui.textarea(placeholder="Message").props("autogrow borderless dense")
+        field.props["aria-label"] = "Message"
+        field.props["data-focus"] = ""
+        field.props["maxlength"] = LONGEST
+        field.on("keydown.enter", self._send_typed, js_handler=_SEND)
+        return field
+
+    def _draw_upload(self) -> ui.upload:
+        upload = ui.upload(
+            multiple=True,
+            auto_upload=True,
+            max_file_size=MAX_ATTACHMENT,
+            on_upload=self._take,
+            on_rejected=lambda: complain(f"A file may have at most {size(MAX_ATTACHMENT)}."),
+        )
+        return upload.classes("hidden")  # the button beside it opens its dialog
+
+    async def _take(self, event: UploadEventArguments) -> None:
+        """A file has come from the browser."""
+        content = await event.file.read()
+        if (
+            len(self._files) >= MOST_FILES
+            or sum(len(each.content) for each in self._files) + len(content) > MOST_BYTES
+        ):
+            complain(
+                f"A message may have at most {quantity(MOST_FILES, 'file')} and {size(MOST_BYTES)} in all."
+            )
+            return
+        mime_type = event.file.content_type or "application/octet-stream"
+        self._files.append(_File(name=event.file.name or "file", mime_type=mime_type, content=content))
+        self._draw_files()
+
+    def _draw_files(self) -> None:
+        with self._chosen.clear():
+            for file in self._files:
+                with box("span", "badge"):
+                    words(f"{file.name} · {size(len(file.content))}")
+                icon_action("close", f"Leave out {file.name}", partial(self._leave_out, file))
+
+    def _leave_out(self, file: _File) -> None:
+        self._files = [each for each in self._files if each is not file]
+        self._draw_files()
+
+    async def _send_typed(self, event: GenericEventArguments) -> None:
+        if isinstance(event.args, str):
+            await self._send(event.args)
+
+    async def _send(self, typed: str | None) -> None:
+        """Send what is there; it stays in the field where it was not taken."""
+        text = ((self._field.value if typed is None else typed) or "")[:LONGEST]
+        if self._sending or (not text.strip() and not self._files):
+            return
+        self._sending = True
+        self._field.value = ""
+        try:
+            files = [await asyncio.to_thread(_attachment, each) for each in self._files]
+            done = await self._send_message(text, files)
+        finally:
+            self._sending = False
+        if done:
+            self._files.clear()
+            self._upload.reset()
+            self._draw_files()
+        else:
+            self._field.value = text
+
+
+def _attachment(file: _File) -> Attachment:
+    data = base64.b64encode(file.content).decode()
+    return Attachment(name=file.name, mime_type=file.mime_type, data=data)

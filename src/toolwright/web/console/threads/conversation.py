@@ -1,0 +1,249 @@
+"""The conversation of a thread: a window on its messages, which grows at its end and is moved back by pages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nicegui import ui
+from nicegui.element import Element
+
+from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.tool_ui import ShownCall
+from toolwright.core.text import brief
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.value import changed
+from toolwright.web.console.runs.calls import CallFold, CallLine, draw_files, line_of
+from toolwright.web.console.runs.links import run_link
+from toolwright.web.console.runs.rows import draw_broken
+from toolwright.web.console.runs.turns import Turns
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, prose, when, words
+from toolwright.wire.call import arguments_json
+
+PAGE: Final = 50  # messages that are read at once
+MOST_DRAWN: Final = 200
+"""Messages on the page at once: further ones take the place of those at the other end."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Names:
+    """What those are called who speak in a thread."""
+
+    user: str
+    agent: str
+
+
+class Conversation:
+    """Messages on the page, the newest at the end. A tool's answer is drawn with the call that it answers."""
+
+    def __init__(self, visit: Visit, thread_id: str, names: Names) -> None:
+        self._visit = visit
+        self._thread_id = thread_id
+        self._names = names
+        self._broken = box("div")
+        self._earlier = box("div", "row earlier")
+        self._list = box("div", "messages")
+        self._list.props["role"] = "log"
+        self._list.props["aria-label"] = "Messages"
+        self._list.props["data-follow"] = ""
+        self._later = box("div", "row earlier")
+        self._rows: dict[int, Element] = {}  # by the messages' places
+        self._ids: dict[str, int] = {}
+        self._folds: dict[str, CallFold] = {}
+        self._alone: dict[str, tuple[Message, Element]] = {}  # answers whose calls stand on an earlier page
+        self._is_cut = False  # whether the newest messages are not drawn
+        self._unread: dict[str, Element] = {}
+        self._sent = box("div", "messages")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is drawn."""
+        return not self._rows and not self._unread
+
+    def sent(self, message: Message) -> None:
+        """A message was taken, and is drawn among the others once a run has read it."""
+        if not self._is_drawn(message.id):
+            with self._sent:
+                self._unread[message.id] = self._draw_message(message, {})
+
+    async def read(self) -> None:
+        """The newest page."""
+        messages = await self._page(None)
+        self._rows.clear()
+        self._folds.clear()
+        self._alone.clear()
+        self._list.clear()
+        self._is_cut = False
+        self._later.clear()
+        await self._draw(messages)
+        self._draw_earlier(there_may_be=len(messages) == PAGE)
+
+    async def look_again(self) -> None:
+        """What was said since: drawn at the end, unless somebody reads far above it."""
+        if self._is_cut:
+            self._draw_later(new=True)
+            return
+        newest = max(self._rows, default=0)
+        messages = [each for each in await self._page(None) if (each.seq or 0) > newest]
+        if len(messages) == PAGE and newest:  # more may lie between
+            await self.read()
+            return
+        await self._draw(messages)
+        for seq in sorted(self._rows)[:-MOST_DRAWN]:
+            self._rows.pop(seq).delete()
+            self._draw_earlier(there_may_be=True)
+
+    async def show_call(self, call: Call) -> None:
+        """A call has changed, if it is drawn."""
+        fold = self._folds.get(call.id)
+        if fold is not None and not fold.is_deleted:
+            await fold.show(line_of(call, for_service=self._visit.is_service))
+
+    async def progress(self, call_id: str, payload: JSONObject) -> None:
+        """A call has told how far it is."""
+        fold = self._folds.get(call_id)
+        if fold is not None and not fold.is_deleted:
+            await fold.progress(payload)
+
+    async def open_calls(self) -> Sequence[str]:
+        """The calls that are drawn and have no answer yet."""
+        return [call_id for call_id, fold in self._folds.items() if fold.line.call.status == "running"][
+            -PAGE:
+        ]
+
+    async def _page(self, before: int | None) -> Sequence[Message]:
+        await self._visit.permits.thread(self._visit.caller, self._thread_id)
+        messages = await self._visit.runtime.threads.messages_before(self._thread_id, before, PAGE)
+        with self._broken.clear():
+            draw_broken(messages)
+        return messages
+
+    async def _draw(self, messages: Sequence[Message], place: int | None = None) -> None:
+        """Draw them behind all others, or from that place on."""
+        answers = {each.call_id: each for each in messages if each.role == "tool"}
+        answers |= {call_id: answer for call_id, (answer, _) in self._alone.items()}
+        turns = Turns()
+        for message in messages:
+            fold = self._folds.get(message.call_id or "")
+            read = self._unread.pop(message.id, None)
+            if read is not None:
+                read.delete()
+            with self._list:
+                row = box("div") if fold is not None else self._draw_message(message, answers)
+            row.props["data-message"] = message.id
+            self._ids[message.id] = message.seq or 0
+            if fold is None and message.role == "tool" and message.call_id is not None:
+                self._alone[message.call_id] = (message, row)
+            if fold is not None and not fold.is_deleted:
+                await fold.show(self._answered(fold.line, message))
+            if place is not None:
+                row.move(self._list, place)
+                place += 1
+            self._rows[message.seq or 0] = row
+            await turns.give()
+
+    async def _draw_before(self) -> None:
+        first = min(self._rows, default=None)
+        if first is None:
+            return
+        messages = await self._page(first)
+        top = self._rows[first]
+        await self._draw(messages, 0)
+        for seq in sorted(self._rows)[MOST_DRAWN:]:
+            self._rows.pop(seq).delete()
+            self._is_cut = True
+        ui.run_javascript(
+            f"getHtmlElement({top.id})?.scrollIntoView({{block: 'start'}})"
+        )  # a number, nothing else
+        self._draw_earlier(there_may_be=len(messages) == PAGE)
+        if self._is_cut:
+            self._draw_later(new=False)
+
+    async def _read_newest(self) -> None:
+        await self.read()
+        ui.run_javascript("toolwright.toEnd?.()")
+
+    def _is_drawn(self, message_id: str) -> bool:
+        return self._ids.get(message_id) in self._rows
+
+    def _draw_earlier(self, *, there_may_be: bool) -> None:
+        with self._earlier.clear():
+            if there_may_be:
+                action("Earlier messages", self._draw_before, kind="plain")
+
+    def _draw_later(self, *, new: bool) -> None:
+        with self._later.clear():
+            action("New messages: show them" if new else "Newest messages", self._read_newest)
+
+    def _draw_message(self, message: Message, answers: dict[str | None, Message]) -> Element:
+        name, kind, initial = self._speaker(message)
+        with box("article", "message") as row:
+            words(initial, "span", f"face {kind}").props["aria-hidden"] = "true"
+            with box("div", "by"):
+                words(name, "span", "who")
+                when(message.created_at, "quiet small")
+                if message.run_id is not None:
+                    run_link(message.run_id)
+                if message.seq is None:
+                    badge("not read yet", "waiting")
+                if not message.kept:
+                    badge("left out of what the model reads")
+                if message.status == "error":
+                    badge("error", "bad")
+            with box("div", "body"):
+                if message.content and message.role == "tool":
+                    words(brief(message.content, 2_000), "div", "code small")
+                elif message.content:
+                    prose(message.content)
+                draw_files(self._thread_id, message.attachments)
+                for call in message.calls[:PAGE]:
+                    self._draw_call(message, call, answers.get(call.id))
+                if len(message.calls) > PAGE:
+                    words(f"and {len(message.calls) - PAGE} more calls, see the run", "p", "quiet small")
+        return row
+
+    def _draw_call(self, message: Message, call: MessageCall, answer: Message | None) -> None:
+        shown = ShownCall(
+            id=call.id,
+            name=call.name,
+            args=arguments_json(call.arguments),
+            status="running",
+            run_id=message.run_id,
+            thread_id=self._thread_id,
+        )
+        line = CallLine(call=shown, status="running")
+        if call.id in self._alone:
+            self._alone.pop(call.id)[1].clear()
+        if answer is not None:
+            line = self._answered(line, answer)
+        self._folds[call.id] = CallFold(self._visit, line)
+
+    def _answered(self, line: CallLine, answer: Message) -> CallLine:
+        """The line of a call whose answer is there, as its model reads it."""
+        failed = answer.status == "error"
+        content = (
+            arguments_json(answer.content) if 0 < len(answer.content) < LONGEST_SHOWN else answer.content
+        )
+        error = content.get("error") if isinstance(content, dict) else None
+        call = changed(
+            line.call,
+            status="error" if failed else "complete",
+            result=None if failed else content,
+            error=(error if isinstance(error, str) else brief(answer.content, 2_000)) if failed else None,
+            attachments=answer.attachments,
+            progress=None,
+        )
+        stack = answer.stack if self._visit.is_service else None
+        return changed(line, call=call, status="error" if failed else "done", stack=stack, links=())
+
+    def _speaker(self, message: Message) -> tuple[str, str, str]:
+        match message.role:
+            case "user":
+                name = self._names.user
+                return name, "", name[:1].upper()
+            case "assistant":
+                name = message.by or self._names.agent
+                return name, "agent", name[:1].upper()
+            case _:
+                return f"{message.tool_name or 'tool'}", "agent", "⚙"

@@ -1,0 +1,92 @@
+"""The files of a thread: listed, shown where that is safe, and downloaded."""
+
+from functools import partial
+from typing import Final
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+from toolwright.core.broken_rows import all_of
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.files.file import File
+from toolwright.core.text import brief
+from toolwright.web.console.runs.calls import LARGEST_PREVIEW
+from toolwright.web.console.runs.facts import joined, size
+from toolwright.web.console.runs.filters import page_of, pager
+from toolwright.web.console.runs.links import file_link, file_url, thread_path
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import box, code, nothing, when, words
+from toolwright.web.routes.files import SHOWN
+
+PAGE: Final = 50
+LARGEST_TEXT: Final = 1_000_000  # bytes of a text that is read to show its beginning
+
+
+async def draw_files_of(visit: Visit, thread_id: str) -> None:
+    """A page of them, by path."""
+    files = all_of(await visit.runtime.files.list(thread_id))
+    page = page_of(visit.query)
+    shown = files[(page - 1) * PAGE : page * PAGE]
+    if not shown:
+        nothing("There are no files in this thread.", "Files come with messages, and from tools.")
+        return
+    with box("div", "list"):
+        for file in shown:
+            _draw_file(visit, thread_id, file)
+    pager(visit, thread_path(thread_id), page, more=len(files) > page * PAGE)
+
+
+def _draw_file(visit: Visit, thread_id: str, file: File) -> None:
+    ref = file.ref
+    with box("div", "item file"):
+        with box("div", "fill"):
+            with box("div", "row"):
+                file_link(thread_id, ref)
+                words(joined(brief(ref.mime_type, 80), size(ref.size)), "span", "quiet small")
+                when(file.created_at, "quiet small")
+            words(ref.path, "div", "quiet small mono")
+            words(ref.description or "", "div", "small")
+            if ref.mime_type in SHOWN:
+                _draw_preview(visit, thread_id, file)
+        saved = box("a", "small")
+        saved.props["href"] = file_url(thread_id, ref.path)
+        saved.props["download"] = ref.name
+        saved.props["aria-label"] = f"Download {brief(ref.name, 100)}"
+        with saved:
+            ui.icon("download").props('aria-hidden="true"')
+
+
+def _draw_preview(visit: Visit, thread_id: str, file: File) -> None:
+    """A preview that is loaded when it is opened."""
+    is_image = file.ref.mime_type.startswith("image/")
+    if file.ref.size > (LARGEST_PREVIEW if is_image else LARGEST_TEXT):
+        return
+    with box("details") as opened:
+        words("Preview", "summary", "small")
+        place = box("div")
+    show = partial(_show_image if is_image else _show_text, visit, thread_id, file, place)
+    opened.on("toggle", show, js_handler="(event) => { if (event.target.open) emit(true); }")
+
+
+async def _show_image(
+    _: Visit, thread_id: str, file: File, place: Element, __: GenericEventArguments
+) -> None:
+    with place.clear():
+        image = box("img", "thumbnail")
+        image.props["src"] = file_url(thread_id, file.ref.path)
+        image.props["alt"] = brief(file.ref.description or file.ref.name, 300)
+
+
+async def _show_text(
+    visit: Visit, thread_id: str, file: File, place: Element, _: GenericEventArguments
+) -> None:
+    async def show() -> None:
+        await visit.permits.thread(visit.caller, thread_id)
+        content = await visit.runtime.files.read(thread_id, file.ref.path)
+        if len(content) > LARGEST_TEXT:
+            raise InvalidRequest("This file is too large to be shown: download it.")
+        with place.clear():
+            code(content.decode("utf-8", "replace"))
+
+    await visit.act(show())

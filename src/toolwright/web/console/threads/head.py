@@ -1,0 +1,100 @@
+"""The head of a thread: what it is, how its run stands, and how to cancel that or delete it all."""
+
+from collections.abc import Callable
+
+from nicegui import ui
+
+from toolwright.core.text import brief
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.web.console.runs.facts import KINDS
+from toolwright.web.console.runs.head import ask_to_cancel
+from toolwright.web.console.runs.links import agent_link, agent_name, run_link
+from toolwright.web.console.runs.waiting import reason
+from toolwright.web.console.threads.family import title_of
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import action, badge, box, heading, link, words
+
+
+class ThreadHead:
+    """What the thread is, how its run stands, and what can be done with both."""
+
+    def __init__(self, visit: Visit, thread: Thread) -> None:
+        self._visit = visit
+        self._thread = thread
+        self._drawn: tuple[Thread, Run | None] | None = None
+        with box("div", "head"):
+            self._title = box("div", "row")
+            box("div", "fill")
+            self._actions = box("div", "row")
+        self._dialogs = box("div")  # a question stays while the head is drawn anew
+        self._about = box("div", "row small about-thread")
+
+    async def draw(self) -> None:
+        """As things are."""
+        visit = self._visit
+        await visit.permits.thread(visit.caller, self._thread.id)
+        thread = await visit.runtime.threads.get(self._thread.id)
+        run = None if thread.run_id is None else await visit.runtime.runs.get(thread.run_id)
+        last = self._drawn
+        if last is not None and last == (thread, run):
+            return
+        self._drawn = (thread, run)
+        title, agent = await title_of(visit, thread), await agent_name(visit, thread.answering)
+        with self._title.clear():
+            heading(title)
+            badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
+        with self._actions.clear():
+            if run is not None and not run.over:
+                self._draw_run(run)
+            action("Delete", lambda: self._ask(ask_to_delete, thread.id), kind="plain")
+        with self._about.clear():
+            words("Agent", "span", "quiet")
+            agent_link(visit, thread.answering, agent)
+            words(
+                f"for {brief(thread.user_id, 100)}" if thread.user_id and visit.is_service else "",
+                "span",
+                "quiet",
+            )
+            if thread.space_id is not None:
+                link("in a space", f"/spaces/{thread.space_id}")
+            for tag in thread.tags[:10]:
+                badge(brief(tag, 40))
+            words(thread.id, "span", "quiet mono")
+
+    def _ask(self, question: Callable[[Visit, str], object], about: str) -> None:
+        with self._dialogs:
+            question(self._visit, about)
+
+    def _draw_run(self, run: Run) -> None:
+        badge(run.status, KINDS.get(run.status, ""))
+        words(reason(run.waiting), "span", "quiet small")
+        run_link(run.id, "its run", "")
+        if run.cancel_requested_at is not None:
+            words("is being cancelled …", "span", "quiet")
+        else:
+            action("Cancel the run", lambda: self._ask(ask_to_cancel, run.id), kind="danger")
+
+
+def ask_to_delete(visit: Visit, thread_id: str) -> None:
+    """Ask, with the choice to cancel first what is at work."""
+    dialog = ui.dialog()
+    dialog.on("hide", dialog.delete)
+    with dialog, ui.card(), box("div", "stack"):
+        words("Delete this thread?", "h2")
+        words("Its messages, files, values and the threads below it are gone for good.", "p", "quiet")
+        cancels = ui.checkbox("Cancel first what is at work in it")
+
+        async def delete() -> None:
+            await visit.permits.thread(visit.caller, thread_id)
+            await visit.runtime.threads.delete(thread_id, bool(cancels.value))
+
+        async def confirmed() -> None:
+            if await visit.act(delete(), "The thread is deleted."):
+                dialog.close()
+                ui.navigate.to("/threads")
+
+        with box("div", "row"):
+            action("Delete it", confirmed, kind="danger")
+            action("Keep it", dialog.close)
+    dialog.open()

@@ -1,0 +1,85 @@
+"""Calls of a tool from its page: made by the one pipeline, recorded like any other, and followed to their end."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.run import Run
+from toolwright.core.value import value
+from toolwright.runtime.pending.app_calls import EVERY
+from toolwright.runtime.runtime import Runtime
+
+LOOK_AGAIN: Final = 0.5  # seconds without news after which the row is read all the same
+
+
+@value
+class Progress:
+    """How a call stands: its row, once there is one, and its run."""
+
+    call: Call | None = None
+    run: Run | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing changes any more."""
+        return self.call is not None and is_over(self.call.status)
+
+    @property
+    def request_id(self) -> str | None:
+        """The request for values that its run waits with."""
+        waiting = self.run.waiting if self.run is not None and self.run.status == "waiting" else None
+        request_id = (waiting or {}).get("requestId")
+        return request_id if isinstance(request_id, str) else None
+
+
+async def call_app_tool(runtime: Runtime, name: str, arguments: JSONObject) -> AsyncGenerator[Progress]:
+    """Call a tool of the app, as hosts outside do: how the call stands, again and again until it is over."""
+    app_calls = runtime.app_calls
+    call = app_calls.new()
+    with app_calls.watch(call) as watch:
+        await app_calls.make(call, name, arguments)
+        while True:
+            row = await watch.row()
+            progress = Progress(call=row, run=await _run(runtime, call.run_id))
+            yield progress
+            if progress.over:
+                return
+            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.lost(call):
+                raise StoreError("The call could not be made.")
+
+
+async def call_agent_tool(
+    runtime: Runtime, agent_id: str, name: str, arguments: JSONObject
+) -> AsyncGenerator[Progress]:
+    """Call a tool of an agent, in a run of its own: how the call stands, again and again until it is over."""
+    toolkit = await runtime.toolkit(agent_id)
+    calling = asyncio.create_task(toolkit.call(name, arguments), name="toolwright-console-call")
+    try:
+        done = False
+        while not done:
+            await asyncio.wait([calling], timeout=LOOK_AGAIN)
+            done = calling.done()
+            if done:
+                await calling  # raises what it raised
+            yield await _latest(runtime, toolkit.run_id)
+    finally:  # the call goes on as a row, though nobody waits here any more
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+
+
+async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
+    if run_id is None:
+        return Progress()
+    calls = await runtime.calls.list(status=EVERY, run_id=run_id, limit=1)
+    return Progress(call=next(iter(calls), None), run=await _run(runtime, run_id))
+
+
+async def _run(runtime: Runtime, run_id: str) -> Run | None:
+    """The run, None before there is one."""
+    try:
+        return await runtime.runs.get(run_id)
+    except NotFound:
+        return None

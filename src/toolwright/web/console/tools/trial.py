@@ -1,0 +1,133 @@
+"""Trial of a tool: the form of its parameters, the call that is made with them, and what comes of it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from toolwright.core.errors import ToolwrightError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.call import Call
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.pending.app_calls import call_of
+from toolwright.web.console.dialogs import confirm
+from toolwright.web.console.schema_form import SchemaForm
+from toolwright.web.console.tools.calls import Progress, call_agent_tool, call_app_tool
+from toolwright.web.console.tools.outcome import draw_outcome
+from toolwright.web.console.variables import variables_form
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import action, badge, box, link, words
+
+KINDS: Final = {
+    "done": "good",
+    "resolved": "good",
+    "error": "bad",
+    "expired": "bad",
+    "cancelled": "",
+    "waiting": "waiting",
+    "pending": "waiting",
+}
+"""Colours of the states of a call; of others it is at work."""
+
+
+class Trial:
+    """Calls a tool with what is entered, of the app or of an agent: one call at a time is shown."""
+
+    def __init__(self, visit: Visit, tool: Tool, agent_id: str | None) -> None:
+        self._visit = visit
+        self._tool = tool
+        self._agent_id = agent_id
+        self._shown: object = None
+        self._calls = 0
+
+    def draw(self) -> None:
+        """Draw the form; what comes of a call stands below it."""
+        with box("section", "section stack"):
+            words("Call it", "h2")
+            if self._agent_id is not None:
+                words("The call is made by the agent, in a thread of its own.", "p", "quiet small")
+            self._form = SchemaForm(self._tool.offered, name=self._tool.name)
+            with box("div", "row"):
+                action("Call", self._press, icon="play_arrow", kind="primary")
+            self._place = box("div")
+            self._place.props["aria-live"] = "polite"
+
+    async def _press(self) -> None:
+        async def read() -> None:
+            arguments = self._form.value()
+            if not self._tool.destructive:
+                self._begin(arguments)
+                return
+
+            async def go() -> None:
+                self._begin(arguments)
+
+            hint = "It says of itself that it is destructive: what it does may not be undone."
+            confirm(self._visit, f"Call {self._tool.name}?", "Call", go, hint=hint)
+
+        await self._visit.act(read())
+
+    def _begin(self, arguments: JSONObject) -> None:
+        self._calls += 1
+        self._shown = None
+        self._place.clear()
+        with self._place:
+            words("Calling …", "p", "quiet")
+        self._visit.view.run(self._follow(arguments, self._calls))
+
+    async def _follow(self, arguments: JSONObject, number: int) -> None:
+        try:
+            async with aclosing(self._made(arguments)) as states:
+                async for progress in states:
+                    if number != self._calls:
+                        return  # another one is shown
+                    await self._show(progress)
+        except ToolwrightError as error:
+            self._place.clear()
+            with self._place:
+                words(error.message, "p", "error").props["role"] = "alert"
+
+    def _made(self, arguments: JSONObject) -> AsyncGenerator[Progress]:
+        runtime = self._visit.runtime
+        if self._agent_id is None:
+            return call_app_tool(runtime, self._tool.name, arguments)
+        return call_agent_tool(runtime, self._agent_id, self._tool.name, arguments)
+
+    async def _show(self, progress: Progress) -> None:
+        call, request_id = progress.call, progress.request_id
+        shown = (None if call is None else (call.status, call.is_asked), request_id)
+        if shown == self._shown:
+            return  # so that what somebody enters there stays
+        self._shown = shown
+        self._place.clear()
+        with self._place:
+            if request_id is not None and progress.run is not None:
+                await variables_form(self._visit, progress.run.thread_id, request_id)
+            if call is not None:
+                await self._draw_call(call, progress)
+
+    async def _draw_call(self, call: Call, progress: Progress) -> None:
+        with box("div", "card stack"):
+            with box("div", "row"):
+                badge(call.status, KINDS.get(call.status, "busy"))
+                if call.completed_at is not None:
+                    seconds = (call.completed_at - (call.started_at or call.created_at)).total_seconds()
+                    words(f"{seconds:.2f} s", "span", "quiet small")
+                link("Its run", f"/runs/{call.run_id}", "small")
+                box("span", "fill")
+                if not progress.over:
+                    action("Cancel", lambda: self._cancel(call))
+            if call.is_asked:
+                _wait("It waits for an approval.")
+            elif call.status in ("waiting", "pending"):
+                _wait("It waits for a result from outside.")
+            if progress.over:
+                await draw_outcome(call, self._visit.runtime.app_calls.result(call))
+
+    async def _cancel(self, call: Call) -> None:
+        await self._visit.act(self._visit.runtime.app_calls.cancel(call_of(call)))
+
+
+def _wait(text: str) -> None:
+    with box("p", "row"):
+        words(text)
+        link("Answer it", "/pending")

@@ -1,0 +1,307 @@
+"""Runs in the console: followed step by step, cancelled, listed, and seen by those who may."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from playwright.async_api import BrowserContext, Locator, Page, expect
+
+import toolwright as tw
+from tests.browser.console.rig import house
+from tests.browser.console.test_threads import HOSTILE, Gate, no_overflow, unharmed
+from toolwright.testing import ScriptedModel
+
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+
+
+@tw.tool(description="Counts.")
+async def count(number: int) -> int:
+    return number
+
+
+@tw.tool(description="Fails.")
+async def fail() -> str:
+    raise RuntimeError(f"The oven is cold. {HOSTILE}")
+
+
+def cook(*tools: Any) -> tw.Agent:
+    prompt = tw.Prompt("cook", "You cook.", tools=[count, fail, *tools])
+    return tw.Agent("cook", tw.Side(prompt, max_steps=100))
+
+
+def step(page: Page, number: int) -> Locator:
+    return page.locator(".step").filter(has=page.get_by_role("heading", name=f"Step {number}", exact=True))
+
+
+def fold(page: Page, name: str) -> Locator:
+    return page.locator(".fold", has=page.locator("summary .title", has_text=name))
+
+
+async def test_a_run_is_followed_from_its_first_step_to_its_end(context: BrowserContext) -> None:
+    gate = Gate()
+    turns: list[Any] = [
+        {"text": "I count first.", "calls": [{"name": "count", "args": {"number": 7}}], "delay": 1,
+         "usage": {"input_tokens": 1200, "output_tokens": 80}},
+        {"text": "It is seven.", "delay": 1},
+    ]  # fmt: skip
+    async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns, sleep=gate.sleep)) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.threads.send(thread.id, "Count")
+        page = await made.enter(context, f"/runs/{run.id}")
+        await expect(page.locator("h1 + .badge")).to_have_text("running")
+        gate.open()
+        await expect(page.locator(".streaming")).to_contain_text("I count")
+        gate.open(100)
+        await expect(page.locator("h1 + .badge")).to_have_text("completed")
+        await expect(page.locator(".streaming")).to_have_count(0)
+        await expect(step(page, 1)).to_contain_text("1,200 in · 80 out")
+        await expect(step(page, 1)).to_contain_text("I count first.")
+        await expect(step(page, 2)).to_contain_text("It is seven.")
+        await fold(page, "count").locator("summary").click()
+        await expect(fold(page, "count").locator(".code")).to_have_text(['{\n  "number": 7\n}', "7"])
+        await expect(page.get_by_role("button", name="Cancel the run")).to_have_count(0)
+
+
+async def test_one_goes_from_a_call_to_the_thread_below_and_back(context: BrowserContext) -> None:
+    gate = Gate()
+    helper = tw.Agent(
+        "helper",
+        tw.Prompt("helper", "You help."),
+        expose_as_tool=True,
+        tool_description="Helps with anything.",
+    )
+    boss = tw.Agent("boss", tw.Prompt("boss", "You lead.", tools=[tw.SubagentToolConfig(name="helper")]))
+    script = {
+        "boss": [
+            {"calls": [{"name": "helper", "args": {"message": "Find salt"}}]},
+            {"text": "We have salt."},
+        ],
+        "helper": [{"text": "Here is salt.", "delay": 1}],
+    }
+    async with house(tw.App(agents=[boss, helper]), model=ScriptedModel(script, sleep=gate.sleep)) as made:
+        thread = await made.rt.threads.create("boss")
+        run = await made.rt.threads.send(thread.id, "Salt?")
+        page = await made.enter(context, f"/runs/{run.id}")
+        await expect(page.get_by_text("This run waits for a thread below it.")).to_be_visible()
+        await page.get_by_role("link", name="See the threads below").click()
+        tree = page.get_by_role("tree")
+        await expect(tree.locator(".badge")).to_have_text("running")
+        gate.open(100)
+        await expect(tree.locator(".badge")).not_to_have_text("running")
+        await page.goto(f"{made.url}/runs/{run.id}")
+        await fold(page, "helper").locator("summary").click()
+        await page.get_by_role("link", name="The thread that carries it out").click()
+        await expect(page.get_by_role("heading", name="helper")).to_be_visible()
+        await expect(page.locator(".message", has_text="Here is salt.")).to_be_visible()
+        await page.get_by_role("navigation", name="Threads above").get_by_role("link").click()
+        await expect(page.get_by_role("heading", name="boss")).to_be_visible()
+        await expect(page.locator(".message", has_text="We have salt.")).to_be_visible()
+
+
+async def test_a_run_is_cancelled_after_a_question(context: BrowserContext) -> None:
+    async with house(
+        tw.App(agents=[cook()]), model=ScriptedModel([{"text": "Slowly.", "delay": 1}], sleep=Gate().sleep)
+    ) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.threads.send(thread.id, "Cook")
+        page = await made.enter(context, f"/runs/{run.id}")
+        other = await context.new_page()
+        await other.goto(f"{made.url}/runs/{run.id}")
+        await other.get_by_role("button", name="Cancel the run").click()
+        await page.get_by_role("button", name="Cancel the run").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+        await expect(page.get_by_text("The run is being cancelled.")).to_be_visible()
+        await expect(page.locator("h1 + .badge")).to_have_text("cancelled")
+        await other.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+        await expect(other.get_by_text("is already over")).to_be_visible()
+
+
+async def test_what_failed_says_so_and_runs_nothing(context: BrowserContext) -> None:
+    turns: list[Any] = [
+        {"calls": [{"name": "fail", "args": {}}]},
+        {"fail": "refused", "message": f"No more. {HOSTILE}"},
+    ]
+    async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns)) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, HOSTILE)).id)
+        assert run.status == "failed"
+        page = await made.enter(context, f"/runs/{run.id}")
+        await expect(page.get_by_role("alert")).to_contain_text("No more.")
+        await expect(fold(page, "fail").locator("summary")).to_contain_text("The oven is cold.")
+        await fold(page, "fail").locator("summary").click()
+        await expect(fold(page, "fail").locator(".code", has_text="Traceback")).to_be_visible()
+        await page.goto(f"{made.url}/runs")
+        await expect(page.locator("[data-run]")).to_contain_text("No more.")
+        await unharmed(page)
+        assert await page.locator("main script, main img").count() == 0
+
+
+async def test_where_the_code_failed_is_for_services_alone(context: BrowserContext) -> None:
+    turns: list[Any] = [{"calls": [{"name": "fail", "args": {}}]}, {"text": "Sorry."}]
+    async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns)) as made:
+        thread = await made.rt.threads.create("cook", user_id=await made.person("ada"))
+        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Cook")).id)
+        page = await made.enter(context, f"/runs/{run.id}", person="ada")
+        for path in (f"/runs/{run.id}", f"/threads/{thread.id}"):
+            await page.goto(f"{made.url}{path}")
+            await fold(page, "fail").locator("summary").click()
+            await expect(fold(page, "fail").locator(".error")).to_contain_text("The oven is cold.")
+            await expect(page.get_by_text("Traceback")).to_have_count(0)
+
+
+async def test_a_run_of_many_steps_shows_the_newest_page_first(context: BrowserContext) -> None:
+    turns: list[Any] = [{"calls": [{"name": "count", "args": {"number": number}}]} for number in range(1, 60)]
+    async with house(tw.App(agents=[cook()]), model=ScriptedModel([*turns, {"text": "Done."}])) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Count")).id)
+        page = await made.enter(context, f"/runs/{run.id}")
+        await expect(step(page, 60)).to_contain_text("Done.")
+        await expect(page.locator(".step")).to_have_count(20)
+        await page.get_by_role("button", name="Earlier steps (40)").click()
+        await expect(page.locator(".step")).to_have_count(40)
+        await page.get_by_role("button", name="Earlier steps (20)").click()
+        await expect(page.locator(".step h3")).to_have_text([f"Step {number}" for number in range(1, 61)])
+        await expect(page.locator(".fold.complete")).to_have_count(59)
+        await expect(page.get_by_role("button", name="Earlier steps")).to_have_count(0)
+
+
+async def test_a_step_of_many_calls_shows_some_and_more_when_asked(context: BrowserContext) -> None:
+    calls = [{"name": "count", "args": {"number": number}} for number in range(500)]
+    async with house(
+        tw.App(agents=[cook()]), model=ScriptedModel([{"calls": calls}, {"text": "Done."}])
+    ) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Count")).id)
+        page = await made.enter(context, f"/runs/{run.id}")
+        await expect(page.locator(".fold")).to_have_count(50)
+        await page.get_by_role("button", name="450 more calls").click()
+        await expect(page.locator(".fold")).to_have_count(100)
+        await expect(page.locator(".fold .gist").last).to_have_text("number: 99")
+
+
+async def test_a_call_tells_how_far_it_is_and_who_answers_it(context: BrowserContext) -> None:
+    halfway, go_on = asyncio.Event(), asyncio.Event()
+
+    @tw.tool(description="Bakes.")
+    async def bake(state: tw.ThreadState) -> str:
+        await go_on.wait()
+        state.progress(1, 2, "half baked")
+        await halfway.wait()
+        return "Bread."
+
+    ask = tw.Tool.from_config(
+        {
+            "name": "taste",
+            "description": "Asks.",
+            "inputSchema": {"type": "object"},
+            "executionType": "external",
+        }
+    )
+    turns: list[Any] = [
+        {"calls": [{"name": "bake", "args": {}}, {"name": "taste", "args": {}}]},
+        {"text": "Done."},
+    ]
+    async with house(tw.App(agents=[cook(bake, ask)]), model=ScriptedModel(turns)) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.threads.send(thread.id, "Bake")
+        page = await made.enter(context, f"/runs/{run.id}")
+        await expect(fold(page, "bake")).to_contain_text("running")
+        go_on.set()
+        await expect(fold(page, "bake")).to_contain_text("half baked · 1 of 2")
+        halfway.set()
+        await expect(fold(page, "taste")).to_contain_text("waiting")
+        await expect(page.get_by_role("link", name="Answer in Pending")).to_be_visible()
+        [call] = await made.rt.calls.list()
+        await made.rt.calls.submit(run.id, call.id, "Good.")
+        await expect(page.locator("h1 + .badge")).to_have_text("completed")
+        await expect(page.get_by_role("link", name="Answer in Pending")).to_have_count(0)
+        await expect(fold(page, "taste")).to_contain_text("done")
+
+
+async def test_a_missing_value_is_given_where_the_run_waits_for_it(context: BrowserContext) -> None:
+    @tw.tool(description="Buys.", variables=[tw.Variable(name="SHOP_KEY", description="The shop's key.")])
+    async def buy(state: tw.ThreadState) -> str:
+        return "bought"
+
+    turns: list[Any] = [{"calls": [{"name": "buy", "args": {}}]}, {"text": "Bought."}]
+    async with house(tw.App(agents=[cook(buy)]), model=ScriptedModel(turns)) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.threads.send(thread.id, "Buy")
+        page = await made.enter(context, f"/runs/{run.id}")
+        await page.get_by_label("SHOP_KEY").fill("the-key-of-the-shop")
+        await page.get_by_role("button", name="Give").click()
+        await expect(page.locator("h1 + .badge")).to_have_text("completed")
+        await expect(page.get_by_label("SHOP_KEY")).to_have_count(0)
+        assert "the-key-of-the-shop" not in await page.content()
+
+
+async def test_people_see_runs_of_their_threads_and_how_those_they_caused_stand(
+    context: BrowserContext,
+) -> None:
+    talker = tw.Agent("talker", tw.Prompt("talker", "You talk."), toolkits=["spaces"])
+    model = ScriptedModel([{"text": "The secret of the house."}])
+    async with house(tw.App(agents=[talker]), model=model) as made:
+        ada = await made.person("ada")
+        agent = made.rt.agents.declared[0]
+        await made.rt.spaces.create("Kitchen", id="kitchen", members=[ada, agent.id])
+        spoken = await made.rt.spaces.say("kitchen", ada, "Hello")
+        [run_id] = spoken.runs.values()
+        caused = await made.rt.runs.wait(run_id)
+        other = await made.rt.threads.create("talker")
+        foreign = await made.rt.runs.wait((await made.rt.threads.send(other.id, "Hi")).id)
+        page = await made.enter(context, f"/runs/{caused.id}", person="ada")
+        await expect(page.locator(".card .badge")).to_have_text(caused.status)
+        await expect(page.get_by_text("The secret of the house.")).to_have_count(0)
+        await expect(page.get_by_role("heading", name="Timeline")).to_have_count(0)
+        for path, words in (
+            (f"/runs/{foreign.id}", "There is no run"),
+            ("/runs", "sign in with a secret key"),
+        ):
+            await page.goto(f"{made.url}{path}")
+            await expect(page.get_by_text(words)).to_be_visible()
+
+
+async def test_runs_are_listed_live_by_pages_and_by_what_they_are_asked_for(context: BrowserContext) -> None:
+    gate = Gate()
+    turns: list[Any] = [{"when": "slow", "text": "At last.", "delay": 1}, {"text": "Yes."}]
+    async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns, sleep=gate.sleep)) as made:
+        thread = await made.rt.threads.create("cook")
+        for _ in range(51):
+            await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Go")).id)
+        page = await made.enter(context, "/runs")
+        await expect(page.locator("[data-run]")).to_have_count(50)
+        slow = await made.rt.threads.send(thread.id, "slow")
+        first = page.locator("[data-run]").first
+        await expect(first).to_have_attribute("data-run", slow.id)
+        await expect(first.locator(".badge")).to_have_text("running")
+        gate.open(100)
+        await expect(first.locator(".badge")).to_have_text("completed")
+        await page.get_by_role("link", name="Older").click()
+        await expect(page.locator("[data-run]")).to_have_count(2)
+        other = await made.rt.threads.create("cook")
+        await made.rt.threads.send(other.id, "Go")
+        await page.get_by_label("Thread", exact=True).fill(other.id)
+        await page.get_by_label("Thread", exact=True).press("Enter")
+        await expect(page).to_have_url(f"{made.url}/runs?thread={other.id}")
+        await expect(page.locator("[data-run]")).to_have_count(1)
+        await page.goto(f"{made.url}/runs?status=failed")
+        await expect(page.get_by_text("No run is like that.")).to_be_visible()
+
+
+async def test_a_run_fits_a_phone(context: BrowserContext) -> None:
+    long = "x" * 400
+    turns: list[Any] = [
+        {"text": long, "calls": [{"name": long[:60], "args": {"text": long}}]},
+        {"text": "Done."},
+    ]
+    async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns)) as made:
+        thread = await made.rt.threads.create("cook")
+        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, long)).id)
+        page = await made.enter(context, f"/runs/{run.id}")
+        await page.set_viewport_size({"width": 390, "height": 800})
+        await page.locator(".fold > summary").click()
+        await expect(page.locator(".fold .inside .code")).to_have_count(1)
+        await no_overflow(page)
+        await page.goto(f"{made.url}/runs")
+        await expect(page.locator("[data-run]")).to_have_count(1)
+        await no_overflow(page)

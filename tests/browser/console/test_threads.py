@@ -1,0 +1,362 @@
+"""Threads in the console: talked in, read back, and safe from what is said in them."""
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from playwright.async_api import BrowserContext, Locator, Page, expect
+
+import toolwright as tw
+from tests.browser.console.rig import House, house
+from toolwright.testing import ScriptedModel
+
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+
+HOSTILE = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>{{7*7}} javascript:alert(1)'
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+class Gate:
+    """A model's pauses, which the test ends one by one; what was opened too early counts."""
+
+    def __init__(self) -> None:
+        self._passes = asyncio.Semaphore(0)
+
+    async def sleep(self, _: float) -> None:
+        await self._passes.acquire()
+
+    def open(self, times: int = 1) -> None:
+        for _ in range(times):
+            self._passes.release()
+
+
+@tw.tool(description="Repeats.")
+async def echo(text: str) -> str:
+    return text
+
+
+@tw.tool(description="Draws.")
+async def draw() -> tw.ToolResult:
+    files = (
+        tw.Attachment(name="dot.png", mime_type="image/png", data=PIXEL),
+        tw.Attachment(name="a.svg", mime_type="image/svg+xml", data=_base64("<svg onload='window.hurt=1'/>")),
+    )
+    return tw.ToolResult.ok(HOSTILE, attachments=files)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@asynccontextmanager
+async def talking(
+    turns: list[dict[str, Any]], gate: Gate | None = None, **options: Any
+) -> AsyncGenerator[House]:
+    """A house with the agent `guide`, which answers by those turns."""
+    model = ScriptedModel(turns) if gate is None else ScriptedModel(turns, sleep=gate.sleep)
+    guide = tw.Agent("guide", tw.Prompt("guide", "You guide.", tools=[echo, draw]), **options)
+    async with house(tw.App(agents=[guide]), model=model) as made:
+        yield made
+
+
+async def say(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.get_by_label("Message", exact=True).press("Enter")
+
+
+def said(page: Page, text: str) -> Locator:
+    return page.locator(".messages .message", has_text=text)
+
+
+async def unharmed(page: Page) -> None:
+    assert await page.evaluate("window.hurt") is None
+
+
+async def no_overflow(page: Page) -> None:
+    root = "document.documentElement"
+    assert await page.evaluate(f"{root}.scrollWidth - {root}.clientWidth") == 0
+
+
+async def test_an_answer_is_seen_while_it_is_written_and_whole_at_last(context: BrowserContext) -> None:
+    gate = Gate()
+    async with talking([{"text": "Turn left at the old oak.", "delay": 1}], gate) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await say(page, "Which way?")
+        await expect(said(page, "Which way?")).to_be_visible()
+        gate.open()
+        await expect(page.locator(".streaming")).to_contain_text("Turn")
+        await expect(page.get_by_role("button", name="Cancel the run")).to_be_visible()
+        gate.open(100)
+        await expect(said(page, "Turn left at the old oak.")).to_have_count(1)
+        await expect(page.locator(".streaming")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Cancel the run")).to_have_count(0)
+        await said(page, "Turn left").locator(".run-link").click()
+        await expect(page.get_by_role("heading", name="Run", exact=True)).to_be_visible()
+        await expect(page.locator(".step")).to_contain_text(["Turn left at the old oak."])
+
+
+async def test_a_page_that_is_loaded_again_in_the_middle_of_an_answer_loses_nothing(
+    context: BrowserContext,
+) -> None:
+    gate = Gate()
+    answer = "Turn left at the old oak. " * 10
+    async with talking([{"text": answer, "delay": 1}], gate) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await say(page, "Which way?")
+        gate.open()
+        await expect(page.locator(".streaming")).to_contain_text("Turn")
+        await page.reload()
+        await expect(said(page, "Which way?")).to_have_count(1)
+        gate.open()
+        await expect(page.locator(".streaming")).to_contain_text("Turn")
+        gate.open(100)
+        await expect(said(page, answer.strip())).to_have_count(1)
+        await expect(said(page, "Which way?")).to_have_count(1)
+
+
+async def test_shift_and_enter_begins_a_line_and_nothing_is_sent_twice(context: BrowserContext) -> None:
+    async with talking([{"text": "Yes."}]) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        field = page.get_by_label("Message", exact=True)
+        await field.fill("One")
+        await field.press("Shift+Enter")
+        await field.press_sequentially("two")
+        await field.press("Enter")
+        await field.press("Enter")
+        await expect(said(page, "Yes.")).to_have_count(1)
+        messages = await made.rt.threads.messages(thread.id)
+        assert [each.content for each in messages] == ["One\ntwo", "Yes."]
+
+
+async def test_a_message_that_is_not_taken_stays_in_the_field(context: BrowserContext) -> None:
+    async with talking([{"text": "Yes."}]) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await expect(page.get_by_text("Nothing was said here yet.")).to_be_visible()
+        await made.rt.threads.delete(thread.id)
+        await say(page, "Are you there?")
+        await expect(page.get_by_text("There is no thread")).to_be_visible()
+        await expect(page.get_by_label("Message", exact=True)).to_have_value("Are you there?")
+
+
+async def test_files_are_sent_with_a_message_and_an_image_is_shown(context: BrowserContext) -> None:
+    async with talking([{"text": "I see."}]) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        files: list[Any] = [
+            {"name": "dot.png", "mimeType": "image/png", "buffer": base64.b64decode(PIXEL)},
+            {"name": "a <b>b</b>.txt", "mimeType": "text/plain", "buffer": HOSTILE.encode()},
+        ]
+        await page.locator("input[type=file]").set_input_files(files)
+        await expect(page.locator(".compose .badge")).to_have_count(2)
+        await say(page, "Look")
+        await expect(said(page, "I see.")).to_be_visible()
+        image = said(page, "Look").locator("img.thumbnail")
+        await expect(image).to_have_count(1)
+        assert (
+            await image.evaluate("async (image) => { await image.decode(); return image.naturalWidth; }") == 1
+        )
+        await expect(page.locator(".compose .badge")).to_have_count(0)
+        await page.get_by_role("link", name="Files").click()
+        text = page.locator(".item.file", has_text=".txt")
+        await text.locator("summary").click()
+        await expect(text.locator(".code")).to_have_text(HOSTILE)
+        async with page.expect_download() as download:
+            await text.get_by_label("Download").click()
+        assert (await (await download.value).path()).read_text() == HOSTILE
+        await unharmed(page)
+
+
+async def test_nothing_that_is_said_or_returned_runs_as_script_or_markup(context: BrowserContext) -> None:
+    turns: list[dict[str, Any]] = [
+        {
+            "text": HOSTILE,
+            "calls": [{"name": "echo", "args": {"text": HOSTILE}}, {"name": "draw", "args": {}}],
+        },
+        {"text": f'```\n{HOSTILE}\n```\nhttps://example.org/"><script>window.hurt=1</script>'},
+    ]
+    async with talking(turns) as made:
+        dialogs: list[str] = []
+        thread = await made.rt.threads.create("guide", tags=[HOSTILE])
+        page = await made.enter(context, f"/threads/{thread.id}")
+        page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+        await say(page, HOSTILE)
+        await expect(page.locator(".fold.complete")).to_have_count(2)
+        for summary in await page.locator(".fold > summary").all():
+            await summary.click()
+        await expect(page.locator(".fold .inside .code", has_text="window.hurt")).to_have_count(3)
+        await expect(page.locator(".fold img.thumbnail")).to_have_count(1)  # the SVG is a link
+        assert await page.locator("main script").count() == 0
+        for tab in ("Files", "Values", "Prompt"):
+            await page.get_by_role("link", name=tab, exact=True).click()
+            await expect(page.locator(".tab[aria-current=page]")).to_have_text(tab)
+        await unharmed(page)
+        assert dialogs == []
+
+
+async def test_a_long_thread_is_read_by_pages_and_never_drawn_whole(context: BrowserContext) -> None:
+    async with talking([{"text": "Yes."}]) as made:
+        thread = await made.rt.threads.create("guide")
+        for number in range(1, 1_001):
+            run = await made.rt.threads.send(thread.id, f"Number {number}.")
+            await made.rt.runs.wait(run.id)
+        assert (await made.rt.threads.get(thread.id)).seq == 2_000
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await expect(said(page, "Number 1000.")).to_be_visible()
+        rows = page.locator(".messages .message")
+        await expect(rows).to_have_count(50)
+        earlier = page.get_by_role("button", name="Earlier messages")
+        for first in (951, 926, 901, 876, 851):
+            await earlier.click()
+            await expect(said(page, f"Number {first}.")).to_have_count(1)
+        await expect(rows).to_have_count(200)
+        await expect(said(page, "Number 1000.")).to_have_count(0)
+        await say(page, "One more.")
+        await page.get_by_role("button", name="New messages: show them").click()
+        await expect(said(page, "One more.")).to_have_count(1)
+        await expect(said(page, "Number 1000.")).to_be_visible()
+        await expect(rows).to_have_count(50)
+
+
+async def test_a_call_and_its_answer_are_one_also_where_a_page_ends_between_them(
+    context: BrowserContext,
+) -> None:
+    calls = [{"name": "echo", "args": {"text": f"call {number}"}} for number in range(60)]
+    async with talking([{"calls": calls}, {"text": "Done."}]) as made:
+        thread = await made.rt.threads.create("guide")
+        await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Go")).id)
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await expect(said(page, "Done.")).to_be_visible()
+        await page.get_by_role("button", name="Earlier messages").click()
+        await expect(said(page, "Go")).to_have_count(1)
+        await expect(page.locator(".fold.complete")).to_have_count(50)
+        await expect(page.get_by_text("and 10 more calls, see the run")).to_be_visible()
+        await expect(page.locator(".fold.running")).to_have_count(0)
+
+
+async def test_people_see_their_own_threads_and_nobody_elses(context: BrowserContext) -> None:
+    async with talking([{"text": "Yes."}]) as made:
+        ada, bob = await made.person("ada"), await made.person("bob")
+        theirs = await made.rt.threads.create("guide", user_id=bob)
+        own = await made.rt.threads.create("guide", user_id=ada)
+        page = await made.enter(context, "/threads", person="ada")
+        await expect(page.locator("[data-thread]")).to_have_count(1)
+        await expect(page.locator(f"[data-thread={own.id}]")).to_be_visible()
+        for path in (f"/threads/{theirs.id}", f"/threads/{theirs.id}?tab=files", "/threads/thr_none"):
+            await page.goto(f"{made.url}{path}")
+            await expect(page.get_by_text("There is no thread")).to_be_visible()
+        await page.goto(f"{made.url}/threads/{own.id}?tab=prompt")
+        await expect(page.locator(".tab[aria-current=page]")).to_have_text("Messages")
+        await expect(page.get_by_role("link", name="Prompt")).to_have_count(0)
+
+
+async def test_a_person_begins_a_thread_of_their_own(context: BrowserContext) -> None:
+    async with talking([{"text": "Welcome."}]) as made:
+        ada = await made.person("ada")
+        page = await made.enter(context, "/threads", person="ada")
+        await page.get_by_role("button", name="New thread").click()
+        await page.get_by_role("dialog").get_by_label("Agent").fill("nobody")
+        await page.get_by_role("button", name="Begin").click()
+        await expect(page.get_by_text("There is no agent 'nobody'.")).to_be_visible()
+        await page.get_by_role("dialog").get_by_label("Agent").fill("guide")
+        await page.get_by_label("First message").fill("Hello")
+        await page.get_by_role("button", name="Begin").click()
+        await expect(said(page, "Welcome.")).to_be_visible()
+        [thread] = await made.rt.threads.list()
+        assert thread.user_id == ada
+
+
+async def test_a_value_is_set_and_never_shown(context: BrowserContext) -> None:
+    async with talking([{"text": "Yes."}]) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}?tab=values")
+        frames: list[str] = []
+        page.on("websocket", lambda ws: ws.on("framereceived", lambda frame: frames.append(str(frame))))
+        await page.reload()
+        await page.get_by_label("Name").fill("API_KEY")
+        await page.get_by_label("Value").fill("a-very-secret-value")
+        await page.get_by_role("button", name="Set it").click()
+        await expect(page.locator(".item", has_text="API_KEY")).to_contain_text("secret")
+        assert await made.rt.threads.env(thread.id) == {"API_KEY": "secret"}
+        assert frames
+        assert "a-very-secret-value" not in "".join(frames) + await page.content()
+        await page.get_by_role("button", name="Take away").click()
+        await expect(page.get_by_text("No values were set in this thread.")).to_be_visible()
+
+
+async def test_a_person_may_not_set_what_the_agent_does_not_take_from_them(context: BrowserContext) -> None:
+    async with talking([{"text": "Yes."}], user_env=["CITY"]) as made:
+        thread = await made.rt.threads.create("guide", user_id=await made.person("ada"))
+        page = await made.enter(context, f"/threads/{thread.id}?tab=values", person="ada")
+        await page.get_by_label("Name").fill("API_KEY")
+        await page.get_by_label("Value").fill("x")
+        await page.get_by_role("button", name="Set it").click()
+        await expect(page.get_by_text("You may not set 'API_KEY'")).to_be_visible()
+        await page.get_by_label("Name").fill("CITY")
+        await page.get_by_label("Value").fill("Tokyo")
+        await page.get_by_role("button", name="Set it").click()
+        await expect(page.locator(".item", has_text="CITY")).to_be_visible()
+        assert [*await made.rt.threads.env(thread.id)] == ["CITY"]
+
+
+async def test_a_thread_at_work_is_deleted_only_with_what_is_at_work_in_it(context: BrowserContext) -> None:
+    async with talking([{"text": "Turn left.", "delay": 1}], Gate()) as made:
+        thread = await made.rt.threads.create("guide")
+        await made.rt.threads.send(thread.id, "Which way?")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await page.get_by_role("button", name="Delete", exact=True).click()
+        await page.get_by_role("button", name="Delete it").click()
+        await expect(page.locator(".q-notification.bg-negative")).to_be_visible()
+        await page.get_by_text("Cancel first what is at work in it").click()
+        await page.get_by_role("button", name="Delete it").click()
+        await expect(page.get_by_role("heading", name="Threads", exact=True)).to_be_visible()
+        await expect(page.get_by_text("There are no threads here yet.")).to_be_visible()
+        assert await made.rt.threads.list() == []
+
+
+async def test_threads_are_listed_newest_first_by_pages_and_by_agent(context: BrowserContext) -> None:
+    other = tw.Agent("other", tw.Prompt("other", "You are another."))
+    guide = tw.Agent("guide", tw.Prompt("guide", "You guide."))
+    async with house(tw.App(agents=[guide, other]), model=ScriptedModel([{"text": "Yes."}])) as made:
+        first = await made.rt.threads.create("other")
+        [*_, last] = [await made.rt.threads.create("guide") for _ in range(50)]
+        page = await made.enter(context, "/threads")
+        await expect(page.locator("[data-thread]")).to_have_count(50)
+        await expect(page.locator("[data-thread]").first).to_have_attribute("data-thread", last.id)
+        await page.get_by_role("link", name="Older").click()
+        await expect(page.locator("[data-thread]")).to_have_count(1)
+        await expect(page.locator("[data-thread]")).to_have_attribute("data-thread", first.id)
+        await page.get_by_label("Agent", exact=True).fill("other")
+        await page.get_by_label("Agent", exact=True).press("Enter")
+        await expect(page).to_have_url(f"{made.url}/threads?agent=other")
+        await expect(page.locator(f"[data-thread={first.id}]")).to_be_visible()
+        await expect(page.locator("[data-thread]")).to_have_count(1)
+
+
+async def test_a_thread_fits_a_phone(context: BrowserContext) -> None:
+    long = "x" * 300
+    turns: list[dict[str, Any]] = [
+        {"text": long, "calls": [{"name": "echo", "args": {"text": long}}]},
+        {"text": "Done."},
+    ]
+    async with talking(turns) as made:
+        thread = await made.rt.threads.create("guide", tags=["t" * 100])
+        await made.rt.runs.wait((await made.rt.threads.send(thread.id, long)).id)
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await page.set_viewport_size({"width": 390, "height": 800})
+        await page.locator(".fold > summary").click()
+        await expect(page.locator(".fold .inside .code")).to_have_count(2)
+        await no_overflow(page)
+        for tab in ("family", "files", "values", "prompt"):
+            await page.goto(f"{made.url}/threads/{thread.id}?tab={tab}")
+            await expect(page.locator(".tab[aria-current=page]")).to_be_visible()
+            await no_overflow(page)
+        await page.goto(f"{made.url}/threads")
+        await expect(page.locator("[data-thread]")).to_have_count(1)
+        await no_overflow(page)

@@ -1,0 +1,87 @@
+"""What the console says of runs and calls in a few characters."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from toolwright.core.json_value import JSON
+from toolwright.core.threads.run import Usage
+from toolwright.web.console.runs.calls import gist, shown_json
+from toolwright.web.console.runs.facts import joined, price, size, span, tokens
+from toolwright.web.console.runs.filters import MOST_PAGES, address, page_of
+from toolwright.web.console.runs.waiting import reason
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.0, "0 ms"), (0.25, "250 ms"), (1.5, "1.5 s"), (61, "1 min 1 s"), (7_260, "2 h 1 min"), (-3, "0 ms")],
+)
+def test_a_time_is_as_exact_as_it_is_short(seconds: float, shown: str) -> None:
+    assert span(AT, AT + timedelta(seconds=seconds)) == shown
+
+
+def test_what_is_not_known_is_nothing() -> None:
+    assert [span(AT, None), span(None, AT), price(None), price(float("nan")), tokens(Usage())] == [""] * 5
+    assert joined("", "a", "", "b") == "a · b"
+
+
+def test_prices_show_the_digits_that_tell_something() -> None:
+    assert [price(0.0), price(0.000123), price(1.5), price(1234.567)] == [
+        "$0.00",
+        "$0.000123",
+        "$1.50",
+        "$1,234.57",
+    ]
+
+
+def test_tokens_tell_how_many_were_cached() -> None:
+    assert tokens(Usage(input_tokens=1_200, output_tokens=80)) == "1,200 in · 80 out"
+    usage = Usage(input_tokens=1_200, output_tokens=80, cache_read_tokens=1_000)
+    assert tokens(usage) == "1,200 in (1,000 cached) · 80 out"
+
+
+def test_sizes_are_counted_as_people_do() -> None:
+    assert [size(0), size(999), size(1_500), size(25_000), size(3_200_000), size(5_000_000_000)] == [
+        "0 B", "999 B", "1.5 KB", "25 KB", "3.2 MB", "5.0 GB",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ["0", "-1", "x", "", "1.5", "٣", "99999999999"])
+def test_a_page_that_is_none_is_the_first(asked: str) -> None:
+    assert page_of({"page": asked}) == 1
+
+
+def test_pages_end_somewhere() -> None:
+    assert page_of({"page": "7"}) == 7
+    assert page_of({"page": "999999999"}) == MOST_PAGES
+
+
+def test_an_address_names_the_filters_that_are_set() -> None:
+    assert address("/runs", status="", agent="a&b=c") == "/runs?agent=a%26b%3Dc"
+    assert address("/runs", status="") == "/runs"
+
+
+def test_arguments_in_a_line_are_short_whatever_they_are() -> None:
+    assert gist({"city": "Tokyo", "days": 3, "tags": ["a", "b"], "more": {"x": 1}}) == (
+        "city: Tokyo, days: 3, tags: [2], more: {1}"
+    )
+    assert gist(None) == ""
+    large: list[JSON] = [{"x" * 10_000: "y" * 10_000}, [*"z" * 10_000], "s" * 100_000, {"a": 10**300}]
+    for each in large:
+        assert len(gist(each)) < 150
+
+
+@pytest.mark.anyio
+async def test_json_that_is_long_is_cut_and_says_so() -> None:
+    rows: list[JSON] = ["x" * 100 for _ in range(50_000)]
+    shown = await shown_json({"rows": rows})
+    assert len(shown) < 21_000
+    assert shown.endswith("characters)")
+
+
+def test_what_a_run_waits_for_is_said_in_words() -> None:
+    assert reason({"reason": "calls", "callIds": ["a"]}) == "the result of 1 call"
+    assert reason({"reason": "calls", "callIds": "a"}) == "results"
+    assert [reason(None), reason({}), reason({"reason": 3})] == ["", "", ""]
