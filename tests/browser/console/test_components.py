@@ -117,9 +117,12 @@ async def test_a_table_is_read_page_by_page(context: BrowserContext) -> None:
         await expect(table.get_by_role("button", name="Next")).to_have_count(0)
 
 
-async def test_images_and_files_of_a_result_appear_and_can_be_opened(context: BrowserContext) -> None:
+@pytest.mark.parametrize("person", [None, "ada"], ids=["a service", "a person in the space"])
+async def test_images_and_files_of_a_result_appear_and_can_be_opened(
+    context: BrowserContext, person: str | None
+) -> None:
     async with asked(("showImage", {"caption": "The lobby"})) as opened:
-        page = await opened.enter(context, "/pending")
+        page = await opened.enter(context, "/pending", person=person)
         shown = card(page, "showImage")
         await expect(shown.get_by_text("The lobby")).to_be_visible()
         [call] = await opened.rt.calls.list()

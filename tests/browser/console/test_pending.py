@@ -9,6 +9,7 @@ import toolwright as tw
 from tests.browser.console.asking import asked, asking, card
 from tests.browser.console.rig import house
 from toolwright.testing import ScriptedModel
+from toolwright.web.console.pending.calls import PAGE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 NOBODY = "Nothing waits for anybody."
@@ -163,3 +164,38 @@ async def test_a_service_looks_at_the_calls_of_one_space(context: BrowserContext
         await page.get_by_role("option", name="Elsewhere").click()
         await expect(page.get_by_text(NOBODY)).to_be_visible()
         await expect(page).to_have_url(f"{opened.url}/pending?space=else")
+
+
+async def test_an_invisible_call_that_a_worker_answers_is_seen_to_be_over(context: BrowserContext) -> None:
+    tool = tw.Tool.from_config(
+        {
+            "name": "weigh",
+            "description": "Weighs.",
+            "inputSchema": {"type": "object"},
+            "executionType": "external",
+        }
+    )
+    model = ScriptedModel([{"calls": [{"name": "weigh"}]}, {"text": "Heavy."}])
+    async with house(
+        tw.App(agents=[tw.Agent("shop", instructions="Sell.", model=model, tools=[tool])])
+    ) as opened:
+        thread = await opened.rt.threads.create("shop")
+        run = await opened.rt.threads.send(thread.id, "Go")
+        page = await opened.enter(context, "/pending")
+        await expect(card(page, "weigh").get_by_role("button", name="Answer")).to_be_visible()
+        [call] = await opened.rt.calls.list()
+        await opened.rt.calls.submit(run.id, call.id, 2.5)
+        await expect(card(page, "weigh").locator(".outcome")).to_have_text("Result2.5")
+        await expect(card(page, "weigh").get_by_role("button")).to_have_count(0)
+
+
+async def test_a_long_list_has_pages(context: BrowserContext) -> None:
+    made = [("confirmAction", {"question": f"Question {number}?"}) for number in range(PAGE + 3)]
+    async with asked(*made) as opened:
+        page = await opened.enter(context, "/pending")
+        await expect(page.locator(".call")).to_have_count(PAGE)
+        await page.get_by_role("link", name="Later ones").click()
+        await expect(page.locator(".call")).to_have_count(3)
+        await expect(page.get_by_text(f"Question {PAGE + 2}?")).to_be_visible()
+        await page.get_by_role("link", name="To the oldest").click()
+        await expect(page.get_by_text("Question 0?")).to_be_visible()

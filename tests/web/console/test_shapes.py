@@ -139,7 +139,8 @@ def test_only_small_pictures_of_types_without_scripts_are_shown_from_arguments(d
 
 
 def test_a_files_url_holds_its_path_as_it_is() -> None:
-    assert file_url("thr_1", "/a b/100%?#.txt") == "/console/files/thr_1/a%20b/100%25%3F%23.txt"
+    url = file_url("thr_1", "/a b/100%?#.txt", "call_1")
+    assert url == "/console/files/thr_1/a%20b/100%25%3F%23.txt?call=call_1"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from nicegui.element import Element
 
@@ -54,7 +54,8 @@ def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
     """The attachments, those that a browser may show as pictures, unless they are to be listed alone."""
     shown: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
     for each in shown:
-        _draw(each, call.thread_id, as_picture=pictures and is_picture(each))
+        url = None if call.thread_id is None else file_url(call.thread_id, each.path, call.id)
+        _draw(each, url, as_picture=pictures and is_picture(each))
     if len(call.attachments) > len(shown):
         words(f"And {len(call.attachments) - len(shown)} more.", "p", "quiet small")
 
@@ -71,14 +72,13 @@ def inline_image(described: JSON) -> str | None:
     return next((each for each in texts if each.startswith("data:") and _RASTER.fullmatch(each)), None)
 
 
-def file_url(thread_id: str, path: str) -> str:
-    """Where the console gives the bytes of a thread's file."""
+def file_url(thread_id: str, path: str, call_id: str) -> str:
+    """Where the console gives the bytes of a thread's file to those who see the call that it belongs to."""
     within = quote(quote(thread_id, safe=""), safe="")  # a slash in it is not to part the path
-    return f"/console/files/{within}/{quote(path.lstrip('/'))}"
+    return f"/console/files/{within}/{quote(path.lstrip('/'))}?{urlencode({'call': call_id})}"
 
 
-def _draw(attachment: AttachmentRef, thread_id: str | None, *, as_picture: bool) -> None:
-    url = None if thread_id is None else file_url(thread_id, attachment.path)
+def _draw(attachment: AttachmentRef, url: str | None, *, as_picture: bool) -> None:
     with box("figure", "file"):
         if url is not None and as_picture:
             with _link(url):

@@ -70,7 +70,7 @@ def options_of(chart: Chart) -> dict[str, Any]:  # the options of a library in J
     options["grid"] = {"left": 8, "right": 16, "top": 16, "bottom": 40 if named else 8, "containLabel": True}
     options["xAxis"] = {
         **across,
-        "axisLabel": {**label, "hideOverlap": True},
+        "axisLabel": {**label, "hideOverlap": True, "width": 90, "overflow": "truncate"},
         "axisLine": line,
         "splitLine": {"show": False},
     }

@@ -40,7 +40,8 @@ class CallFacts:
 async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
     """Facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
     result = _result_of(row)
-    owns = await _reads_thread(visit, row)
+    owns, attachments = await _reads_thread(visit, row), _attachments(result)
+    has_files = owns or await _has_files(visit, row, attachments)
     call = ShownCall(
         id=row.id,
         name=row.name,
@@ -49,10 +50,10 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
         result=None if result is None else result.result,
         error=_error_of(row, result),
         schema=await _schema_of(visit, row),
-        attachments=_attachments(result) if owns else (),
+        attachments=attachments if has_files else (),
         may_answer=await _may_answer(visit, row),
         run_id=row.run_id,
-        thread_id=row.thread_id if owns else None,
+        thread_id=row.thread_id if has_files else None,
     )
     return CallFacts(
         call=call,
@@ -167,6 +168,17 @@ async def _may_answer(visit: Visit, row: Call) -> bool:
 async def _reads_thread(visit: Visit, row: Call) -> bool:
     try:
         await visit.permits.thread(visit.caller, row.thread_id)
+    except NotFound:
+        return False
+    return True
+
+
+async def _has_files(visit: Visit, row: Call, attachments: Sequence[AttachmentRef]) -> bool:
+    """Whether the visitor may have the files of the call's result, in whose thread they read nothing else."""
+    if not attachments:
+        return False
+    try:
+        await visit.permits.file_of_call(visit.caller, row.id, row.thread_id, attachments[0].path)
     except NotFound:
         return False
     return True

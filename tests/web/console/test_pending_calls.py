@@ -1,0 +1,127 @@
+"""What waits for a visitor, counted and read."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.core.threads.call import Call
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.auth.access import SERVICE, Caller
+from toolwright.web.auth.permits import Permits
+from toolwright.web.console.pages.pending import count_pending
+from toolwright.web.console.pending.calls import Filter, answerers, read_again, read_page
+from toolwright.web.console.pending.requests import open_requests, schema_of
+from toolwright.web.console.visit import Visit
+
+pytestmark = pytest.mark.anyio
+
+
+def asking(name: str, kind: str) -> tw.Tool:
+    """A tool that people answer, or an invisible one of a worker."""
+    config = {"name": name, "description": "Asks.", "inputSchema": {"type": "object"}, "executionType": kind}
+    return tw.Tool.from_config({**config, "isAsync": True, "visible": kind == "space"})
+
+
+@tw.tool(requires_approval=tw.Approval(by=["ada", "nobody"]), visible=True)
+async def refund() -> str:
+    """Pay money back."""
+    return "Paid."
+
+
+@tw.tool(variables=[tw.Variable("CITY"), tw.Variable("KEY", "secret", required=False)])
+async def weather() -> str:
+    """Look at the weather."""
+    return "Sunny."
+
+
+def visit_of(rt: Runtime, caller: Caller) -> Visit:
+    """As much of a visit as reading needs."""
+    is_service = caller.kind == "service"
+    return cast(
+        "Visit", SimpleNamespace(runtime=rt, caller=caller, is_service=is_service, permits=Permits(rt))
+    )
+
+
+@asynccontextmanager
+async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
+    """A visible call, an invisible one and an approval wait, and a run for a value; a service and Ada look."""
+    names = ("confirmAction", "weigh", "refund")
+    entered: list[Any] = [{"name": "enter_space", "args": {"spaceId": "trip"}}]
+    model = testing.ScriptedModel(
+        [{"calls": [*entered, *({"name": name} for name in names)]}, {"text": "That is all."}]
+    )
+    tools = [asking("confirmAction", "space"), asking("weigh", "external"), refund]
+    agent = tw.Agent("guide", instructions="Guide.", model=model, tools=tools, toolkits=["spaces", "mind"])
+    other = tw.Agent(
+        "sky", instructions="Tell.", model=testing.ScriptedModel([{"text": "Sunny."}]), tools=[weather]
+    )
+    async with testing.runtime(tw.App(agents=[agent, other])) as rt:
+        ada = await rt.entities.create(external_id="ada", display_name="Ada")
+        await rt.spaces.create("Trip to Tokyo", id="trip", members=[ada.id, agent.id])
+        spoken = await rt.spaces.say("trip", ada.id, "Go")
+        await rt.runs.wait_for_somebody(next(iter(spoken.runs.values())), ("calls", "approval"))
+        thread = await rt.threads.create("sky", user_id=ada.id)
+        run = await rt.threads.send(thread.id, "Weather")
+        await rt.runs.wait_for_somebody(run.id, ("variables",))
+        person = Caller(kind="person", entity_id=ada.id, external_id="ada")
+        yield rt, visit_of(rt, SERVICE), visit_of(rt, person)
+
+
+async def named(visit: Visit, name: str) -> Call:
+    page = await read_page(visit, Filter())
+    return next(call for call in page.calls if call.name == name)
+
+
+async def test_a_service_counts_all_and_a_person_what_may_be_theirs() -> None:
+    async with waiting() as (_, service, ada):
+        assert await count_pending(service) == 4
+        assert await count_pending(ada) == 3
+        assert [call.name for call in (await read_page(ada, Filter())).calls] == ["confirmAction", "refund"]
+
+
+async def test_pages_follow_one_another_without_a_gap() -> None:
+    async with waiting() as (_, service, _):
+        names, first = list[str](), 0
+        while True:
+            page = await read_page(service, Filter(), first, most=1)
+            names += [call.name for call in page.calls]
+            if page.next is None:
+                break
+            first = page.next
+        assert names == ["confirmAction", "weigh", "refund"]
+
+
+async def test_who_may_answer_is_said_in_words() -> None:
+    async with waiting() as (_, service, _):
+        told = [
+            await answerers(service, await named(service, name), "Trip")
+            for name in ("confirmAction", "weigh", "refund")
+        ]
+        assert told == ["everybody in Trip", "a service", "Ada, nobody"]
+
+
+async def test_a_call_is_read_again_by_those_who_see_it() -> None:
+    async with waiting() as (rt, service, ada):
+        call, hidden = await named(service, "confirmAction"), await named(service, "weigh")
+        await rt.calls.submit(call.run_id, call.id, {"confirmed": True})
+        for visit in (service, ada):
+            again = await read_again(visit, call)
+            assert again is not None
+            assert again.status == "resolved"
+        assert await read_again(ada, hidden) is None
+
+
+async def test_a_request_asks_for_what_is_missing_and_masks_secrets() -> None:
+    async with waiting() as (_, service, ada):
+        for visit in (service, ada):
+            [request] = await open_requests(visit)
+            schema: Any = schema_of(request.wanted)
+            assert schema["required"] == ["CITY"]
+            assert "format" not in schema["properties"]["CITY"]
+        stranger = Caller(kind="person", entity_id="ent_x", external_id="bob")
+        assert await open_requests(visit_of(service.runtime, stranger)) == []
