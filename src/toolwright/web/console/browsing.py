@@ -35,7 +35,7 @@ def tabs(path: str, names: Mapping[str, str], current: str) -> None:
 
 def folded(visit: Visit, summary: str, content: JSON) -> None:
     """JSON that is drawn once somebody opens it: large, it is written in a thread, and cut."""
-    details = box("details", "fold")
+    details = box("details", "folded")
     with details:
         words(summary, "summary", "quiet small")
         place = box()
@@ -67,6 +67,7 @@ class Listing(Generic[T]):
         self._empty = empty
         self._size = size
         self._offset = 0
+        self._rows: Sequence[T] = ()
         self._place: Element = box("div")
 
     async def show(self, offset: int | None = None) -> None:
@@ -76,11 +77,21 @@ class Listing(Generic[T]):
         if not rows and self._offset:
             await self.show(self._offset - self._size)
             return
+        self._draw_rows(rows)
+
+    async def follow(self) -> None:
+        """Read the page anew, and draw it if it is another: what somebody has opened there stays open else."""
+        rows = await self._read(self._size + 1, self._offset)
+        if [*rows] != [*self._rows]:
+            self._draw_rows(rows)
+
+    def _draw_rows(self, rows: Sequence[T]) -> None:
+        self._rows = rows
         self._place.clear()
         with self._place:
-            self._rows(rows)
+            self._draw_page(rows)
 
-    def _rows(self, rows: Sequence[T]) -> None:
+    def _draw_page(self, rows: Sequence[T]) -> None:
         for broken in broken_of(rows)[:3]:
             words(brief(broken.sentence, 300), "p", "error")
         if not rows:

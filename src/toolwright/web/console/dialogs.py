@@ -15,10 +15,17 @@ Take = Callable[[JSONObject], Awaitable[object]]
 
 
 @contextmanager
-def _dialog(title: str) -> Generator[ui.dialog]:
-    """A dialog that is gone once it is closed."""
-    dialog = ui.dialog()
-    dialog.on("hide", dialog.delete)
+def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
+    """A dialog that is gone once it is closed, or another view is shown; what has opened it may go before."""
+    with ui.context.client.content:
+        dialog = ui.dialog()
+
+    def end() -> None:
+        if not dialog.is_deleted:
+            dialog.delete()
+
+    dialog.on("hide", end)
+    visit.view.at_end(end)
     with dialog, ui.card().classes("dialog"), box("div", "stack"):
         words(title, "h2")
         yield dialog
@@ -35,7 +42,7 @@ def confirm(
     hint: str = "",
 ) -> None:
     """Ask, and go if the answer is yes; `label` is that answer, `done` is said when it is done."""
-    with _dialog(question) as dialog:
+    with opened(visit, question) as dialog:
         if hint:
             words(hint, "p", "quiet")
 
@@ -60,7 +67,7 @@ def fill_in(
     hint: str = "",
 ) -> None:
     """Ask for what the schema describes; `take` is given it, and the dialog stays until it was taken."""
-    with _dialog(title) as dialog:
+    with opened(visit, title) as dialog:
         if hint:
             words(hint, "p", "quiet")
         form = SchemaForm(schema, values)

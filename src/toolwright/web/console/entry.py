@@ -22,10 +22,11 @@ _SEND: Final = """(event) => {
 
 @value
 class Field:
-    """A field of such a form; one that is `secret` shows dots."""
+    """A field of such a form; one that is `secret` shows dots, one with `choices` takes no other."""
 
     name: str
     secret: bool = False
+    choices: Sequence[str] = ()
     hint: str = ""
     label: str = ""
 
@@ -64,8 +65,13 @@ def _field(n: int, field: Field) -> None:
                 badge("secret")
         if field.hint:
             words(brief(field.hint, LONGEST_HINT), "span", "quiet small")
-        shown = box("input")
+        shown = box("select" if field.choices else "input")
         shown.props["name"] = f"field{n}"  # whatever the field is called
+        if field.choices:
+            with shown:
+                for choice in field.choices:
+                    words(choice, "option").props["value"] = choice
+            return
         shown.props["type"] = "password" if field.secret else "text"
         shown.props["autocomplete"] = "off"
         shown.props["spellcheck"] = "false"

@@ -49,7 +49,7 @@ class Blocks:
 
     def _show(self, block: Block) -> None:
         own = block.agent_id == self._agent.id
-        with box("li", "item block"), box("div", "fill stack"):
+        with box("li", "item"), box("div", "fill stack"):
             with box("div", "row"):
                 words(block.label, "span", "title")
                 if not own:

@@ -1,17 +1,19 @@
 """Inbox of an agent: what has come to it, how that went, and another try for what has failed."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from toolwright.core.agents.agent import Agent
+from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus
 from toolwright.web.console.browsing import Listing, folded
+from toolwright.web.console.live import follow
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import (
     action,
     badge,
     box,
-    icon_action,
     link,
     nothing,
     when,
@@ -37,18 +39,17 @@ class Inbox:
     async def draw(self) -> None:
         """Draw them."""
         with box("section", "section"):
-            with box("div", "head"):
-                words("Inbox", "h2")
-                box("span", "fill")
-                icon_action("refresh", "Read again", self._again)
+            words("Inbox", "h2")
             words("What failed three runs waits until it is tried again.", "p", "quiet small")
             read = partial(self._inboxes.list, self._agent.id, None)
             empty = partial(nothing, "Nothing has come", "Messages, plans and services put events here.")
             self._list = Listing(self._visit, read, self._show, empty=empty)
             await self._list.show()
+            home = Topic(kind="thread", id=self._agent.home_thread_id)
+            self._visit.view.run(follow(self._visit, home, read=self._list.follow, draw=self._changed))
 
-    async def _again(self) -> None:
-        await self._visit.act(self._list.show())
+    async def _changed(self, _: Sequence[Event]) -> None:
+        await self._list.follow()
 
     def _show(self, event: InboxEvent) -> None:
         with box("li", "item"), box("div", "fill stack"):

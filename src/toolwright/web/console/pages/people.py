@@ -1,0 +1,149 @@
+"""People: who may use the app, what they are called, and the values that hold in their threads."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, cast
+
+from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.env.env import EnvType, read_env
+from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.entity import Entity, EntityFields
+from toolwright.core.text import brief
+from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID, LONGEST_NAME
+from toolwright.web.console.browsing import Listing, check_service
+from toolwright.web.console.dialogs import confirm, fill_in, opened
+from toolwright.web.console.entry import Field, entry_form
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import action, badge, box, heading, icon_action, nothing, when, words
+
+MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's list of entities
+_PERSON: JSONObject = {
+    "type": "object",
+    "properties": {
+        "display_name": {"type": "string", "title": "Name", "maxLength": LONGEST_NAME},
+        "external_id": {
+            "type": "string",
+            "title": "External id",
+            "description": "What their tokens call them.",
+            "maxLength": LONGEST_EXTERNAL_ID,
+            "format": "id",  # of one line
+        },
+    },
+}
+_FIELDS: Final = (
+    Field(name="name", label="Name of the value"),
+    Field(name="type", label="Type", choices=("secret", "text")),
+    Field(name="value", label="Value", secret=True),
+)
+
+
+async def draw_list(visit: Visit) -> None:
+    """People, the oldest first."""
+    check_service(visit)
+    await _People(visit).draw()
+
+
+class _People:
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._entities = visit.runtime.entities
+
+    async def draw(self) -> None:
+        with box("div", "head"):
+            heading("People")
+            box("span", "fill")
+            action("New person", partial(self._edit, None), icon="person_add")
+        empty = partial(nothing, "No people yet", "A person is known here before their tokens open anything.")
+        self._list = Listing(self._visit, self._read, self._show, empty=empty)
+        await self._list.show()
+
+    async def _read(self, limit: int, offset: int) -> Sequence[Entity]:
+        agents = await self._visit.runtime.agents.list(MOST_AGENTS)
+        rows = await self._entities.list(limit, len(agents) + offset)
+        return Rows([each for each in rows if each.type == "human"], broken_of(rows))
+
+    def _show(self, person: Entity) -> None:
+        name = person.display_name or person.external_id or person.id
+        with box("li", "item"):
+            with box("div", "fill"):
+                with box("div", "row"):
+                    words(name, "span", "title")
+                    if person.created_at is not None:
+                        when(person.created_at, "quiet small")
+                words(brief(person.external_id or "no external id", 120), "p", "quiet small mono")
+            icon_action("key", f"Values of {brief(name, 60)}", partial(self._values, person, name))
+            icon_action("edit", f"Edit {brief(name, 60)}", partial(self._edit, person))
+            icon_action("delete", f"Delete {brief(name, 60)}", partial(self._delete, person, name))
+
+    def _edit(self, person: Entity | None) -> None:
+        async def take(entered: JSONObject) -> None:
+            fields = cast(
+                "EntityFields", {name: text or None for name, text in entered.items()}
+            )  # by the schema
+            if person is None:
+                await self._entities.register(**fields)
+            else:
+                await self._entities.update(person.id, **fields)
+            await self._list.show()
+
+        values: JSONObject = {}
+        if person is not None:
+            values = {"display_name": person.display_name or "", "external_id": person.external_id or ""}
+        title, done = ("New person", "They are known.") if person is None else ("Person", "Saved.")
+        fill_in(self._visit, title, _PERSON, take, values=values, done=done)
+
+    def _delete(self, person: Entity, name: str) -> None:
+        async def go() -> None:
+            await self._entities.delete(person.id)
+            await self._list.show()
+
+        hint = "They leave their spaces, and their tokens open nothing any more. Their threads stay."
+        confirm(self._visit, f"Delete {brief(name, 100)}?", "Delete", go, done="Deleted.", hint=hint)
+
+    async def _values(self, person: Entity, name: str) -> None:
+        async def draw() -> None:
+            with opened(self._visit, f"Values of {brief(name, 100)}") as dialog:
+                await _Values(self._visit, person.id).draw()
+                with box("div", "row"):
+                    action("Close", dialog.close)
+
+        await self._visit.act(draw())
+
+
+class _Values:
+    """The names that were set for a person, and a form to set one: what a value is never comes back to the page."""
+
+    def __init__(self, visit: Visit, person_id: str) -> None:
+        self._visit = visit
+        self._person_id = person_id
+
+    async def draw(self) -> None:
+        words("They hold in all threads of this person.", "p", "quiet small")
+        self._place = box("div", "stack")
+        await self._show(await self._visit.runtime.entities.env(self._person_id))
+
+    async def _show(self, names: Mapping[str, EnvType]) -> None:
+        self._place.clear()
+        with self._place:
+            if names:
+                with box("ul", "list"):
+                    for name, kind in names.items():
+                        with box("li", "item"):
+                            words(brief(name, 100), "span", "mono fill")
+                            badge(kind)
+                            icon_action("delete", f"Take {brief(name, 60)} away", partial(self._drop, name))
+            entry_form(_FIELDS, "Set", self._set)
+
+    async def _set(self, entered: Mapping[str, str]) -> None:
+        value = {"value": entered.get("value", ""), "type": entered.get("type", "secret")}
+        await self._change({entered.get("name", ""): value}, "It is set.")
+
+    async def _drop(self, name: str) -> None:
+        await self._change({name: None}, "It is taken away.")
+
+    async def _change(self, env: Mapping[str, Mapping[str, str] | None], done: str) -> None:
+        async def go() -> None:
+            names = await self._visit.runtime.entities.set_env(self._person_id, read_env(env))
+            await self._show(names)
+
+        await self._visit.act(go(), done)
