@@ -83,8 +83,6 @@ class ThreadView:
     async def _read(self) -> None:
         await self._head.draw()
         await self._conversation.read()
-        for call_id in await self._conversation.open_calls():
-            await self._show_call(call_id)
         self._writing.clear()
         with self._empty.clear():
             if self._conversation.is_empty:
