@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidJSON, NotFound
@@ -177,7 +178,9 @@ def _links(row: Call) -> tuple[tuple[str, str], ...]:
     if row.status in OPEN and not row.has_child:
         links.append(("Answer it in Pending", "/pending"))
     if row.visible and row.space_id is not None:
-        links.append(("Its message in the space", f"/spaces/{row.space_id}#{message_id_of(row.id)}"))
+        links.append(
+            ("Its message in the space", f"/spaces/{quote(row.space_id, safe='')}#{message_id_of(row.id)}")
+        )
     return tuple(links)
 
 
