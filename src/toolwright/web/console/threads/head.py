@@ -45,7 +45,8 @@ class ThreadHead:
         title, agent = await title_of(visit, thread), await agent_name(visit, thread.answering)
         with self._title.clear():
             heading(title)
-            badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
+            if run is None or run.over:  # else its run says more
+                badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
         with self._actions.clear():
             if run is not None and not run.over:
                 self._draw_run(run)
