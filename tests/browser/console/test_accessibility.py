@@ -73,6 +73,7 @@ async def test_the_keyboard_alone_signs_in_and_answers(context: BrowserContext) 
     async with town() as made:
         page = await context.new_page()
         await page.goto(made.url)
+        await expect(page.get_by_label("Secret key")).to_be_focused()
         await page.keyboard.type(KEY)
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()

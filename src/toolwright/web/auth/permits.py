@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
+from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.space import Space, SpaceMessage
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import Call
@@ -14,6 +15,7 @@ from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
 from toolwright.wire.call import message_id_of
+from toolwright.wire.result import result_from_json
 
 Sight: TypeAlias = Literal["whole", "status"]
 
@@ -106,15 +108,22 @@ class Permits:
         if caller.kind == "service":
             check_approver(caller, by)
             return
-        in_their_space = call.space_id is not None and await self._belongs(caller, call.space_id)
-        in_their_space = in_their_space and await self._is_shown(call)
-        seen_in_space = call.visible and in_their_space
-        if not seen_in_space and not await self._owns(caller, call.thread_id):
+        in_their_space = await self._is_in_their_space(caller, call)
+        if not (call.visible and in_their_space) and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
         if by != "anyone":
             check_approver(caller, by)
             return
         check_answer(visible=call.visible, in_their_space=in_their_space)
+
+    async def file_of_call(self, caller: Caller, call_id: str, thread_id: str, path: str) -> None:
+        """Whether the caller may read a file of the call's result: in a thread of theirs, or shown in their space."""
+        call = await self._runtime.calls.get(call_id)
+        shown = call.visible and await self._is_in_their_space(caller, call)
+        files = result_from_json(call.result).attachments if shown and call.result is not None else ()
+        paths = {each.path for each in files if isinstance(each, AttachmentRef)}
+        if call.thread_id != thread_id or path not in paths:
+            await self.thread(caller, thread_id)
 
     async def space(self, caller: Caller, space_id: str) -> Space:
         """The space, if the caller may read it: a member, or anybody of the app in a public one; else `NotFound`."""
@@ -155,6 +164,12 @@ class Permits:
 
     async def _belongs(self, caller: Caller, space_id: str) -> bool:
         return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")
+
+    async def _is_in_their_space(self, caller: Caller, call: Call) -> bool:
+        """Whether the call is shown in a space that they are a member of."""
+        if call.space_id is None or not await self._belongs(caller, call.space_id):
+            return False
+        return await self._is_shown(call)
 
     async def _is_shown(self, call: Call) -> bool:
         """Whether the message that shows the call is there: with it goes what people may do with the call."""

@@ -1,10 +1,13 @@
 """The console as an ASGI application below `/console`: pages for whoever is signed in, else the sign-in."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
+import anyio
+from anyio import CancelScope
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
@@ -14,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
 from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.web.answers.answer import answer
-from toolwright.web.auth.access import person
+from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
 from toolwright.web.console.engine import ENGINE
 from toolwright.web.console.sessions import COOKIE, LINK_LIFE, OPEN, Session, Sessions
@@ -97,9 +100,16 @@ class Console:
             response = await self._file(request, path, session)
         else:
             served = {**scope, SCOPE: (self.site, session)}
-            await (await self._open_pages())(served, receive, send)
+            await self._until_closing(await self._open_pages(), served, receive, send)
             return
         await response(scope, receive, send)
+
+    async def _until_closing(self, pages: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request that waits for what may come is ended when the server stops."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_after, self._serving.options.closing, tasks.cancel_scope)
+            await pages(scope, receive, send)
+            tasks.cancel_scope.cancel()
 
     async def _open_pages(self) -> ASGIApp:
         if self._pages is None:
@@ -185,18 +195,27 @@ class Console:
         return response
 
     async def _file(self, request: Request, path: str, session: Session) -> Response:
-        """The bytes of a thread's file, as the API's route gives them."""
+        """The bytes of a thread's file, as the API's route gives them; also to those who see the call that made it."""
         thread_id, _, file = path.removeprefix("/files/").partition("/")
-        headers = request.headers
+        thread_id, caller, headers = unquote(thread_id), session.caller, request.headers
+        call_id = request.query_params.get("call")
+        if call_id is not None and caller.kind == "person":
+            await self._serving.permits.file_of_call(caller, call_id, thread_id, f"/{file}")
+            caller = SERVICE  # whose rights are asked for no more
         return await get_file(
-            session.caller,
+            caller,
             self._serving,
-            unquote(thread_id),
+            thread_id,
             file,
             headers.get("if-none-match"),
             headers.get("range"),
             headers.get("if-range"),
         )
+
+
+async def _cancel_after(event: asyncio.Event, scope: CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
 
 
 def _path_of(scope: Scope) -> str:

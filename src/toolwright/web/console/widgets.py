@@ -1,8 +1,7 @@
 """Widgets of the console's pages. Whatever comes from outside is text in them, never markup."""
 
 import json
-import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
@@ -12,10 +11,9 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from toolwright.core.json_value import JSON
 from toolwright.core.text import brief
+from toolwright.web.console.components.prose import Prose
 
 LONGEST_SHOWN: Final = 20_000  # characters of one text that a page shows
-_FENCE = re.compile(r"^```[^\n]*\n(.*?)(?:^```[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"https?://[^\s<>\"'`\\]+[^\s<>\"'`\\.,;:!?)\]}]")
 
 
 def box(tag: str = "div", classes: str = "") -> Element:
@@ -36,13 +34,7 @@ def heading(title: str) -> TextElement:
 
 def prose(content: str) -> None:
     """What somebody says: its line breaks, code between fences, and links to the web."""
-    shown, last = brief(content, LONGEST_SHOWN), 0
-    with box("div", "prose"):
-        for fence in _FENCE.finditer(shown):
-            _paragraphs(shown[last : fence.start()])
-            code(fence[1])
-            last = fence.end()
-        _paragraphs(shown[last:])
+    Prose(brief(content, LONGEST_SHOWN))
 
 
 def code(content: str) -> None:
@@ -116,25 +108,3 @@ def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element
         glyph = words(icon, "i", "material-icons")
         glyph.props["aria-hidden"] = "true"
     return button.on("click", lambda: handler())
-
-
-def _paragraphs(content: str) -> None:
-    if not content.strip():
-        return
-    with box("p"):
-        for part, url in _linked(content.strip("\n")):
-            if url:
-                ui.link(part, part, new_tab=True).props('rel="noopener noreferrer"')
-            else:
-                words(part)
-
-
-def _linked(content: str) -> Iterator[tuple[str, bool]]:
-    last = 0
-    for found in _LINK.finditer(content):
-        if found.start() > last:
-            yield content[last : found.start()], False
-        yield found[0], True
-        last = found.end()
-    if last < len(content):
-        yield content[last:], False

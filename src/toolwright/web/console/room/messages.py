@@ -1,19 +1,21 @@
 """The messages of a space: drawn one by one, changed in place, paged backwards."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
-from nicegui import ui
 from nicegui.element import Element
 
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.text import brief
+from toolwright.web.console.components.message import MessageFrame
+from toolwright.web.console.components.prose import Prose
 from toolwright.web.console.room.said import Said
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, box, icon_action, prose, when, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, box
 
-EMOJIS: Final = ("👍", "❤️", "😄", "🎉", "👀", "✅")
 MOST_DRAWN: Final = 200
 """Messages on the page at once: further ones take the place of those at the other end."""
 
@@ -28,7 +30,6 @@ class Doings:
     erase: Callable[[Said], object]
     show_run: Callable[[Said], Awaitable[object]]
     may_change: Callable[[Said], bool]
-    may_see_runs: bool
 
 
 @dataclass(slots=True)
@@ -36,9 +37,8 @@ class _Row:
     """A message on the page, and its parts that change."""
 
     said: Said
-    element: Element
-    body: Element
-    reactions: Element
+    frame: MessageFrame
+    prose: Prose | None = None
     card: CallCard | None = None
 
 
@@ -82,6 +82,7 @@ class MessageList:
         self._list.clear()
         for said in messages:
             await self.put(said)
+            await asyncio.sleep(0)  # others have their turn
 
     async def draw_before(self, messages: Sequence[Said]) -> None:
         """Earlier ones, in front of all; as many of the newest go as there would be too many."""
@@ -89,8 +90,9 @@ class MessageList:
         self._rows.clear()
         for index, said in enumerate(messages):
             row = self._rows[said.id] = self._new_row(said)
-            row.element.move(self._list, index)
+            row.frame.move(self._list, index)
             await self._draw_body(row)
+            await asyncio.sleep(0)  # others have their turn
         for row in later:
             self._rows[row.said.id] = row
         for row in [*self._rows.values()][MOST_DRAWN:]:
@@ -109,12 +111,10 @@ class MessageList:
                 self.remove(old)
             await self._draw_body(row)
             return
-        was, row.said = row.said, said
-        row.element.classes(remove="streaming")
-        if was.content != said.content or was.edited != said.edited or said.call is not None:
-            await self._draw_body(row)
-        if was.reactions != said.reactions:
-            self._draw_reactions(row)
+        row.said = said
+        row.frame.props["streaming"] = False
+        row.frame.props["said"] = self._frame(said)
+        await self._draw_body(row)
 
     async def stream(self, said: Said) -> None:
         """The message as far as it has come."""
@@ -124,14 +124,14 @@ class MessageList:
         if row is None:
             row = self._rows[said.id] = self._new_row(said)
         row.said = said
-        row.element.classes("streaming")
+        row.frame.props["streaming"] = True
         await self._draw_body(row)
 
     def remove(self, message_id: str) -> None:
         """The message is not to be seen any more."""
         row = self._rows.pop(message_id, None)
         if row is not None:
-            row.element.delete()
+            row.frame.delete()
 
     def set_reaction(self, message_id: str, emoji: str, entity_id: str, *, there: bool) -> None:
         """Somebody has reacted, or has taken it back."""
@@ -140,84 +140,57 @@ class MessageList:
             return
         others = [each for each in row.said.reactions if each != (emoji, entity_id)]
         row.said = replace(row.said, reactions=[*others, (emoji, entity_id)] if there else others)
-        self._draw_reactions(row)
+        row.frame.props["said"] = self._frame(row.said)
 
     def _new_row(self, said: Said) -> _Row:
-        with self._list, box("article", "message") as element:
-            element.props["data-message"] = said.id
-            face = "face agent" if said.by_agent else "face"
-            words(said.author[:1].upper(), "span", face).props["aria-hidden"] = "true"
-            with box("div", "by"):
-                words(said.author, "span", "who")
-                if said.by_agent:
-                    words("agent", "span", "badge")
-                when(said.at, "quiet small")
-            body = box("div", "body")
-            reactions = box("div", "body reactions")
-            row = _Row(said, element, body, reactions)
-            self._draw_tools(row)
-        self._draw_reactions(row)
+        with self._list:
+            frame = MessageFrame(self._frame(said))
+        row = _Row(said, frame)
+        doings = self.doings
+        frame.on_react(lambda emoji: doings.react(row.said, emoji))
+        frame.on("reply", lambda: doings.reply(row.said))
+        frame.on("run", lambda: doings.show_run(row.said))
+        frame.on("edit", lambda: doings.edit(row.said))
+        frame.on("erase", lambda: doings.erase(row.said))
         return row
 
     async def _draw_body(self, row: _Row) -> None:
         said = row.said
-        if said.call is not None:
-            with row.body:
-                if row.card is None:
-                    row.card = CallCard(self.visit)
-                if said.call.get("status") == "streaming":
-                    row.card.stream(said.call)
-                else:
-                    await row.card.show_message(said.call, self.space_id)
+        if said.call is None:
+            if row.prose is None:
+                with row.frame:
+                    row.prose = Prose("")
+            row.prose.props["content"] = brief(said.content, LONGEST_SHOWN)
             return
-        with row.body.clear():
-            parent = None if said.parent_id is None else self.known(said.parent_id)
-            if said.parent_id is not None:
-                words(
-                    "An earlier message" if parent is None else f"{parent.author}: {parent.gist}",
-                    "div",
-                    "parent",
-                )
-            prose(said.content)
-            if said.edited:
-                words("edited", "span", "quiet small")
+        with row.frame:
+            if row.card is None:
+                row.card = CallCard(self.visit)
+            if said.call.get("status") == "streaming":
+                row.card.stream(said.call)
+            else:
+                await row.card.show_message(said.call, self.space_id)
 
-    def _draw_reactions(self, row: _Row) -> None:
-        row.reactions.clear()
+    def _frame(self, said: Said) -> JSONObject:
+        """What the frame of a message shows."""
+        parent = None if said.parent_id is None else self.known(said.parent_id)
+        about = "An earlier message" if parent is None else f"{parent.author}: {parent.gist}"
+        return {
+            "id": said.id,
+            "author": said.author,
+            "byAgent": said.by_agent,
+            "isCall": said.call is not None,
+            "at": said.at.isoformat(),
+            "edited": said.edited,
+            "parent": None if said.parent_id is None else about,
+            "mayChange": said.call is None and self.doings.may_change(said),
+            "reactions": self._reactions(said),
+        }
+
+    def _reactions(self, said: Said) -> JSON:
         me = self.visit.speaker_id
-        emojis = list(dict.fromkeys([emoji for emoji, _ in row.said.reactions]))
-        with row.reactions:
-            for emoji in emojis:
-                who = [entity for each, entity in row.said.reactions if each == emoji]
-                mine = "reaction mine" if me in who else "reaction"
-                button = box("button", mine).on("click", partial(self._react, row, emoji))
-                button.props["aria-label"] = f"{emoji} by {len(who)}"
-                button.props["aria-pressed"] = "true" if me in who else "false"
-                button.props["title"] = ", ".join(self._names.get(each, "Somebody") for each in who[:20])
-                with button:
-                    words(f"{emoji} {len(who)}")
-
-    async def _react(self, row: _Row, emoji: str) -> None:
-        await self.doings.react(row.said, emoji)
-
-    def _draw_tools(self, row: _Row) -> None:
-        with box("div", "tools"):
-            icon_action("add_reaction", "React", partial(self._choose_emoji, row))
-            if row.said.call is None:
-                icon_action("reply", "Reply", lambda: self.doings.reply(row.said))
-            if row.said.by_agent and self.doings.may_see_runs:
-                icon_action("timeline", "Its run", lambda: self.doings.show_run(row.said))
-            if row.said.call is None and self.doings.may_change(row.said):
-                icon_action("edit", "Edit", lambda: self.doings.edit(row.said))
-                icon_action("delete_outline", "Delete", lambda: self.doings.erase(row.said))
-
-    def _choose_emoji(self, row: _Row) -> None:
-        with row.element, ui.dialog(value=True) as dialog, ui.card(), box("div", "row"):
-            for emoji in EMOJIS:
-
-                async def chosen(emoji: str = emoji) -> None:
-                    dialog.close()
-                    await self.doings.react(row.said, emoji)
-
-                action(emoji, chosen)
-        dialog.on("hide", dialog.delete)
+        shown: list[JSON] = []
+        for emoji in dict.fromkeys([emoji for emoji, _ in said.reactions]):
+            who = [entity for each, entity in said.reactions if each == emoji]
+            names = ", ".join(self._names.get(each, "Somebody") for each in who[:20])
+            shown.append({"emoji": emoji, "count": len(who), "mine": me in who, "who": names})
+        return shown

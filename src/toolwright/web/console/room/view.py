@@ -230,7 +230,6 @@ class Room:
             erase=self._ask_to_erase,
             show_run=self._show_run,
             may_change=lambda said: self._visit.is_service or said.entity_id == self._visit.speaker_id,
-            may_see_runs=True,
         )
 
     async def _say(self, text: str, parent: Said | None) -> bool:

@@ -1,0 +1,1 @@
+"""Components that the browser draws whole: one element each, whatever they show."""
