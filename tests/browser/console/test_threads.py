@@ -173,6 +173,23 @@ async def test_files_are_sent_with_a_message_and_an_image_is_shown(context: Brow
         await unharmed(page)
 
 
+async def test_a_file_may_be_as_large_as_one_sent_over_http(context: BrowserContext) -> None:
+    large = b"x" * 12_000_000
+    async with talking([{"text": "I see."}]) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await page.locator("input[type=file]").set_input_files(
+            [{"name": "large.bin", "mimeType": "application/octet-stream", "buffer": large}]
+        )
+        await expect(page.locator(".compose .badge")).to_have_text("large.bin · 12 MB")
+        await page.get_by_label("Leave out large.bin").click()
+        await expect(page.locator(".compose .badge")).to_have_count(0)
+        await page.locator("input[type=file]").set_input_files(
+            [{"name": "larger.bin", "mimeType": "application/octet-stream", "buffer": b"x" * 27_000_000}]
+        )
+        await expect(page.get_by_text("A file may have at most 26 MB.")).to_be_visible()
+
+
 async def test_nothing_that_is_said_or_returned_runs_as_script_or_markup(context: BrowserContext) -> None:
     turns: list[dict[str, Any]] = [
         {
@@ -360,3 +377,32 @@ async def test_a_thread_fits_a_phone(context: BrowserContext) -> None:
         await page.goto(f"{made.url}/threads")
         await expect(page.locator("[data-thread]")).to_have_count(1)
         await no_overflow(page)
+
+
+async def test_a_call_that_waits_for_somebody_is_answered_in_the_thread(context: BrowserContext) -> None:
+    confirm = tw.Tool.from_config(
+        {
+            "name": "confirmAction",
+            "description": "Asks.",
+            "inputSchema": {"type": "object", "properties": {"question": {"type": "string"}}},
+            "executionType": "external",
+        }
+    )
+    asked = {"calls": [{"name": "confirmAction", "args": {"question": "Shall I book?"}}], "delay": 1}
+    gate = Gate()
+    model = ScriptedModel([asked, {"text": "It is booked.", "delay": 0}], sleep=gate.sleep)
+    agent = tw.Agent("guide", tw.Prompt("guide", "You guide.", tools=[confirm]))
+    async with house(tw.App(agents=[agent]), model=model) as made:
+        thread = await made.rt.threads.create("guide")
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await say(page, "Book it")
+        gate.open()
+        await expect(page.locator(".writing .call.streaming")).to_be_visible()
+        gate.open(100)
+        card = page.locator(".message .call.requires_action", has_text="Shall I book?").last
+        await expect(page.get_by_role("link", name="Answer in Pending")).to_have_count(0)
+        await card.get_by_role("button", name="Yes").click()
+        await expect(said(page, "It is booked.")).to_be_visible()
+        await expect(page.locator(".call.fold.complete")).to_have_count(1)
+        [message] = [each for each in await made.rt.threads.messages(thread.id) if each.role == "tool"]
+        assert message.content == '{"confirmed":true}'

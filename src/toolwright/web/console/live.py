@@ -42,6 +42,20 @@ async def follow(
             await asyncio.sleep(AGAIN)
 
 
+async def look_again(
+    read: Callable[[], Awaitable[object]], every: float, lost: Callable[[bool], object] = lambda _: None
+) -> None:
+    """Call `read` every so many seconds, for ever: for what no topic tells of. `lost` is told as `follow` does."""
+    while True:
+        await asyncio.sleep(every)
+        try:
+            await read()
+        except StoreError:
+            lost(True)
+        else:
+            lost(False)
+
+
 async def _draw_all(
     following: Following, eyes: Eyes, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:

@@ -11,7 +11,7 @@ from toolwright.web.middleware.errors import answer_error
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
 
 SLOWEST = 8 * 1024  # bytes a second that a body must come at, once its grace is over
-_WITH_FILES = re.compile("/api/threads/[^/]+/messages")
+_WITH_FILES = re.compile("/api/threads/[^/]+/messages|/console/_nicegui/client/[^/]+/upload/[0-9]+")
 
 
 class BodyLimit:

@@ -1,18 +1,17 @@
 """One run: its timeline, live."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from toolwright.core.errors import NotFound
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
-from toolwright.web.console.live import follow
+from toolwright.web.console.live import follow, look_again
 from toolwright.web.console.runs.course import Course
 from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.head import RunHead
 from toolwright.web.console.runs.links import agent_name
-from toolwright.web.console.runs.rows import draw_broken
+from toolwright.web.console.runs.rows import LOST, draw_broken
 from toolwright.web.console.runs.timeline import Timeline
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.visit import Visit
@@ -21,14 +20,13 @@ from toolwright.web.console.widgets import badge, box, heading, nothing, when, w
 LOOK_AGAIN: Final = 2.0  # seconds between two looks at a run whose events are not for whoever looks
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
-_LOST: Final = "The journal cannot be read: this page goes on when it is back."
 
 
 async def draw_run(visit: Visit, run_id: str) -> None:
     """The view: all of the run, or only how it stands."""
     run, sight = await visit.permits.look(visit.caller, run_id)
     if sight == "status":
-        _draw_status(visit, run)
+        await _draw_status(visit, run)
         return
     await RunView(visit, run).draw()
 
@@ -39,7 +37,7 @@ class RunView:
     def __init__(self, visit: Visit, run: Run) -> None:
         self._visit = visit
         self._run_id = run.id
-        self._lost = words(_LOST, "div", "note")
+        self._lost = words(LOST, "div", "note")
         self._lost.set_visibility(False)
         self._head = RunHead(visit)
         words("Timeline", "h2", "section")
@@ -113,7 +111,7 @@ def _ends_answer(event: Event) -> bool:
     return said or event.type.startswith("run.")
 
 
-def _draw_status(visit: Visit, run: Run) -> None:
+async def _draw_status(visit: Visit, run: Run) -> None:
     """What a person sees of a run that they caused in a thread that is not theirs (D24)."""
     heading("Run")
     card = box("div", "card stack")
@@ -131,12 +129,10 @@ def _draw_status(visit: Visit, run: Run) -> None:
                 "quiet",
             )
 
-    async def watch() -> None:
-        current = run
+    async def read() -> None:
+        current, _ = await visit.permits.look(visit.caller, run.id)
         await show(current)
-        while not current.over:
-            await asyncio.sleep(LOOK_AGAIN)
-            current, _ = await visit.permits.look(visit.caller, run.id)
-            await show(current)
 
-    visit.view.run(watch())
+    await show(run)
+    if not run.over:
+        visit.view.run(look_again(read, LOOK_AGAIN))

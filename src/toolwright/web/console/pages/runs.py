@@ -1,6 +1,5 @@
 """Runs, the newest first: which there are, how they stand and what they cost."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final, get_args
 from urllib.parse import quote
@@ -10,10 +9,11 @@ from nicegui.element import Element
 from toolwright.core.text import brief
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.web.console.browsing import check_service
+from toolwright.web.console.live import look_again
 from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
 from toolwright.web.console.runs.filters import choice_filter, page_of, pager, text_filter
 from toolwright.web.console.runs.links import agent_name, run_path
-from toolwright.web.console.runs.rows import Rows, draw_broken
+from toolwright.web.console.runs.rows import LOST, Rows, draw_broken
 from toolwright.web.console.runs.waiting import reason
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, link, nothing, when, words
@@ -43,6 +43,8 @@ class RunList:
         self._visit = visit
         self._page = page_of(visit.query)
         self._names: dict[str, str] = {}
+        self._lost = words(LOST, "div", "note")
+        self._lost.set_visibility(False)
         self._broken = box("div")
         self._empty = box("div")
         self._rows = Rows[Run](_open_row, self._draw_row)
@@ -52,12 +54,7 @@ class RunList:
     async def draw(self) -> None:
         """Draw the page, and keep looking."""
         await self._read()
-        self._visit.view.run(self._watch())
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_AGAIN)
-            await self._read()
+        self._visit.view.run(look_again(self._read, LOOK_AGAIN, self._lost.set_visibility))
 
     async def _read(self) -> None:
         check_service(self._visit)

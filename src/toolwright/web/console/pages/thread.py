@@ -10,6 +10,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.web.console.browsing import tabs
 from toolwright.web.console.live import follow
 from toolwright.web.console.runs.links import agent_name, thread_path
+from toolwright.web.console.runs.rows import LOST
 from toolwright.web.console.runs.waiting import draw_requests
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.threads.composer import Composer
@@ -25,7 +26,6 @@ from toolwright.web.console.widgets import box, link, nothing, words
 TABS: Final = {"messages": "Messages", "family": "Threads below", "files": "Files", "values": "Values"}
 _STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
-_LOST: Final = "The journal cannot be read: this page goes on when it is back."
 
 
 async def draw_thread(visit: Visit, thread_id: str) -> None:
@@ -59,7 +59,7 @@ class ThreadView:
         self._visit = visit
         self._thread = thread
         self._head = head
-        self._lost = words(_LOST, "div", "note")
+        self._lost = words(LOST, "div", "note")
         self._lost.set_visibility(False)
         self._place = box("div")
 
@@ -83,8 +83,6 @@ class ThreadView:
     async def _read(self) -> None:
         await self._head.draw()
         await self._conversation.read()
-        for call_id in await self._conversation.open_calls():
-            await self._show_call(call_id)
         self._writing.clear()
         with self._empty.clear():
             if self._conversation.is_empty:

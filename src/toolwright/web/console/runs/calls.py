@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Final
-
-from nicegui.element import Element
-from nicegui.events import GenericEventArguments
+from urllib.parse import quote
 
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidJSON, NotFound
@@ -15,10 +13,10 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import changed, value
 from toolwright.runtime.threads.family import child_id_of
-from toolwright.web.console.runs.facts import CALL_WORDS, KINDS, joined, size, span
+from toolwright.web.console.runs.facts import CALL_WORDS, joined, size, span
 from toolwright.web.console.runs.links import file_link, file_url, thread_link
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, badge, box, code, json_text, link, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, box, code, json_text, link, words
 from toolwright.web.routes.files import SHOWN
 from toolwright.wire.call import arguments_json, message_id_of
 from toolwright.wire.result import result_from_json
@@ -26,7 +24,6 @@ from toolwright.wire.result import result_from_json
 MOST_FILES: Final = 20  # of one call or message
 LARGEST_PREVIEW: Final = 5_000_000  # bytes of an image that is shown in place
 GIST: Final = 90  # characters of the arguments in the line
-_OPENED = "(event) => emit(event.target.open)"
 _STATUSES: Final[Mapping[str, str]] = {"waiting": "requires_action", "pending": "requires_action", "done": "complete",
     "resolved": "complete", "created": "running", "running": "running"}  # fmt: skip
 
@@ -41,6 +38,7 @@ class CallLine:
     links: tuple[tuple[str, str], ...] = ()
     child_id: str | None = None
     stack: str | None = None
+    row: Call | None = None
 
 
 def line_of(row: Call, *, for_service: bool) -> CallLine:
@@ -68,6 +66,7 @@ def line_of(row: Call, *, for_service: bool) -> CallLine:
         links=_links(row),
         child_id=child_id_of(row.id) if row.has_child else None,
         stack=stack if for_service else None,
+        row=row,
     )
 
 
@@ -127,74 +126,6 @@ async def shown_json(content: JSON) -> str:
     return await in_thread_if_large(content, _cut_json, content)
 
 
-class CallFold:
-    """The line of a call on the page; what is in it is drawn when somebody opens it."""
-
-    def __init__(self, visit: Visit, line: CallLine) -> None:
-        self._visit = visit
-        self.line = line
-        self._open = False
-        self._element = box("details", f"call fold {line.call.status}")
-        self._element.props["data-call"] = line.call.id
-        self._element.on("toggle", self._toggle, js_handler=_OPENED)
-        with self._element:
-            self._summary = box("summary", "row")
-            self._body = box("div", "inside")
-        self._nested: Element | None = None
-        self._draw_summary()
-
-    @property
-    def nested(self) -> Element:
-        """Where the calls stand that this one has made: below it."""
-        if self._nested is None:
-            slot = self._element.parent_slot
-            assert slot is not None, "it is on the page"
-            with slot:
-                self._nested = box("div", "nested")
-            self._nested.move(target_index=slot.children.index(self._element) + 1)
-        return self._nested
-
-    @property
-    def is_deleted(self) -> bool:
-        """Whether it is not on the page any more."""
-        return self._element.is_deleted
-
-    async def show(self, line: CallLine) -> None:
-        """Draw it anew if something of it has changed."""
-        if line == self.line:
-            return
-        self._element.classes(remove=self.line.call.status, add=line.call.status)
-        self.line = line
-        self._draw_summary()
-        if self._open:
-            await self._draw_body()
-
-    async def progress(self, payload: JSONObject) -> None:
-        """The call has told how far it is."""
-        if self.line.call.status == "running":
-            await self.show(with_progress(self.line, payload))
-
-    async def _toggle(self, event: GenericEventArguments) -> None:
-        self._open = event.args is True
-        if self._open:
-            await self._draw_body()
-
-    async def _draw_body(self) -> None:
-        with self._body.clear():
-            await draw_call(self._visit, self.line)
-
-    def _draw_summary(self) -> None:
-        call = self.line.call
-        with self._summary.clear():
-            words(brief(call.name, 100), "span", "mono title")
-            badge(self.line.status, KINDS.get(self.line.status, ""))
-            if self.line.facts:
-                words(self.line.facts, "span", "quiet small")
-            if call.progress is not None and call.status == "running":
-                _draw_progress(*call.progress)
-            words(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")
-
-
 async def _may_see(visit: Visit, thread_id: str) -> bool:
     """Whether there is such a thread: a call that hands over to another agent, or waits for one, has made none."""
     try:
@@ -223,15 +154,6 @@ def _short(content: JSON) -> str:
     return brief(str(content), 40)
 
 
-def _draw_progress(done: float, total: float | None, text: str) -> None:
-    with box("span", "row small"):
-        if total:
-            bar = box("progress")
-            bar.props["max"], bar.props["value"] = total, min(done, total)
-            bar.props["aria-label"] = "Progress"
-        words(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
-
-
 def _outcome(row: Call) -> tuple[JSON, str | None, str | None, tuple[AttachmentRef, ...]]:
     """Result, error, stack and files of a call."""
     if row.result is None:
@@ -256,7 +178,9 @@ def _links(row: Call) -> tuple[tuple[str, str], ...]:
     if row.status in OPEN and not row.has_child:
         links.append(("Answer it in Pending", "/pending"))
     if row.visible and row.space_id is not None:
-        links.append(("Its message in the space", f"/spaces/{row.space_id}#{message_id_of(row.id)}"))
+        links.append(
+            ("Its message in the space", f"/spaces/{quote(row.space_id, safe='')}#{message_id_of(row.id)}")
+        )
     return tuple(links)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from toolwright.core.broken_rows import Rows, all_of, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
@@ -14,6 +14,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN
 
 READ: Final = 200  # calls that are read at once
+_BROKEN: Final = -1  # in the place of the step of a call that cannot be read
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Course:
     @property
     def numbers(self) -> Sequence[int]:
         """The numbers of the steps that there are."""
-        return sorted({*self._steps, *self._said, *self._places})
+        return sorted({*self._steps, *self._said, *self._places} - {_BROKEN})
 
     async def read(self) -> None:
         """Read all but the calls themselves."""
@@ -60,9 +61,11 @@ class Course:
         calls: dict[int, list[Call]] = {}
         places = [place for place, step in enumerate(self._places) if step in wanted]
         first, last = (places[0], places[-1] + 1) if places else (0, 0)
+        last += self._places.count(_BROKEN) if places else 0  # where these stand is not known
         while first < last:
             for call in await self._calls(min(READ, last - first), first):
-                calls.setdefault(call.step, []).append(call)
+                if call.step in wanted:
+                    calls.setdefault(call.step, []).append(call)
             first += READ
         return [self.stage(number, calls.get(number, [])) for number in numbers]
 
@@ -73,12 +76,15 @@ class Course:
 
     async def new_calls(self) -> Sequence[Call]:
         """The calls that were made since they were read last; of many only the last ones."""
-        new: list[Call] = []
+        new: Sequence[Call] = []
         while True:
             page = await self._calls(READ, len(self._places))
-            self._places.extend(call.step for call in page)
-            new = page if len(page) == READ else [*new, *page]
-            if len(page) < READ:
+            broken = broken_of(page)
+            self.broken = Rows((), [*broken_of(self.broken), *broken])
+            self._places.extend([*[call.step for call in page], *[_BROKEN] * len(broken)])
+            is_last = len(page) + len(broken) < READ
+            new = [*new, *page] if is_last else page
+            if is_last:
                 return new
 
     async def look_again(self) -> Sequence[int]:
@@ -95,11 +101,10 @@ class Course:
                 changed_steps.add(message.step)
         return sorted(changed_steps | ({*self.numbers} - before))
 
-    async def _calls(self, limit: int, offset: int) -> list[Call]:
-        calls = await self._visit.runtime.calls.list(
+    async def _calls(self, limit: int, offset: int) -> Sequence[Call]:
+        return await self._visit.runtime.calls.list(
             status=None, run_id=self.run.id, sees=self._visit.caller.sight, limit=limit, offset=offset
         )
-        return [*all_of(calls)]
 
     def _hear(self, message: Message) -> None:
         """Results are in their calls, and what a prompt tool says is theirs too."""

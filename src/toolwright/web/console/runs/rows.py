@@ -1,7 +1,7 @@
 """Rows of a list that is looked at again and again: only those that have changed are drawn anew."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from nicegui.element import Element
 
@@ -10,6 +10,7 @@ from toolwright.core.text import brief
 from toolwright.web.console.widgets import box, words
 
 T = TypeVar("T")
+LOST: Final = "The journal cannot be read: this page goes on when it is back."
 
 
 def draw_broken(rows: Sequence[object]) -> None:

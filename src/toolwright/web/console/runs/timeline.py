@@ -9,9 +9,10 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
-from toolwright.web.console.runs.calls import CallFold, draw_files, line_of
+from toolwright.web.console.runs.calls import draw_files, line_of
 from toolwright.web.console.runs.course import Course, Stage
 from toolwright.web.console.runs.facts import joined, price, span, tokens
+from toolwright.web.console.runs.fold import CallFold
 from toolwright.web.console.runs.turns import Turns
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, prose, words
@@ -150,17 +151,22 @@ class StageView:
         self._draw_more()
 
     async def _put(self, call: Call) -> None:
-        line = line_of(call, for_service=self._visit.is_service)
         fold = self._folds.get(call.id)
         if fold is not None:
-            await fold.show(line)
+            await fold.show(line_of(call, for_service=self._visit.is_service))
             return
         if len(self._folds) >= MOST_CALLS:
             self._left[call.id] = call
             return
+        await self._add(call)
+
+    async def _add(self, call: Call) -> None:
         parent = self._folds.get(call.parent_id or "")
         with self._calls if parent is None else parent.nested:
-            self._folds[call.id] = CallFold(self._visit, line)
+            fold = self._folds[call.id] = CallFold(
+                self._visit, line_of(call, for_service=self._visit.is_service)
+            )
+        await fold.draw_component()
 
     async def progress(self, call_id: str, payload: JSONObject) -> None:
         """A call has told how far it is."""
@@ -178,12 +184,7 @@ class StageView:
 
     async def _show_more(self) -> None:
         for call_id in [*self._left][:MOST_CALLS]:
-            call = self._left.pop(call_id)
-            parent = self._folds.get(call.parent_id or "")
-            with self._calls if parent is None else parent.nested:
-                self._folds[call.id] = CallFold(
-                    self._visit, line_of(call, for_service=self._visit.is_service)
-                )
+            await self._add(self._left.pop(call_id))
         self._draw_more()
 
 

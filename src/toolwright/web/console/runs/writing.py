@@ -5,7 +5,12 @@ from typing import Any
 from toolwright.core.json_value import JSON
 from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.threads.event import Event
-from toolwright.web.console.runs.calls import CallFold, CallLine
+from toolwright.web.console.runs.calls import CallLine
+from toolwright.web.console.runs.fold import CallFold
+from toolwright.web.console.tool_ui.card import CallCard
+from toolwright.web.console.tool_ui.components import component_of
+from toolwright.web.console.tool_ui.facts import facts_of_stream
+from toolwright.web.console.tool_ui.plain import draw_plain
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, words
 
@@ -21,6 +26,7 @@ class Writing:
         self._attempt = ""
         self._texts: dict[str, str] = {}
         self._calls: dict[str, CallFold] = {}
+        self._cards: dict[str, CallCard] = {}
         self._element = box("div", "writing")
         self._shown: dict[str, Any] = {}  # labels of texts; NiceGUI does not tell what they are
 
@@ -29,6 +35,7 @@ class Writing:
         self._attempt = ""
         self._texts.clear()
         self._calls.clear()
+        self._cards.clear()
         self._shown.clear()
         self._element.clear()
 
@@ -61,6 +68,12 @@ class Writing:
         label.text = grown[-32_768:]
 
     async def _grow_call(self, stream_id: str, event: Event) -> None:
+        if component_of(facts_of_stream(event.payload), self._visit.site.tool_uis) is not draw_plain:
+            if stream_id not in self._cards:
+                with self._element:
+                    self._cards[stream_id] = CallCard(self._visit)
+            self._cards[stream_id].stream(event.payload)
+            return
         args: JSON = event.payload.get("partialArgs")
         call = ShownCall(
             id=stream_id,

@@ -19,6 +19,7 @@ from toolwright.web.console.widgets import box, icon_action, words
 
 MOST_FILES: Final = 10
 MOST_BYTES: Final = 50_000_000  # of all files of one message
+FORM: Final = 4_096  # bytes around a file that is uploaded
 LONGEST: Final = 100_000  # characters
 _SEND: Final = """(event) => {
     if (event.shiftKey || event.isComposing) return;
@@ -66,26 +67,27 @@ class Composer:
         return field
 
     def _draw_upload(self) -> ui.upload:
+        max_body = self._visit.site.serving.options.max_body
+        most = MAX_ATTACHMENT if max_body is None else min(MAX_ATTACHMENT, max(1, max_body - FORM))
         upload = ui.upload(
             multiple=True,
             auto_upload=True,
-            max_file_size=MAX_ATTACHMENT,
+            max_file_size=most,
             on_upload=self._take,
-            on_rejected=lambda: complain(f"A file may have at most {size(MAX_ATTACHMENT)}."),
+            on_rejected=lambda: complain(f"A file may have at most {size(most)}."),
         )
+        upload.on("failed", lambda: complain("The file did not arrive: choose it again."), args=[])
         return upload.classes("hidden")  # the button beside it opens its dialog
 
     async def _take(self, event: UploadEventArguments) -> None:
         """A file has come from the browser."""
-        content = await event.file.read()
-        if (
-            len(self._files) >= MOST_FILES
-            or sum(len(each.content) for each in self._files) + len(content) > MOST_BYTES
-        ):
+        total = sum(len(each.content) for each in self._files) + event.file.size()
+        if len(self._files) >= MOST_FILES or total > MOST_BYTES:
             complain(
                 f"A message may have at most {quantity(MOST_FILES, 'file')} and {size(MOST_BYTES)} in all."
             )
             return
+        content = await event.file.read()
         mime_type = event.file.content_type or "application/octet-stream"
         self._files.append(_File(name=event.file.name or "file", mime_type=mime_type, content=content))
         self._draw_files()

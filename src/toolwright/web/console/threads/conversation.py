@@ -7,13 +7,15 @@ from typing import Final
 from nicegui import ui
 from nicegui.element import Element
 
+from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
-from toolwright.web.console.runs.calls import CallFold, CallLine, draw_files, line_of
+from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
+from toolwright.web.console.runs.fold import CallFold
 from toolwright.web.console.runs.links import run_link
 from toolwright.web.console.runs.rows import draw_broken
 from toolwright.web.console.runs.turns import Turns
@@ -22,6 +24,9 @@ from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, pr
 from toolwright.wire.call import arguments_json
 
 PAGE: Final = 50  # messages that are read at once
+MOST_READ: Final = (
+    100  # calls of a page that are read: of the others the line tells what their model has read
+)
 MOST_DRAWN: Final = 200
 """Messages on the page at once: further ones take the place of those at the other end."""
 
@@ -106,11 +111,14 @@ class Conversation:
         if fold is not None and not fold.is_deleted:
             await fold.progress(payload)
 
-    async def open_calls(self) -> Sequence[str]:
-        """The calls that are drawn and have no answer yet."""
-        return [call_id for call_id, fold in self._folds.items() if fold.line.call.status == "running"][
-            -PAGE:
-        ]
+    async def _look_at_calls(self, messages: Sequence[Message]) -> None:
+        """Read the calls of these messages: which of them wait for somebody, and which people are to see."""
+        made = [call.id for message in messages for call in message.calls[:PAGE]]
+        for call_id in made[-MOST_READ:]:
+            try:
+                await self.show_call(await self._visit.permits.call(self._visit.caller, call_id))
+            except NotFound:
+                continue
 
     async def _page(self, before: int | None) -> Sequence[Message]:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)
@@ -142,6 +150,7 @@ class Conversation:
                 place += 1
             self._rows[message.seq or 0] = row
             await turns.give()
+        await self._look_at_calls(messages)
 
     async def _draw_before(self) -> None:
         first = min(self._rows, default=None)

@@ -1,12 +1,12 @@
 """The family of a thread: those above it, and the tree of those below."""
 
-import asyncio
 from typing import Final
 
 from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import NotFound
 from toolwright.core.text import brief
 from toolwright.core.threads.thread import Thread
+from toolwright.web.console.live import look_again
 from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.links import agent_name, run_link, thread_link, thread_path
 from toolwright.web.console.visit import Visit
@@ -61,12 +61,7 @@ class FamilyTree:
     async def draw(self) -> None:
         """Draw it, and keep looking."""
         await self._look()
-        self._visit.view.run(self._watch())
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_AGAIN)
-            await self._look()
+        self._visit.view.run(look_again(self._look, LOOK_AGAIN))
 
     async def _look(self) -> None:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)

@@ -1,6 +1,7 @@
 """The head of a thread: what it is, how its run stands, and how to cancel that or delete it all."""
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 from nicegui import ui
 
@@ -8,6 +9,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.runs.facts import KINDS
+from toolwright.web.console.runs.filters import address
 from toolwright.web.console.runs.head import ask_to_cancel
 from toolwright.web.console.runs.links import agent_link, agent_name, run_link
 from toolwright.web.console.runs.waiting import reason
@@ -43,7 +45,8 @@ class ThreadHead:
         title, agent = await title_of(visit, thread), await agent_name(visit, thread.answering)
         with self._title.clear():
             heading(title)
-            badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
+            if run is None or run.over:  # else its run says more
+                badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
         with self._actions.clear():
             if run is not None and not run.over:
                 self._draw_run(run)
@@ -57,7 +60,9 @@ class ThreadHead:
                 "quiet",
             )
             if thread.space_id is not None:
-                link("in a space", f"/spaces/{thread.space_id}")
+                link("in a space", f"/spaces/{quote(thread.space_id, safe='')}")
+            if visit.is_service:
+                link("all its runs", address("/runs", thread=thread.id))
             for tag in thread.tags[:10]:
                 badge(brief(tag, 40))
             words(thread.id, "span", "quiet mono")
