@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.browser.console.rig import house
+from toolwright.core.json_value import JSONObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 HOSTILE = "<img src=x onerror=window.hurt=1> {{ window.hurt=1 }}"
@@ -151,7 +152,7 @@ async def test_a_tool_of_an_agents_toolkit_is_called_as_that_agent(context: Brow
 async def test_hostile_names_of_tools_lead_to_their_pages_and_run_nothing(
     context: BrowserContext, name: str
 ) -> None:
-    schema = {
+    schema: JSONObject = {
         "type": "object",
         "properties": {HOSTILE: {"type": "string", "description": HOSTILE, "default": HOSTILE}},
     }

@@ -1,5 +1,6 @@
 """Tools by name: those of the app, and those that an agent has beside them."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, link, words
 
+_PLAIN: Final = re.compile("[A-Za-z0-9_.-]+")
 LONGEST_DESCRIPTION: Final = 240  # characters of it in a list
 
 
@@ -33,9 +35,9 @@ async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
 
 
 def path_of(name: str, agent_id: str | None = None) -> str:
-    """The path of a tool's page."""
-    parts = [name] if agent_id is None else [agent_id, name]
-    return "/".join(["/tools", *[quote(part, safe="") for part in parts]])
+    """The path of a tool's page. A name that a path would not carry as it is stands in the query."""
+    place = "/tools" if agent_id is None else f"/tools/{quote(agent_id, safe='')}"
+    return f"{place}/{name}" if _PLAIN.fullmatch(name) else f"{place}/-?name={quote(name, safe='')}"
 
 
 def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
