@@ -62,6 +62,11 @@ def test_keep_leaves_the_server_up_until_ctrl_c(empty: Shell) -> None:
         assert key is not None
         runs = httpx.get(f"{url[0]}/api/runs", headers={"x-secret-key": key[0]}, trust_env=False).json()
         assert "completed" in {run["status"] for run in runs["runs"]}
+        demo.until("sign-in?link=")
+        link = re.search(r"http://\S+/console/sign-in\?link=\S+", demo.until("minutes:\n  http"))
+        assert link is not None
+        entered = [httpx.get(link[0], trust_env=False) for _ in range(2)]
+        assert [each.status_code for each in entered] == [303, 401]
         demo.ctrl_c()
         assert demo.end() == 0
     assert "Traceback" not in demo.shown

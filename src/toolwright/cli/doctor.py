@@ -36,6 +36,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("pydantic_ai", "anthropic"),
     "postgres": ("asyncpg",),
     "mcp": ("mcp",),
+    "console": ("nicegui",),
     "sandbox": ("deno", "pydantic_monty"),
     "telemetry": ("opentelemetry.sdk", "prometheus_client"),
     "sentry": ("sentry_sdk",),

@@ -16,32 +16,16 @@ MAX_BODY = 10 * 1024 * 1024  # bytes (D20)
 MAX_BODY_WITH_FILES = 36 * 1024 * 1024  # bytes: an attachment of 25 MiB in base64, and what goes with it
 
 
-class McpApplication(Protocol):
-    """An ASGI application that answers at `/mcp`, and has something to end."""
+class GatewayPart(Protocol):
+    """An ASGI application that answers at a path of the gateway, `/mcp` or `/console`, and has something to end."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     async def aclose(self) -> None: ...
 
 
-OpenMcp: TypeAlias = Callable[[Any], McpApplication]
+OpenPart: TypeAlias = Callable[[Any], GatewayPart]
 """Makes it of the gateway's `Serving`, which is made of these options."""
-
-
-class ConsoleApplication(Protocol):
-    """An ASGI application that answers below `/console`, and has something to end."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-    def sign_in_link(self) -> str:
-        """A path that signs in as a service, once, within ten minutes."""
-        ...
-
-
-OpenConsole: TypeAlias = Callable[[Any], ConsoleApplication]
-"""Makes it of the gateway's `Serving`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +55,7 @@ class GatewayOptions:
     keep_alive: float = 15.0
     scripts: frozenset[str] | None = None
     docs: bool | Literal["open"] = True
-    mcp: OpenMcp | None = None
-    console: OpenConsole | None = None
+    mcp: OpenPart | None = None
+    console: OpenPart | None = None
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -12,7 +12,7 @@ from toolwright.web.answers.frames import Frames, Names
 from toolwright.web.auth.access import Access
 from toolwright.web.auth.permits import Permits
 from toolwright.web.auth.stream_tokens import StreamTokens
-from toolwright.web.options import ConsoleApplication, GatewayOptions, McpApplication
+from toolwright.web.options import GatewayOptions, GatewayPart
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class Serving:
     tokens: StreamTokens
     frames: Mapping[Names, Frames] = field(init=False)
     opened: Runtime | None = None
-    mcp: McpApplication | None = None
-    console: ConsoleApplication | None = None
+    mcp: GatewayPart | None = None
+    console: GatewayPart | None = None
 
     def __post_init__(self) -> None:
         self.frames = {"s3": Frames("s3"), "s4": Frames("s4")}

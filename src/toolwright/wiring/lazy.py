@@ -15,7 +15,7 @@ from toolwright.core.spaces.tool_ui import ToolUI
 
 if TYPE_CHECKING:
     from toolwright.adapters.models.embeddings import OpenAIEmbedder
-    from toolwright.web.options import OpenConsole
+    from toolwright.web.options import OpenPart
 
 KEY, BASE_URL, OPENAI = "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1"
 """Variables that the provider's own library reads for models, and where the provider is without the second."""
@@ -85,7 +85,7 @@ def open_mcp(module: str) -> ModuleType:
     return import_module(f"toolwright.web.mcp.{module}")
 
 
-def open_console(tool_uis: Sequence[ToolUI]) -> "OpenConsole":
+def open_console(tool_uis: Sequence[ToolUI]) -> "OpenPart":
     """The console with these components of the app; raises `MissingExtra` where NiceGUI is not installed."""
     try:
         import_module("nicegui")

@@ -1,5 +1,6 @@
 """An app served with its console on a port of this machine, and somebody at a page of it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,18 +10,43 @@ from typing import Any
 from playwright.async_api import BrowserContext, Page, expect
 
 import toolwright as tw
+from tests.browser.conftest import PATIENCE
 from tests.client.rig import served
 from tests.web.signing import SECRET, signed
 from toolwright import testing
+from toolwright.core.model import CallDelta, ModelEvent, ModelRequest, TextDelta
 from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import ManualClock
+from toolwright.testing import ManualClock, ScriptedModel
 from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.persons import SharedSecret
 from toolwright.web.console.console import Console
 
 HOUR = 3_600
 KEY = "sk-of-the-tests"
+
+
+class HeldModel(ScriptedModel):
+    """A scripted model whose arguments and words come in pieces, of which the last one waits for `release`."""
+
+    def __init__(self, turns: Sequence[object]) -> None:
+        super().__init__(turns)
+        self.release = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The turn, in pieces."""
+        async for event in super().respond(request):
+            match event:
+                case CallDelta(name="send_message" | "confirmAction" | "showChart") | TextDelta():
+                    name = "arguments" if isinstance(event, CallDelta) else "text"
+                    text = getattr(event, name)
+                    yield changed(event, **{name: text[: len(text) // 2]})
+                    if text:
+                        await self.release.wait()
+                        yield changed(event, **{name: text[len(text) // 2 :]})
+                case _:
+                    yield event
 
 
 @dataclass
@@ -30,6 +56,14 @@ class House:
     rt: Runtime
     port: int
     clock: ManualClock = field(default_factory=ManualClock)
+    people: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of the persons' entities, by their external ids."""
+    _contexts: dict[str | None, BrowserContext] = field(default_factory=dict[str | None, BrowserContext])
+
+    @property
+    def origin(self) -> str:
+        """Where the server is."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
@@ -42,10 +76,22 @@ class House:
 
     async def person(self, name: str) -> str:
         """A person of that external id; the entity's id."""
-        return (await self.rt.entities.create(external_id=name, display_name=name.title())).id
+        entity = await self.rt.entities.create(external_id=name, display_name=name.title())
+        self.people[name] = entity.id
+        return entity.id
 
     async def enter(self, context: BrowserContext, path: str = "/", *, person: str | None = None) -> Page:
-        """A page at that path, signed in with the secret key, or as that person."""
+        """A page at that path, signed in with the secret key, or as that person: each in a browser of their own."""
+        if person in self._contexts:
+            page = await self._contexts[person].new_page()
+            await page.goto(f"{self.url}{path}")
+            await expect(page.locator("main#view h1")).to_be_visible()
+            return page
+        if self._contexts:
+            assert context.browser is not None
+            context = await context.browser.new_context(viewport={"width": 800, "height": 700})
+            context.set_default_timeout(PATIENCE)
+        self._contexts[person] = context
         page = await context.new_page()
         await page.goto(f"{self.url}{path}")
         if person is None:
@@ -57,6 +103,11 @@ class House:
             await page.click("form:has([name=token]) button")
         await expect(page.locator("main#view h1")).to_be_visible()
         return page
+
+    async def leave(self) -> None:
+        """Close all browsers."""
+        for context in self._contexts.values():
+            await context.close()
 
 
 @asynccontextmanager
@@ -73,4 +124,8 @@ async def house(
         testing.runtime(app, model=model) as rt,
         served(rt, clock=clock, console=console, **options) as port,
     ):
-        yield House(rt, port, clock)
+        made = House(rt, port, clock)
+        try:
+            yield made
+        finally:
+            await made.leave()

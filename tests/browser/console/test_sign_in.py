@@ -1,10 +1,12 @@
 """Who comes into the console, and who does not."""
 
+import httpx
 import pytest
 from playwright.async_api import BrowserContext, expect
 
 import toolwright as tw
-from tests.browser.console.rig import house
+from tests.browser.console.rig import HOUR, KEY, House, house
+from toolwright.web.console.sessions import COOKIE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -24,3 +26,128 @@ async def test_without_keys_everybody_on_this_machine_is_let_in(context: Browser
         await page.goto(made.url)
         await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
         await expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
+
+
+async def test_a_wrong_key_is_told_and_who_signs_out_is_out_in_every_window(context: BrowserContext) -> None:
+    async with house(tw.App()) as made:
+        page = await context.new_page()
+        await page.goto(made.url)
+        await page.fill("[name=secret_key]", "<b>wrong</b>")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_have_text("The secret key is wrong.")
+        await page.close()
+        page = await made.enter(context)
+        [cookie] = await context.cookies()
+        assert cookie.get("httpOnly") and cookie.get("sameSite") == "Lax" and cookie.get("path") == "/console"
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("Secret key")).to_be_visible()
+        async with web(made) as client:  # somebody has kept the cookie
+            kept = await client.get(
+                "/console/", headers={**HTML, "cookie": f"{COOKIE}={cookie.get('value')}"}
+            )
+            assert kept.status_code == 303
+
+
+async def test_a_session_that_is_over_leads_back_to_where_one_was(context: BrowserContext) -> None:
+    async with house(tw.App()) as made:
+        await made.person("ada")
+        await made.rt.spaces.create("Trip to Tokyo", id="trip", kind="public")
+        page = await made.enter(context, "/spaces/trip", person="ada")
+        made.clock.advance(HOUR + 60)
+        await page.get_by_label("Message", exact=True).fill("Too late")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_label("Token")).to_be_visible()
+        assert [each.message.content for each in await made.rt.spaces.messages("trip")] == []
+        await page.fill("[name=public_key]", "pk")
+        await page.fill("[name=token]", made.token("ada"))
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Trip to Tokyo")).to_be_visible()
+
+
+async def test_a_link_signs_in_once(context: BrowserContext) -> None:
+    async with house(tw.App()) as made:
+        async with web(made) as client:
+            link = (await client.post("/console/links", headers={"x-secret-key": KEY})).json()["path"]
+        page = await context.new_page()
+        await page.goto(f"{made.origin}{link}")
+        await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
+        assert "link=" not in page.url
+        await context.clear_cookies()
+        await page.goto(f"{made.origin}{link}")
+        await expect(page.get_by_role("alert")).to_contain_text("This link was used")
+
+
+HTML = {"accept": "text/html"}
+
+
+def web(made: House) -> httpx.AsyncClient:
+    """Somebody without a browser, and without manners."""
+    return httpx.AsyncClient(base_url=made.origin, trust_env=False, timeout=20)
+
+
+async def test_a_link_for_a_person_signs_in_as_them_and_only_a_service_makes_one(
+    context: BrowserContext,
+) -> None:
+    async with house(tw.App()) as made, web(made) as client:
+        ada = await made.person("ada")
+        assert (await client.post("/console/links")).status_code == 401
+        assert (await client.post("/console/links", headers={"x-secret-key": "wrong"})).status_code == 401
+        key = {"x-secret-key": KEY}
+        unknown = await client.post("/console/links", params={"entityId": "ent_none"}, headers=key)
+        assert (unknown.status_code, unknown.json()["error"]) == (404, "There is no person 'ent_none'.")
+        made_link = await client.post("/console/links", params={"entityId": ada}, headers=key)
+        page = await context.new_page()
+        await page.goto(made.origin + made_link.json()["path"])
+        await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
+        await expect(page.get_by_role("link", name="Runs")).to_have_count(0)
+
+
+async def test_nothing_of_the_console_is_had_without_signing_in() -> None:
+    async with house(tw.App()) as made, web(made) as client:
+        asked = await client.get("/console/runs?status=failed", headers=HTML)
+        assert asked.status_code == 303
+        assert asked.headers["location"] == "/console/sign-in?next=%2Fconsole%2Fruns%3Fstatus%3Dfailed"
+        for path in (
+            "/files/thr_1/x.png",
+            "/_nicegui_ws/socket.io/?EIO=4&transport=polling",
+            "/_nicegui/x.js",
+        ):
+            refused = await client.get(f"/console{path}")
+            assert refused.status_code == 401, path
+        posted = await client.post("/console/_nicegui_ws/socket.io/?EIO=4&transport=polling", content="0")
+        assert posted.status_code == 401
+        forged = {**HTML, "cookie": f"{COOKIE}=eyJpZCI6ICJ4In0=.{'0' * 64}"}
+        assert (await client.get("/console/", headers=forged)).status_code == 303
+
+
+async def test_a_page_of_another_site_can_neither_sign_in_nor_frame_the_console_nor_lead_away() -> None:
+    async with house(tw.App()) as made, web(made) as client:
+        evil = {"origin": "https://evil.example"}
+        refused = await client.post("/console/sign-in", data={"secret_key": KEY}, headers=evil)
+        assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+        for there in ("https://evil.example/", "//evil.example", "/console/\\evil.example", "/api/runs"):
+            entered = await client.post(
+                "/console/sign-in",
+                params={"next": there},
+                data={"secret_key": KEY},
+                headers={"origin": made.origin},
+            )
+            assert (entered.status_code, entered.headers["location"]) == (303, "/console/"), there
+        shown = await client.get(
+            "/console/", headers={**HTML, "cookie": entered.headers["set-cookie"].split(";")[0]}
+        )
+        assert shown.status_code == 200
+        assert "frame-ancestors 'none'" in shown.headers["content-security-policy"]
+        socket = "/console/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+        posted = await client.post(
+            socket, content="0", headers={**evil, "cookie": entered.headers["set-cookie"].split(";")[0]}
+        )
+        assert posted.status_code == 403
+
+
+async def test_a_form_that_is_too_long_or_none_is_refused_in_one_sentence() -> None:
+    async with house(tw.App()) as made, web(made) as client:
+        for body in (b"x" * 100_000, b"\xff\xfe", b"a&" * 100):
+            refused = await client.post("/console/sign-in", content=body, headers={"origin": made.origin})
+            assert refused.status_code == 400
+            assert refused.json()["error"].startswith("This ")

@@ -68,9 +68,9 @@ def test_arguments_in_a_line_are_short_whatever_they_are() -> None:
         "city: Tokyo, days: 3, tags: [2], more: {1}"
     )
     assert gist(None) == ""
-    large: JSON
-    for large in ({"x" * 10_000: "y" * 10_000}, ["z"] * 10_000, "s" * 100_000, {"a": 10**300}):
-        assert len(gist(large)) < 150
+    large: list[JSON] = [{"x" * 10_000: "y" * 10_000}, [*"z" * 10_000], "s" * 100_000, {"a": 10**300}]
+    for each in large:
+        assert len(gist(each)) < 150
 
 
 @pytest.mark.anyio

@@ -44,6 +44,7 @@ def play(*, keep: bool) -> int:
         database_url=f"sqlite:///{folder / 'toolwright.db'}",
         secret_keys=(key,),
         model=f"scripted:{HERE / 'script.yaml'}",
+        console=keep and find_spec("nicegui") is not None,
     )
     return run(_play(folder, settings, key, keep=keep))
 
@@ -66,7 +67,8 @@ async def _serve(folder: Path, settings: Settings, key: str, app: App, *, keep: 
     try:
         code = await _show(console, folder, ready.result(), key, serving)
         if keep and not serving.done():
-            _print_address(console, ready.result(), key)
+            link = await _sign_in_link(ready.result(), key) if settings.console else None
+            _print_address(console, ready.result(), key, link)
             await asyncio.shield(serving)
         return code
     finally:
@@ -142,7 +144,19 @@ def _print_places(console: Console, folder: Path) -> None:
     console.print("\n".join(say), markup=False, highlight=False, soft_wrap=True)
 
 
-def _print_address(console: Console, url: str, key: str) -> None:
+async def _sign_in_link(url: str, key: str) -> str:
+    caller = Caller(url, key)
+    try:
+        return url + await caller.sign_in_path()
+    finally:
+        await caller.close()
+
+
+def _print_address(console: Console, url: str, key: str, link: str | None) -> None:
     say = f"\nThe gateway stays at {url} until Ctrl-C.\n"
-    say += f"  curl -H 'x-secret-key: {key}' {url}/api/runs"
+    say += f"  curl -H 'x-secret-key: {key}' {url}/api/runs\n"
+    if link is None:
+        say += "For the console in your browser install toolwright[console]."
+    else:
+        say += f"The console is at {url}/console. This link signs you in, once, within ten minutes:\n  {link}"
     console.print(say, markup=False, highlight=False, soft_wrap=True)

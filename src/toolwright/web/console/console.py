@@ -11,12 +11,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolwright.core.errors import Forbidden, ToolwrightError, Unauthorized
+from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
 from toolwright.core.spaces.tool_ui import ToolUI
-from toolwright.web.auth.access import SERVICE
+from toolwright.web.answers.answer import answer
+from toolwright.web.auth.access import person
 from toolwright.web.console import pages
 from toolwright.web.console.engine import ENGINE
-from toolwright.web.console.sessions import COOKIE, OPEN, Session, Sessions
+from toolwright.web.console.sessions import COOKIE, LINK_LIFE, OPEN, Session, Sessions
 from toolwright.web.console.sign_in import Form, form_of, sign_in_page
 from toolwright.web.console.visit import SCOPE, Site
 from toolwright.web.dependencies import address_of, person_of
@@ -57,10 +58,6 @@ class Console:
             return
         await self._answer(scope, receive, _with_headers(scope, send))
 
-    def sign_in_link(self) -> str:
-        """A path that signs in as a service, once, within ten minutes."""
-        return f"{PATH}/sign-in?link={self._sessions.link(SERVICE)}"
-
     async def aclose(self) -> None:
         """Close the pages that are open."""
         self.site.close()
@@ -86,21 +83,23 @@ class Console:
         request = Request(scope, receive)
         path = _path_of(scope)
         if path == "/sign-in":
-            answer = await self._sign_in(request)
+            response = await self._sign_in(request)
+        elif path == "/links" and request.method == "POST":
+            response = await self._link(request)
         elif path == "/sign-out" and request.method == "POST":
-            answer = self._sign_out(request)
+            response = self._sign_out(request)
         elif path.startswith("/static/"):
             await _STATIC({**scope, "path": path.removeprefix("/static"), "root_path": ""}, receive, send)
             return
         elif (session := self._session(scope)) is None:
-            answer = _ask_to_sign_in(request, path)
+            response = _ask_to_sign_in(request, path)
         elif path.startswith("/files/"):
-            answer = await self._file(request, path, session)
+            response = await self._file(request, path, session)
         else:
             served = {**scope, SCOPE: (self.site, session)}
             await (await self._open_pages())(served, receive, send)
             return
-        await answer(scope, receive, send)
+        await response(scope, receive, send)
 
     async def _open_pages(self) -> ASGIApp:
         if self._pages is None:
@@ -143,8 +142,8 @@ class Console:
             session = self._sessions.begin(caller)
         else:
             return sign_in_page(then, takes_people=takes_people)
-        answer = RedirectResponse(then, 303)
-        answer.set_cookie(
+        response = RedirectResponse(then, 303)
+        response.set_cookie(
             COOKIE,
             self._sessions.seal(session),
             path=PATH,
@@ -152,7 +151,7 @@ class Console:
             httponly=True,
             samesite="lax",
         )
-        return answer
+        return response
 
     async def _session_of(self, request: Request, form: Form) -> Session:
         access = self._serving.access
@@ -163,13 +162,27 @@ class Console:
         named = await access.named(form.public_key, f"Bearer {form.token}")
         return self._sessions.begin(await person_of(self._serving, named))
 
+    async def _link(self, request: Request) -> Response:
+        """A service asks for a path that signs in, itself or the person whose entity it names."""
+        caller = self._serving.access.service(
+            request.headers.get("x-secret-key"), request.headers, address_of(request)
+        )
+        entity_id = request.query_params.get("entityId")
+        if entity_id is not None:
+            entity = await self._serving.runtime.entities.human(entity_id)
+            if entity is None:
+                raise NotFound(f"There is no person {entity_id!r}.")
+            caller = person(entity)
+        path = f"{PATH}/sign-in?link={self._sessions.link(caller)}"
+        return answer({"path": path, "expiresIn": round(LINK_LIFE.total_seconds() * 1_000)}, 201)
+
     def _sign_out(self, request: Request) -> Response:
         session = self._session(request.scope)
         if session is not None:
             self._sessions.end(session)
-        answer = RedirectResponse(f"{PATH}/sign-in", 303)
-        answer.delete_cookie(COOKIE, path=PATH)
-        return answer
+        response = RedirectResponse(f"{PATH}/sign-in", 303)
+        response.delete_cookie(COOKIE, path=PATH)
+        return response
 
     async def _file(self, request: Request, path: str, session: Session) -> Response:
         """The bytes of a thread's file, as the API's route gives them."""

@@ -57,13 +57,10 @@ async def _draw_all(
                     some.set()
 
     reading = asyncio.create_task(gather(), name="toolwright-console-events")
+    reading.add_done_callback(lambda _: some.set())
     try:
         while True:
-            ready = asyncio.create_task(some.wait())
-            try:
-                await asyncio.wait([reading, ready], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                ready.cancel()  # also where the view has ended meanwhile
+            await some.wait()
             if reading.done():
                 await reading
                 return

@@ -142,7 +142,9 @@ def _element(field: Field) -> _Input:
     entry, label = entry_of(field), _label(field)
     match field.kind:
         case "boolean":
-            return ui.checkbox(label, value=entry is True)
+            ticked = ui.checkbox(label, value=entry is True).props("dense")
+            ticked.props["aria-label"] = label
+            return ticked
         case "choice" | "choices":
             return _select(field, label, entry)
         case "long":

@@ -41,9 +41,9 @@ class Site:
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
     def close(self) -> None:
-        """The server stops: nothing is followed any more."""
+        """The server stops: nothing is followed any more, and browsers that come back load their pages again."""
         for visit in [*self.visits]:
-            visit.close()
+            visit.end()
 
 
 class Visit:
@@ -55,6 +55,7 @@ class Visit:
         self._client = client
         self._view = View(client)
         self._page = View(client)
+        self._return: Callable[[], None] | None = None
         self.query: dict[str, str] = {}  # of the path that is shown
         site.visits.add(self)
 
@@ -96,6 +97,13 @@ class Visit:
         """The entity that speaks here: a person themselves, for a service the one that it has chosen."""
         return self.session.caller.entity_id or self.site.speakers.get(self.session.id)
 
+    def speak_for(self, entity_id: str | None) -> None:
+        """From now on a service speaks for that entity."""
+        if self.is_service and entity_id is not None:
+            self.site.speakers[self.session.id] = entity_id
+        else:
+            self.site.speakers.pop(self.session.id, None)
+
     async def speaker(self) -> Entity | None:
         """The entity that speaks here, None if there is none (any more)."""
         speaker_id = self.speaker_id
@@ -132,6 +140,38 @@ class Visit:
         path = self._client.sub_pages_router.current_path
         self._client.open(f"/sign-in?next={quote(f'/console{path}', safe='')}")
 
+    def come(self, space_id: str, entity_id: str, changed: Callable[[], None]) -> None:
+        """The view shows that space to that entity; `changed` is called when others come, go or type there."""
+        presence = self.site.presence
+
+        def come() -> None:
+            presence.come(self, space_id, entity_id, changed)
+
+        def end() -> None:
+            self._return = None
+            presence.leave(self)
+
+        self._return = come
+        self._view.at_end(end)
+        come()
+
+    def connected(self) -> None:
+        """The browser is here, maybe again."""
+        if self._return is not None:
+            self._return()
+
+    def disconnected(self) -> None:
+        """The browser is gone, maybe to come again."""
+        self.site.presence.leave(self)
+
+    def type(self, *, is_typing: bool) -> None:
+        """Somebody types in the space that is shown, or has stopped."""
+        self.site.presence.type(self, is_typing=is_typing)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as long as the page is open, whatever view it shows."""
+        self._page.run(work)
+
     def keep(self) -> None:
         """From now on: who may be here no longer is led to the sign-in."""
         self._page.run(self._stay())
@@ -150,6 +190,11 @@ class Visit:
             return entity_id is None or await self.runtime.entities.human(entity_id) is not None
         except StoreError:
             return True  # which says nothing of them
+
+    def end(self) -> None:
+        """The page is no page of this process any more."""
+        self.close()
+        self._client.delete()
 
     def close(self) -> None:
         """The page is gone."""

@@ -108,13 +108,14 @@ def action(
 
 
 def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element:
-    """A button that is an icon; `label` is what it is called."""
-    button = (
-        ui.button(icon=icon, color=None, on_click=handler).props("flat round dense").classes("icon-action")
-    )
-    button.props["aria-label"] = label
-    button.tooltip(label)
-    return button
+    """A button that is an icon, of Google's Material icons; `label` is what it is called."""
+    button = box("button", "icon-action")
+    button.props["type"] = "button"
+    button.props["aria-label"] = button.props["title"] = label
+    with button:
+        glyph = words(icon, "i", "material-icons")
+        glyph.props["aria-hidden"] = "true"
+    return button.on("click", lambda: handler())
 
 
 def _paragraphs(content: str) -> None:

@@ -12,6 +12,7 @@ from toolwright.web.console.runs.course import Course
 from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.head import RunHead
 from toolwright.web.console.runs.links import agent_name
+from toolwright.web.console.runs.rows import draw_broken
 from toolwright.web.console.runs.timeline import Timeline
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.visit import Visit
@@ -60,6 +61,7 @@ class RunView:
         await self._timeline.draw()
         self._writing.clear()
         with self._empty.clear():
+            draw_broken(self._course.broken)
             if not self._course.numbers:
                 nothing("Nothing has happened yet.", "Its steps appear here as they are made.")
 

@@ -7,14 +7,13 @@ from urllib.parse import quote
 
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import broken_of
 from toolwright.core.text import brief
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
 from toolwright.web.console.runs.filters import choice_filter, page_of, pager, text_filter
 from toolwright.web.console.runs.links import agent_name, run_path
-from toolwright.web.console.runs.rows import Rows
+from toolwright.web.console.runs.rows import Rows, draw_broken
 from toolwright.web.console.runs.waiting import reason
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, link, nothing, when, words
@@ -76,8 +75,7 @@ class RunList:
         self._rows.show({each.id: each for each in runs[:PAGE]})
         self._draw_rest(empty=not runs, more=len(runs) > PAGE)
         with self._broken.clear():
-            for row in broken_of(runs)[:3]:
-                words(brief(row.sentence, 300), "p", "error")
+            draw_broken(runs)
 
     def _draw_rest(self, *, empty: bool, more: bool) -> None:
         with self._empty.clear():

@@ -1,4 +1,4 @@
-"""The shell of all pages: navigation, theme and keys, around the view of the path."""
+"""The shell of all pages, around the view of the path."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
@@ -9,19 +9,23 @@ from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
 from toolwright.web.console.pages import agent, agents, people, spaces, tool, tools
+from toolwright.web.console.pages.navigation import draw_navigation
+from toolwright.web.console.pages.pending import draw_pending
 from toolwright.web.console.pages.run import draw_run
 from toolwright.web.console.pages.runs import draw_runs
 from toolwright.web.console.pages.thread import draw_thread
 from toolwright.web.console.pages.threads import draw_threads
+from toolwright.web.console.room.view import draw_room
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
-from toolwright.web.console.widgets import box, heading, icon_action, link, nothing, words
+from toolwright.web.console.widgets import box, heading, link, nothing, words
 
 Draw = Callable[..., Awaitable[None]]
 """Draws the view of a path, whose parameters it takes by their names."""
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
-    "/spaces/{space_id}": spaces.draw_room,
+    "/spaces/{space_id}": draw_room,
+    "/pending": draw_pending,
     "/threads": draw_threads,
     "/threads/{thread_id}": draw_thread,
     "/runs": draw_runs,
@@ -33,14 +37,6 @@ ROUTES: Final[dict[str, Draw]] = {
     "/tools/{name}": tool.draw_app_tool,
     "/tools/{agent_id}/{name}": tool.draw_agent_tool,
 }
-PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
-    ("/", "Spaces", "forum", "s", False),
-    ("/pending", "Pending", "pending_actions", "p", False),
-    ("/threads", "Threads", "chat_bubble_outline", "t", False),
-    ("/runs", "Runs", "timeline", "r", True),
-    ("/agents", "Agents", "smart_toy", "a", True),
-    ("/tools", "Tools", "build", "o", True),
-)
 THEMES: Final = {"light": False, "dark": True}
 
 
@@ -54,14 +50,19 @@ async def page(request: Request, client: Client) -> None:
     site, session = cast("tuple[Site, Session]", request.scope[SCOPE])  # by the console, and by nobody else
     visit = Visit(site, session, client)
     client.on_delete(visit.close)
+    client.on_connect(visit.connected)
+    client.on_disconnect(visit.disconnected)
     root = request.scope.get("root_path", "")
     ui.add_head_html(f'<link rel="stylesheet" href="{root}/static/console.css">')
     ui.add_head_html(f'<link rel="icon" href="{root}/static/icon.svg">')
     ui.add_body_html(f'<script src="{root}/static/console.js" defer></script>')
     ui.dark_mode(THEMES.get(request.cookies.get("toolwright_theme", "")))
     ui.colors(primary="var(--accent)")
+    for outer in client.page_container.default_slot.children:
+        outer.props["role"] = "none"  # the page is no landmark: the navigation and the view in it are
     with box("div", "shell"):
-        _navigation(visit)
+        words("To the view", "a", "skip").props["href"] = "#view"
+        draw_navigation(visit)
         with box("main", "view") as main:
             main.props["id"] = "view"
             main.props["tabindex"] = "-1"
@@ -86,20 +87,3 @@ def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]
             link("To the spaces", "/")
 
     return shown
-
-
-def _navigation(visit: Visit) -> None:
-    with box("nav", "navigation") as navigation:
-        navigation.props["aria-label"] = "Main"
-        for path, name, icon, key, for_services in PLACES:
-            if for_services and not visit.is_service:
-                continue
-            with link("", path, "place") as place:
-                place.props["data-key"] = key
-                place.props["title"] = f"{name} (g {key})"
-                ui.icon(icon).props('aria-hidden="true"')
-                words(name, "span", "name")
-        box("div", "room")
-        icon_action("contrast", "Light or dark", lambda: ui.run_javascript("toolwright.theme()"))
-        if visit.session.until is not None:
-            icon_action("logout", "Sign out", lambda: ui.run_javascript("toolwright.signOut()"))

@@ -140,8 +140,19 @@ class CallFold:
         with self._element:
             self._summary = box("summary", "row")
             self._body = box("div", "inside")
-        self.nested: Element = box("div", "nested")
+        self._nested: Element | None = None
         self._draw_summary()
+
+    @property
+    def nested(self) -> Element:
+        """Where the calls stand that this one has made: below it."""
+        if self._nested is None:
+            slot = self._element.parent_slot
+            assert slot is not None, "it is on the page"
+            with slot:
+                self._nested = box("div", "nested")
+            self._nested.move(target_index=slot.children.index(self._element) + 1)
+        return self._nested
 
     @property
     def is_deleted(self) -> bool:
@@ -177,7 +188,8 @@ class CallFold:
         with self._summary.clear():
             words(brief(call.name, 100), "span", "mono title")
             badge(self.line.status, KINDS.get(self.line.status, ""))
-            words(self.line.facts, "span", "quiet small")
+            if self.line.facts:
+                words(self.line.facts, "span", "quiet small")
             if call.progress is not None and call.status == "running":
                 _draw_progress(*call.progress)
             words(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")

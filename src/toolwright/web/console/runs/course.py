@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import Rows, all_of, broken_of
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
@@ -32,6 +32,7 @@ class Course:
     def __init__(self, visit: Visit, run: Run) -> None:
         self._visit = visit
         self.run = run
+        self.broken: Sequence[object] = ()  # what could not be read
         self._steps: dict[int, Step] = {}
         self._said: dict[int, list[Message]] = {}
         self._places: list[int] = []  # the step of each call, in the order in which they were made
@@ -44,9 +45,11 @@ class Course:
     async def read(self) -> None:
         """Read all but the calls themselves."""
         runs = self._visit.runtime.runs
-        self._steps = {each.number: each for each in all_of(await runs.steps(self.run.id))}
+        steps, messages = await runs.steps(self.run.id), await runs.messages(self.run.id)
+        self.broken = Rows((), [*broken_of(steps), *broken_of(messages)])
+        self._steps = {each.number: each for each in steps}
         self._said.clear()
-        for message in all_of(await runs.messages(self.run.id)):
+        for message in messages:
             self._hear(message)
         self._places.clear()
         await self.new_calls()
@@ -83,9 +86,9 @@ class Course:
         before = {*self.numbers}
         known = {message.id for each in self._said.values() for message in each}
         changed_steps = {max(before, default=0)}
-        steps = all_of(await self._visit.runtime.runs.steps(self.run.id))
+        steps = await self._visit.runtime.runs.steps(self.run.id)
         self._steps = {each.number: each for each in steps}
-        last = all_of(await self._visit.runtime.threads.messages_before(self.run.thread_id, None, 50))
+        last = await self._visit.runtime.threads.messages_before(self.run.thread_id, None, 50)
         for message in last:
             if message.run_id == self.run.id and message.id not in known:
                 self._hear(message)

@@ -1,13 +1,21 @@
 """Rows of a list that is looked at again and again: only those that have changed are drawn anew."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from nicegui.element import Element
 
-from toolwright.web.console.widgets import box
+from toolwright.core.broken_rows import broken_of
+from toolwright.core.text import brief
+from toolwright.web.console.widgets import box, words
 
 T = TypeVar("T")
+
+
+def draw_broken(rows: Sequence[object]) -> None:
+    """Say of the rows of a list that could not be read which they are, so that nothing is missing in silence."""
+    for broken in broken_of(rows)[:3]:
+        words(brief(broken.sentence, 300), "p", "error section")
 
 
 class Rows(Generic[T]):

@@ -12,6 +12,7 @@ from toolwright.core.threads.message import Message
 from toolwright.web.console.runs.calls import CallFold, draw_files, line_of
 from toolwright.web.console.runs.course import Course, Stage
 from toolwright.web.console.runs.facts import joined, price, span, tokens
+from toolwright.web.console.runs.turns import Turns
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, prose, words
 
@@ -70,10 +71,12 @@ class Timeline:
             stages = [
                 self._course.stage(each, [call for call in calls if call.step == each]) for each in numbers
             ]
-        with self._list:
-            for stage in stages:
+        turns = Turns()
+        for stage in stages:
+            with self._list:
                 self._views[stage.number] = view = StageView(self._visit, self._course)
-                await view.draw(stage)
+            await view.draw(stage)
+            await turns.give()
 
     async def _draw_before(self) -> None:
         first = min(self._views)
@@ -106,7 +109,8 @@ class StageView:
         self._visit = visit
         self._course = course
         self._folds: dict[str, CallFold] = {}
-        self._left: list[Call] = []
+        self._left: dict[str, Call] = {}
+        self._told = 0
         self._drawn: list[str] = []
         self.element: Element = box("section", "step")
         with self.element:
@@ -118,8 +122,11 @@ class StageView:
     async def draw(self, stage: Stage) -> None:
         """All of it."""
         self.draw_head(stage)
+        turns = Turns()
         for call in stage.calls:
-            await self.show(call)
+            await self._put(call)
+            await turns.give()
+        self._draw_more()
 
     def draw_head(self, stage: Stage) -> None:
         """What the model said, and what that cost."""
@@ -139,14 +146,17 @@ class StageView:
 
     async def show(self, call: Call) -> None:
         """The call as it is now."""
+        await self._put(call)
+        self._draw_more()
+
+    async def _put(self, call: Call) -> None:
         line = line_of(call, for_service=self._visit.is_service)
         fold = self._folds.get(call.id)
         if fold is not None:
             await fold.show(line)
             return
         if len(self._folds) >= MOST_CALLS:
-            self._left = [each for each in self._left if each.id != call.id] + [call]
-            self._draw_more()
+            self._left[call.id] = call
             return
         parent = self._folds.get(call.parent_id or "")
         with self._calls if parent is None else parent.nested:
@@ -159,13 +169,16 @@ class StageView:
             await fold.progress(payload)
 
     def _draw_more(self) -> None:
+        if len(self._left) == self._told:
+            return
+        self._told = len(self._left)
         with self._more.clear():
             if self._left:
                 action(f"{quantity(len(self._left), 'more call')}", self._show_more, kind="plain")
 
     async def _show_more(self) -> None:
-        some, self._left = self._left[:MOST_CALLS], self._left[MOST_CALLS:]
-        for call in some:
+        for call_id in [*self._left][:MOST_CALLS]:
+            call = self._left.pop(call_id)
             parent = self._folds.get(call.parent_id or "")
             with self._calls if parent is None else parent.nested:
                 self._folds[call.id] = CallFold(

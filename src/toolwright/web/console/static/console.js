@@ -35,6 +35,23 @@ window.toolwright = (() => {
     }
   }
 
+  function left(seconds) {
+    if (seconds < 60) return `${Math.max(1, Math.floor(seconds))} s`;
+    const hours = Math.floor(seconds / 3600);
+    if (hours < 1) return `${Math.floor(seconds / 60)} min`;
+    return hours < 48 ? `${hours} h ${Math.floor(seconds % 3600 / 60)} min` : `${Math.floor(hours / 24)} d`;
+  }
+
+  function showDeadlines() {
+    for (const shown of document.querySelectorAll("time[data-until]")) {
+      const instant = new Date(shown.dataset.until);
+      const seconds = (instant - Date.now()) / 1000;
+      const words = seconds > 0 ? `for ${left(seconds)} more` : "no more";
+      if (!shown.title) shown.title = instant.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+      if (shown.textContent !== words) shown.textContent = words;
+    }
+  }
+
   function showPlace() {
     const here = location.pathname.slice(path.length) || "/";
     for (const place of document.querySelectorAll(".place")) {
@@ -43,6 +60,20 @@ window.toolwright = (() => {
       if (inside) place.setAttribute("aria-current", "page");
       else place.removeAttribute("aria-current");
     }
+  }
+
+  // A log whose end is in sight stays there while it grows.
+  let atEnd = true;
+  const scroller = document.scrollingElement;
+  addEventListener("scroll", () => {
+    atEnd = scroller.scrollHeight - scroller.scrollTop - innerHeight < 80;
+  }, { passive: true });
+  let length = 0;
+  function followEnd() {
+    const followed = document.querySelector("[data-follow]");
+    if (!followed) { length = 0; atEnd = true; return; }
+    if (followed.scrollHeight !== length && atEnd) scroller.scrollTop = scroller.scrollHeight;
+    length = followed.scrollHeight;
   }
 
   const isField = (element) => element.matches("input, textarea, select, [contenteditable=true]");
@@ -69,10 +100,17 @@ window.toolwright = (() => {
   function soon() {
     if (asked) return;
     asked = true;
-    requestAnimationFrame(() => { asked = false; showTimes(); showPlace(); });
+    requestAnimationFrame(() => { asked = false; showTimes(); showPlace(); followEnd(); });
   }
-  new MutationObserver(soon).observe(document.body, { childList: true, subtree: true, attributeFilter: ["href"] });
+  new MutationObserver(soon).observe(document.body, {
+    childList: true, subtree: true, attributes: true, attributeFilter: ["href", "datetime"],
+  });
   setInterval(soon, 30000);
+  setInterval(showDeadlines, 1000);
   soon();
-  return { theme, signOut };
+  function toEnd() {
+    atEnd = true;
+    scroller.scrollTop = scroller.scrollHeight;
+  }
+  return { theme, signOut, toEnd };
 })();

@@ -21,8 +21,14 @@ MOST_FILES: Final = 10
 MOST_BYTES: Final = 50_000_000  # of all files of one message
 LONGEST: Final = 100_000  # characters
 _SEND: Final = """(event) => {
-    if (!event.shiftKey && !event.isComposing) { event.preventDefault(); emit(event.target.value); }
+    if (event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    const field = event.target, now = Date.now();
+    if (field.value === field.sentText && now - field.sentAt < 1500) return;
+    [field.sentText, field.sentAt] = [field.value, now];
+    emit(field.value);
 }"""
+"""A constant. A second Enter, pressed before the field was emptied, is none."""
 
 
 @dataclass(slots=True, kw_only=True)

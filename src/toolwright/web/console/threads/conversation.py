@@ -7,7 +7,6 @@ from typing import Final
 from nicegui import ui
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import all_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.text import brief
@@ -16,6 +15,8 @@ from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
 from toolwright.web.console.runs.calls import CallFold, CallLine, draw_files, line_of
 from toolwright.web.console.runs.links import run_link
+from toolwright.web.console.runs.rows import draw_broken
+from toolwright.web.console.runs.turns import Turns
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, prose, when, words
 from toolwright.wire.call import arguments_json
@@ -40,6 +41,7 @@ class Conversation:
         self._visit = visit
         self._thread_id = thread_id
         self._names = names
+        self._broken = box("div")
         self._earlier = box("div", "row earlier")
         self._list = box("div", "messages")
         self._list.props["role"] = "log"
@@ -112,12 +114,16 @@ class Conversation:
 
     async def _page(self, before: int | None) -> Sequence[Message]:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)
-        return all_of(await self._visit.runtime.threads.messages_before(self._thread_id, before, PAGE))
+        messages = await self._visit.runtime.threads.messages_before(self._thread_id, before, PAGE)
+        with self._broken.clear():
+            draw_broken(messages)
+        return messages
 
     async def _draw(self, messages: Sequence[Message], place: int | None = None) -> None:
         """Draw them behind all others, or from that place on."""
         answers = {each.call_id: each for each in messages if each.role == "tool"}
         answers |= {call_id: answer for call_id, (answer, _) in self._alone.items()}
+        turns = Turns()
         for message in messages:
             fold = self._folds.get(message.call_id or "")
             read = self._unread.pop(message.id, None)
@@ -135,6 +141,7 @@ class Conversation:
                 row.move(self._list, place)
                 place += 1
             self._rows[message.seq or 0] = row
+            await turns.give()
 
     async def _draw_before(self) -> None:
         first = min(self._rows, default=None)

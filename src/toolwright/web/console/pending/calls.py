@@ -1,0 +1,114 @@
+"""Calls that wait for somebody: which of them a visitor sees, who may answer them, and one of them as it is now."""
+
+from collections.abc import Sequence
+from typing import Final, get_args
+
+from toolwright.core.errors import NotFound
+from toolwright.core.text import brief
+from toolwright.core.threads.approval import terms_from_json
+from toolwright.core.threads.call import OPEN, Call, CallStatus
+from toolwright.core.value import value
+from toolwright.web.console.visit import Visit
+
+PAGE: Final = 25
+MOST_COUNTED: Final = 100
+_READ: Final = 100  # rows at a time
+_ROUNDS: Final = 20  # such readings for one page: children at work lie between those that wait for people
+_ALL: Final[tuple[CallStatus, ...]] = get_args(CallStatus)
+_NAMED: Final = 5  # approvers
+
+
+@value
+class Filter:
+    """Which of them are wanted, by an agent's id and a space's; None for all."""
+
+    agent: str | None = None
+    space_id: str | None = None
+
+
+@value
+class Page:
+    """Some of the calls that wait; `next` is where the next page begins, None at the end."""
+
+    calls: Sequence[Call]
+    next: int | None = None
+
+
+async def read_page(visit: Visit, wanted: Filter, first: int = 0, most: int = PAGE) -> Page:
+    """A page of them, the oldest first, from the row `first` on."""
+    calls: list[Call] = []
+    place = first
+    for _ in range(_ROUNDS):
+        rows = await visit.runtime.calls.list(
+            status=OPEN,
+            agent=wanted.agent,
+            space_id=wanted.space_id,
+            sees=visit.caller.sight,
+            limit=_READ,
+            offset=place,
+        )
+        for row in rows:
+            place += 1
+            if waits_for_somebody(row):
+                calls.append(row)
+                if len(calls) == most:
+                    return Page(calls=calls, next=place)
+        if len(rows) < _READ:
+            return Page(calls=calls)
+    return Page(calls=calls, next=place)
+
+
+async def count_calls(visit: Visit) -> int:
+    """How many wait for somebody; no more than a hundred are counted."""
+    page = await read_page(visit, Filter(), most=MOST_COUNTED)
+    return len([call for call in page.calls if visit.is_service or _may_be_theirs(call)])
+
+
+async def read_again(visit: Visit, call: Call) -> Call | None:
+    """The call as it is now, as the visitor sees it; None if they do not (any more)."""
+    if visit.is_service:
+        try:
+            return await visit.runtime.calls.get(call.id)
+        except NotFound:
+            return None
+    for offset in range(0, _ROUNDS * _READ, _READ):
+        rows = await visit.runtime.calls.list(
+            status=_ALL, run_id=call.run_id, sees=visit.caller.sight, limit=_READ, offset=offset
+        )
+        row = next((each for each in rows if each.id == call.id), None)
+        if row is not None or len(rows) < _READ:
+            return row
+    return None
+
+
+def waits_for_somebody(call: Call) -> bool:
+    """Whether anybody can answer it; an agent's child at work and a server's task come by themselves."""
+    return call.is_asked or not call.ends_with_run
+
+
+def _may_be_theirs(call: Call) -> bool:
+    """Whether a person may perhaps answer the call, by its row alone."""
+    by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+    return by != "service" and (not isinstance(by, str) or (call.visible and call.space_id is not None))
+
+
+async def answerers(visit: Visit, call: Call, space: str | None) -> str:
+    """Who may answer the call, in words; `space` is the name of the one that it is shown in."""
+    by = terms_from_json(call.terms).by if call.is_asked else "anyone"
+    if by == "service":
+        return "a service"
+    if not isinstance(by, str):
+        names = [await _name_of(visit, each) for each in by[:_NAMED]]
+        more = f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
+        return f"{', '.join(names)}{more}"
+    if by == "person":
+        return "a person who sees it"
+    if not call.visible or call.space_id is None:
+        return "a service"
+    return "everybody in its space" if space is None else f"everybody in {brief(space, 100)}"
+
+
+async def _name_of(visit: Visit, person: str) -> str:
+    entities = visit.runtime.entities
+    entity = await entities.named(person) or await entities.shown(person)
+    return brief(person if entity is None else entity.display_name or person, 60)

@@ -1,0 +1,67 @@
+"""The people and agents of a space: who is here, who types, whose agent is at work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolwright.core.broken_rows import all_of
+from toolwright.core.spaces.entity import Entity
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import box, words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """A member of a space, as it is shown."""
+
+    entity_id: str
+    name: str
+    is_agent: bool
+
+
+def name_of(entity: Entity) -> str:
+    """What an entity is called."""
+    return entity.display_name or entity.external_id or entity.id
+
+
+async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:
+    """The members of the space, in the order in which they came; without those who are gone."""
+    members = all_of(await visit.runtime.spaces.members(space_id))
+    entities = [await visit.runtime.spaces.entity(each.entity_id) for each in members]
+    return [
+        Guest(entity_id=each.id, name=name_of(each), is_agent=each.type == "agent")
+        for each in entities
+        if each is not None
+    ]
+
+
+def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -> None:
+    """All of them in a row, with a mark at those who are here."""
+    with box("div", "guests") as row:
+        row.props["role"] = "list"
+        row.props["aria-label"] = "Members"
+        for guest in guests[:50]:
+            here = guest.entity_id in (at_work if guest.is_agent else present)
+            with box("span", "guest here" if here else "guest") as shown:
+                shown.props["role"] = "listitem"
+                shown.props["title"] = (
+                    f"{'Agent' if guest.is_agent else 'Person'}{', here now' if here else ''}"
+                )
+                words(guest.name, "span")
+                if guest.is_agent:
+                    words("agent", "span", "badge")
+        if len(guests) > 50:
+            words(f"and {len(guests) - 50} more", "span", "quiet")
+
+
+def doings_of(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
+    """Who types and which agents are at work, in a sentence; empty if nobody."""
+    people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
+    agents = [each.name for each in guests if each.entity_id in at_work]
+    typed = f"{_listed(people)} {'is' if len(people) == 1 else 'are'} typing …" if people else ""
+    works = f"{_listed(agents)} {'is' if len(agents) == 1 else 'are'} at work …" if agents else ""
+    return " ".join(filter(None, (typed, works)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,312 @@
+"""The view of one space: its messages live, its people, and the field to write in."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from nicegui import ui
+
+from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.broken_rows import all_of
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.space import Space
+from toolwright.core.threads.event import Event, Topic
+from toolwright.web.auth.permits import speaker
+from toolwright.web.console.live import follow
+from toolwright.web.console.room.compose import Composer
+from toolwright.web.console.room.messages import Doings, MessageList
+from toolwright.web.console.room.people import Guest, doings_of, draw_guests, guests_of
+from toolwright.web.console.room.said import Said, said_from_json, said_of
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
+from toolwright.wire.call import call_shown_by, message_id_of
+
+PAGE: Final = 50  # messages that are read at once
+_MEMBERS: Final = frozenset({"member_added", "member_removed"})
+
+
+class Room:
+    """A space as somebody sees it, who may read it."""
+
+    def __init__(self, visit: Visit, space: Space) -> None:
+        self._visit = visit
+        self._space = space
+        self._guests: Sequence[Guest] = ()
+        self._at_work: set[str] = set()
+        self._view = box("div", "space")
+        with self._view:
+            self._lost = box("div", "note")
+            self._lost.set_visibility(False)
+            with self._lost:
+                words("The journal cannot be read: this page goes on when it is back.")
+            self._people = box()
+            self._earlier = box()
+            self._messages = MessageList(visit, self._doings(), space.id)
+            self._later = box("div", "row earlier")
+            self._empty = box()
+            self._typing = words("", "div", "typing")
+            self._typing.props["aria-live"] = "polite"
+            self._composer = Composer(visit, self._say, self._edit)
+
+    async def draw(self) -> None:
+        """Draw the space, and keep it as it is."""
+        await self._composer.draw()
+        speaker_id = self._visit.speaker_id
+        if speaker_id is not None:
+            self._visit.come(self._space.id, speaker_id, self._draw_people)
+        topic = Topic(kind="space", id=self._space.id)
+        work = follow(self._visit, topic, read=self._read, draw=self._take, lost=self._lost.set_visibility)
+        self._visit.view.run(work)
+
+    # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────
+
+    async def _read(self) -> None:
+        await self._visit.permits.space(self._visit.caller, self._space.id)
+        messages = await self._visit.runtime.spaces.messages(self._space.id, PAGE)
+        await self._messages.draw_all([said_of(each) for each in all_of(messages)])
+        self._draw_earlier(there_may_be=len(messages) == PAGE)
+        self._later.clear()
+        self._empty.clear()
+        if not messages:
+            with self._empty:
+                nothing("Nothing was said here yet.", "Write the first message below.")
+        self._guests = await guests_of(self._visit, self._space.id)
+        self._draw_people()
+        await self._mark_read()
+
+    def _draw_earlier(self, *, there_may_be: bool) -> None:
+        self._earlier.clear()
+        if there_may_be:
+            with self._earlier, box("div", "row earlier"):
+                action("Earlier messages", self._read_earlier, kind="plain")
+
+    async def _read_earlier(self) -> None:
+        first = self._messages.first
+        if first is None or first.seq is None:
+            return
+        await self._visit.permits.space(self._visit.caller, self._space.id)
+        messages = await self._visit.runtime.spaces.messages(self._space.id, PAGE, before=first.seq)
+        await self._messages.draw_before([said_of(each) for each in all_of(messages)])
+        self._draw_earlier(there_may_be=len(messages) == PAGE)
+        with self._later.clear():
+            if self._messages.is_cut:
+                action("Newest messages", self._read_newest)
+
+    async def _read_newest(self) -> None:
+        await self._read()
+        ui.run_javascript("toolwright.toEnd()")
+
+    async def _take(self, events: Sequence[Event]) -> None:
+        """What has happened, in order; of what streams only the last state of a batch is drawn."""
+        streams = {
+            str(each.payload.get("streamId")): index
+            for index, each in enumerate(events)
+            if each.type in ("space.message.streaming", "tool.streaming")
+        }
+        for index, event in enumerate(events):
+            if not event.type.endswith("streaming") or streams[str(event.payload.get("streamId"))] == index:
+                await self._take_one(event)
+        await self._mark_read()
+
+    async def _take_one(self, event: Event) -> None:
+        payload: Any = event.payload  # as the wire's renderers write it
+        match event.type:
+            case "space.message" | "message_updated":
+                await self._put(payload)
+            case "space.message.streaming":
+                await self._messages.stream(self._streamed(event, content=payload["text"]))
+            case "tool.started" | "tool.streaming":
+                await self._stream_call(event)
+            case "space.message.aborted":
+                self._messages.remove(message_id_of(payload["streamId"]))
+            case "message_deleted":
+                self._messages.remove(payload["messageId"])
+            case "reaction_added" | "reaction_removed":
+                self._messages.set_reaction(
+                    payload["messageId"],
+                    payload["emoji"],
+                    payload["entityId"],
+                    there=event.type == "reaction_added",
+                )
+            case "agent.active" | "agent.inactive":
+                self._work(event)
+            case "member_removed" if payload["entityId"] == self._visit.caller.entity_id:
+                await self._look_whether_gone()
+            case "member_added" | "member_removed":
+                self._guests = await guests_of(self._visit, self._space.id)
+                self._draw_people()
+            case "space.deleted":
+                self._end("This space was deleted.")
+            case _:
+                pass
+
+    async def _look_whether_gone(self) -> None:
+        """They were taken out of the space, which they may read all the same if it is public."""
+        try:
+            await self._visit.permits.space(self._visit.caller, self._space.id)
+        except NotFound:
+            self._end("You are no longer in this space.")
+
+    def _end(self, why: str) -> None:
+        """Nothing of the space is shown any more."""
+        with self._view.clear():
+            nothing(why)
+            link("To the spaces", "/")
+        self._visit.view.close()
+
+    async def _put(self, payload: Any) -> None:  # as above
+        """A message as it is now; one that was too large for its event is read."""
+        message = payload["message"]
+        if payload.get("truncated"):
+            try:
+                row = await self._visit.runtime.spaces.message(message["id"])
+            except NotFound:
+                return
+            [shown] = await self._visit.runtime.spaces.shown([row])
+            said = said_of(shown)
+        else:
+            said = said_from_json(message)
+        stream_id = payload.get("streamId")
+        if stream_id is not None and said.id != message_id_of(stream_id):
+            self._messages.remove(message_id_of(stream_id))
+        self._empty.clear()
+        await self._messages.put(said)
+
+    def _streamed(self, event: Event, content: str = "", call: Any = None) -> Said:  # as above
+        """What an agent is about to say, or the call that it is about to make."""
+        entity_id = entity_id_of(event.agent or "")
+        name = next((each.name for each in self._guests if each.entity_id == entity_id), "An agent")
+        return Said(
+            id=message_id_of(str(event.payload["streamId"])),
+            entity_id=entity_id,
+            author=name,
+            by_agent=True,
+            content=content,
+            call=call,
+            at=event.at,
+        )
+
+    async def _stream_call(self, event: Event) -> None:
+        """A visible call whose arguments are still written; one that is there already is left as it is."""
+        payload: Any = event.payload  # as above
+        drawn = self._messages.known(message_id_of(payload["streamId"]))
+        if drawn is not None and (drawn.call or {}).get("status") != "streaming":
+            return
+        call: JSONObject = {**event.payload, "status": "streaming"}
+        await self._messages.stream(self._streamed(event, call=call))
+
+    def _work(self, event: Event) -> None:
+        entity_id = entity_id_of(event.agent or "")
+        if event.type == "agent.active":
+            self._at_work.add(entity_id)
+        else:
+            self._at_work.discard(entity_id)
+        self._draw_people()
+
+    def _draw_people(self) -> None:
+        presence, me = self._visit.site.presence, self._visit.speaker_id
+        with self._people.clear():
+            draw_guests(self._guests, presence.present(self._space.id), self._at_work)
+        typing = presence.typing(self._space.id)
+        self._typing.text = doings_of(self._guests, typing, self._at_work, me)
+
+    async def _mark_read(self) -> None:
+        """A member has seen what is drawn."""
+        me, seq = self._visit.speaker_id, self._messages.newest_seq
+        if me is None or not seq or all(each.entity_id != me for each in self._guests):
+            return
+        try:
+            await self._visit.runtime.spaces.mark_read(self._space.id, me, seq)
+        except NotFound:
+            return  # they were taken out of the space in this moment
+
+    # ── what is done ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _doings(self) -> Doings:
+        return Doings(
+            react=self._react,
+            reply=lambda said: self._composer.reply(said),
+            edit=lambda said: self._composer.change(said),
+            erase=self._ask_to_erase,
+            show_run=self._show_run,
+            may_change=lambda said: self._visit.is_service or said.entity_id == self._visit.speaker_id,
+            may_see_runs=True,
+        )
+
+    async def _say(self, text: str, parent: Said | None) -> bool:
+        async def said() -> None:
+            visit = self._visit
+            await visit.permits.space(visit.caller, self._space.id)
+            author = speaker(visit.caller, visit.speaker_id)
+            parent_id = None if parent is None else parent.id
+            await visit.runtime.spaces.say(self._space.id, author, text, None, parent_id)
+
+        return await self._visit.act(said())
+
+    async def _edit(self, said: Said, text: str) -> bool:
+        async def edited() -> None:
+            await self._visit.permits.own_message(self._visit.caller, said.id)
+            await self._visit.runtime.spaces.edit(said.id, text)
+
+        return await self._visit.act(edited())
+
+    async def _react(self, said: Said, emoji: str) -> None:
+        async def reacted() -> None:
+            visit = self._visit
+            await visit.permits.message(visit.caller, said.id)
+            if visit.speaker_id is None:
+                raise InvalidRequest("A service reacts for somebody: choose who you are among the people.")
+            me = speaker(visit.caller, visit.speaker_id)
+            now = self._messages.known(said.id) or said
+            if (emoji, me) in now.reactions:
+                await visit.runtime.spaces.unreact(said.id, me, emoji)
+            else:
+                await visit.runtime.spaces.react(said.id, me, emoji)
+
+        await self._visit.act(reacted())
+
+    def _ask_to_erase(self, said: Said) -> None:
+        async def erased() -> None:
+            await self._visit.permits.own_message(self._visit.caller, said.id)
+            await self._visit.runtime.spaces.erase(said.id)
+
+        async def confirmed() -> None:
+            dialog.close()
+            await self._visit.act(erased(), "The message is deleted.")
+
+        with ui.dialog(value=True) as dialog, ui.card():
+            words("Delete this message for everybody?", "h2")
+            words(said.gist, "p", "quiet")
+            with box("div", "row"):
+                action("Delete", confirmed, kind="danger")
+                action("Keep it", dialog.close)
+        dialog.on("hide", dialog.delete)
+
+    async def _show_run(self, said: Said) -> None:
+        """The run in which an agent said it."""
+
+        async def shown() -> None:
+            run_id = (said.call or {}).get("runId")
+            if run_id is None:
+                run_id = await self._run_of(said.id)
+            await self._visit.permits.look(self._visit.caller, str(run_id))
+            ui.navigate.to(f"/runs/{run_id}")
+
+        await self._visit.act(shown())
+
+    async def _run_of(self, message_id: str) -> str:
+        try:
+            return (await self._visit.runtime.calls.get(call_shown_by(message_id))).run_id
+        except NotFound:
+            raise NotFound("The run of this message is not kept any more.") from None
+
+
+async def draw_room(visit: Visit, space_id: str) -> None:
+    """The view of that space."""
+    space = await visit.permits.space(visit.caller, space_id)
+    with box("div", "head"):
+        heading(space.name or space.id)
+        badge(space.kind)
+        if space.description:
+            words(space.description, "span", "quiet")
+    await Room(visit, space).draw()

@@ -1,0 +1,217 @@
+"""The card of one tool call on a page: drawn by the tool's component, and anew only when something has changed."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, cast
+
+from nicegui import context
+
+from toolwright.core.errors import NotFound
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.result import ToolResult
+from toolwright.core.spaces.tool_ui import Drawing, Submit
+from toolwright.core.text import brief
+from toolwright.core.threads.call import Call
+from toolwright.core.value import changed
+from toolwright.web.console.tool_ui.approval import draw_approval
+from toolwright.web.console.tool_ui.components import ASKING, SHIPPED, component_of
+from toolwright.web.console.tool_ui.facts import CallFacts, facts_of_message, facts_of_row, facts_of_stream
+from toolwright.web.console.tool_ui.parts import Draw, is_open
+from toolwright.web.console.tool_ui.plain import draw_answer, draw_plain
+from toolwright.web.console.tool_ui.progress import Progress, draw_bar, read_progress
+from toolwright.web.console.tool_ui.question import draw_question
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import badge, box, link, words
+
+log = logging.getLogger("toolwright.web")
+
+PAUSE: Final = (
+    0.25  # seconds between two drawings of a call whose arguments stream, or that tells how far it is
+)
+LONGEST_DRAWING: Final = 10.0  # seconds that a user's component may take
+OURS: Final = frozenset([*SHIPPED.values(), draw_approval, draw_question, draw_plain])
+_STATUS: Final = {
+    "streaming": ("being written", "busy"),
+    "running": ("at work", "busy"),
+    "requires_action": ("waits for an answer", "waiting"),
+    "complete": ("done", "good"),
+    "error": ("failed", "bad"),
+}
+Read = Callable[[], Awaitable[CallFacts]]
+
+
+class CallCard:
+    """A card where it is made. `show_…` tells it of its call as that is now; what is the same is not drawn again."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._client = context.client
+        self._box = box("div", "call")
+        self._facts: CallFacts | None = None
+        self._drawn: CallFacts | None = None
+        self._read: Read | None = None
+        self._drawing = asyncio.Lock()
+        self._is_due = False
+        self.after_answer: Callable[[], object] = lambda: None
+        """Called when somebody has answered here, whether it was taken or not."""
+
+    @property
+    def facts(self) -> CallFacts | None:
+        """The call as it was told of last."""
+        return self._facts
+
+    async def show_row(self, row: Call) -> None:
+        """The call as its row has it, which the visitor may see."""
+        self._read = None  # whoever shows rows reads them again
+        await self.show(await facts_of_row(self._visit, row))
+
+    async def show_message(self, metadata: JSONObject, space_id: str) -> None:
+        """The call as a message shows it in a space that the visitor may read."""
+        self._read = partial(facts_of_message, self._visit, metadata)
+        await self.show(await facts_of_message(self._visit, metadata))
+
+    def stream(self, payload: JSONObject) -> None:
+        """The call as far as its model has written it; drawn a few times a second."""
+        facts = self._facts
+        if facts is None or facts.call.status == "streaming":
+            self._facts = facts_of_stream(payload)
+            self._draw_soon()
+
+    def tell_progress(self, payload: JSONObject) -> None:
+        """How far the call says it is: the payload of a `tool.progress` event."""
+        facts, done, total = self._facts, payload.get("done"), payload.get("total")
+        if facts is None or not isinstance(done, int | float) or facts.call.status in ("complete", "error"):
+            return
+        text = payload.get("text")
+        told = (
+            done,
+            total if isinstance(total, int | float) else None,
+            text if isinstance(text, str) else "",
+        )
+        self._facts = changed(facts, call=changed(facts.call, progress=told))
+        self._draw_soon()
+
+    async def show(self, facts: CallFacts) -> None:
+        """The call as it is."""
+        before = self._facts
+        if before is not None and before.call.progress is not None and facts.call.status == "running":
+            facts = changed(facts, call=changed(facts.call, progress=before.call.progress))
+        self._facts = facts
+        await self._draw()
+
+    def _draw_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._visit.view.run(self._draw_late())
+
+    async def _draw_late(self) -> None:
+        if self._drawn is not None:
+            await asyncio.sleep(PAUSE)
+        self._is_due = False
+        await self._draw()
+
+    async def _draw(self) -> None:
+        async with self._drawing:
+            facts = self._facts
+            if facts is None or facts == self._drawn or self._box.is_deleted:
+                return
+            self._drawn = facts
+            self._box.classes(replace=f"call {facts.call.status}")
+            self._box.props["data-call"] = facts.call.id
+            with self._box.clear():
+                _draw_head(facts)
+                await self._draw_body(facts)
+
+    async def _draw_body(self, facts: CallFacts) -> None:
+        call = facts.call
+        component = component_of(facts, self._visit.site.tool_uis)
+        if component not in OURS:
+            await self._draw_users(facts, cast("Drawing", component))  # as it is none of ours
+            return
+        ours = cast("Draw", component)  # as just seen
+        progress = read_progress(call) if call.progress is not None and call.status == "running" else None
+        if isinstance(progress, Progress) and ours is not SHIPPED["progress"]:
+            draw_bar(progress)
+        await ours(self._visit, facts, self.submit)
+        if ours not in ASKING and is_open(call):
+            self._draw_answer(facts, aside=ours is not draw_plain)
+
+    def _draw_answer(self, facts: CallFacts, *, aside: bool) -> None:
+        """The field for an answer; `aside` where there is something to look at first."""
+        if not aside:
+            draw_answer(facts.call, self.submit)
+            return
+        with box("details"):
+            words("Answer it", "summary")
+            draw_answer(facts.call, self.submit)
+
+    async def _draw_users(self, facts: CallFacts, drawing: Drawing) -> None:
+        with box("div") as place:
+            try:
+                async with asyncio.timeout(LONGEST_DRAWING):
+                    done = drawing(facts.call, self._submit_of)
+                    if isinstance(done, Awaitable):
+                        await done
+            except Exception as error:  # a user's own code, of which the page is to say that it failed
+                log.exception("The component of the tool %r failed.", facts.call.name)
+                fault = type(error).__name__
+            else:
+                return
+        with place.clear():
+            words(
+                f"The component of this tool failed ({brief(fault, 100)}): the log says why.", "div", "error"
+            )
+            await draw_plain(self._visit, facts, self.submit)
+            if is_open(facts.call):
+                self._draw_answer(facts, aside=False)
+
+    @property
+    def _submit_of(self) -> Submit:
+        return self.submit
+
+    async def submit(self, result: JSON = None, *, error: str | None = None) -> bool:
+        """Hand in the call's result, or the text of its failure; whether it was taken."""
+        facts = self._facts
+        if facts is None:
+            return False
+        with self._client:  # what was pressed may be gone by the time that there is an answer
+            done = await self._visit.act(self._hand_in(facts, result, error), "Answered.")
+            if self._read is not None:
+                await self._visit.act(self._show_again(self._read))
+            self.after_answer()
+        return done
+
+    async def _hand_in(self, facts: CallFacts, result: JSON, error: str | None) -> None:
+        visit, call = self._visit, facts.call
+        if call.run_id is None:
+            raise NotFound("Pending tool call not found")
+        may = partial(visit.permits.answer, visit.caller)
+        outcome = result if error is None else ToolResult.fail(error)
+        await visit.runtime.calls.submit(call.run_id, call.id, outcome, may)
+
+    async def _show_again(self, read: Read) -> None:
+        await self.show(await read())
+
+
+def _draw_head(facts: CallFacts) -> None:
+    call = facts.call
+    with box("div", "row head-of-call"):
+        words(brief(call.name, 120), "h3", "name")
+        if facts.agent is not None:
+            words(f"by {brief(facts.agent, 100)}", "span", "quiet small")
+        text, kind = _STATUS[call.status]
+        badge("waits for an approval" if facts.terms is not None else text, kind)
+        box("span", "fill")
+        if facts.shows_run and call.run_id is not None:
+            link("Run", f"/runs/{call.run_id}", "small")
+    if facts.late:
+        words("Its agent has gone on, and will still read the answer.", "div", "quiet small")
+
+
+async def draw_call(visit: Visit, row: Call) -> CallCard:
+    """A card of the call in that row, which the visitor may see."""
+    card = CallCard(visit)
+    await card.show_row(row)
+    return card

@@ -1,0 +1,179 @@
+"""Components that have somebody choose: between yes and no, or among options."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from nicegui import ui
+
+from toolwright.core.json_value import JSON, dumps_unescaped
+from toolwright.core.spaces.tool_ui import Submit
+from toolwright.core.text import brief
+from toolwright.core.value import value
+from toolwright.web.console.tool_ui.facts import CallFacts
+from toolwright.web.console.tool_ui.parts import (
+    arguments,
+    is_open,
+    outcome,
+    text_of,
+    value_block,
+    waiting_for_others,
+)
+from toolwright.web.console.visit import Visit, complain
+from toolwright.web.console.widgets import action, badge, box, prose, words
+
+QUESTION: Final = ("question", "message", "title", "text", "prompt")
+MOST_OPTIONS: Final = 500
+_BUTTONS: Final = 8  # options that all stand there at once
+_LONGEST: Final = 200  # characters
+
+
+@value
+class Option:
+    """Something that can be chosen."""
+
+    label: str
+    value: JSON
+    about: str = ""
+
+
+async def draw_confirmation(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """Yes or no: the result is `{"confirmed": true}`, or false."""
+    call = facts.call
+    await _ask(facts)
+    if is_open(call):
+        with box("div", "row answers"):
+            action("Yes", partial(submit, {"confirmed": True}), kind="primary")
+            action("No", partial(submit, {"confirmed": False}))
+        return
+    waiting_for_others(call)
+    confirmed = call.result.get("confirmed") if isinstance(call.result, dict) else call.result
+    if call.status == "complete" and isinstance(confirmed, bool):
+        badge("Yes" if confirmed else "No", "good" if confirmed else "bad")
+    else:
+        await outcome(call)
+
+
+async def draw_choice(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """One of several options, or some: the result is `{"choice": value}`, or `{"choices": [value, …]}`."""
+    call = facts.call
+    options, several = read_options(call.args), takes_several(call.args)
+    await _ask(facts, but=("options", "choices", "items", "multiple"))
+    if is_open(call) and options:
+        if several:
+            _draw_several(options, submit)
+        elif len(options) <= _BUTTONS:
+            _draw_buttons(options, submit)
+        else:
+            _draw_select(options, submit)
+        return
+    if not is_open(call) and call.status == "requires_action":
+        for option in options[:_BUTTONS]:
+            badge(option.label)
+    waiting_for_others(call)
+    await _draw_chosen(facts, options)
+
+
+def read_options(args: JSON) -> Sequence[Option]:
+    """The options among which a call has somebody choose; none if there are none that can be read."""
+    given = [args.get(name) for name in ("options", "choices", "items")] if isinstance(args, dict) else [args]
+    lists = [each for each in given if isinstance(each, list)]
+    listed = lists[0] if lists else list[JSON]()
+    return [option for each in listed[:MOST_OPTIONS] if (option := _option(each)) is not None]
+
+
+def takes_several(args: JSON) -> bool:
+    """Whether more than one option may be chosen."""
+    return isinstance(args, dict) and any(args.get(name) is True for name in ("multiple", "multi", "several"))
+
+
+def _option(given: JSON) -> Option | None:
+    if isinstance(given, dict):
+        names = ("label", "title", "name", "text", "value", "id")
+        label = next((given[name] for name in names if isinstance(given.get(name), str | int)), None)
+        if label is None:
+            return None
+        chosen = next((given[name] for name in ("value", "id") if name in given), label)
+        about = given.get("description")
+        return Option(
+            label=brief(str(label), _LONGEST),
+            value=chosen,
+            about=brief(about, 400) if isinstance(about, str) else "",
+        )
+    if given is None or isinstance(given, list):
+        return None
+    return Option(label=brief(_text(given), _LONGEST), value=given)
+
+
+def _text(given: JSON) -> str:
+    return given if isinstance(given, str) else dumps_unescaped(given)
+
+
+async def _ask(facts: CallFacts, but: tuple[str, ...] = ()) -> None:
+    call = facts.call
+    question = text_of(call.args, *QUESTION)
+    if question is None:
+        await arguments(call, but=but)
+        return
+    prose(question)
+    asked = next(name for name in QUESTION if text_of(call.args, name) is not None)
+    await arguments(call, but=(*but, asked))
+
+
+def _draw_buttons(options: Sequence[Option], submit: Submit) -> None:
+    with box("div", "options"):
+        for option in options:
+            with box("div"):
+                action(option.label, partial(submit, {"choice": option.value}))
+                if option.about:
+                    words(option.about, "div", "quiet small")
+
+
+def _draw_select(options: Sequence[Option], submit: Submit) -> None:
+    select = ui.select({at: each.label for at, each in enumerate(options)}, with_input=True)
+    select.props("outlined dense").props["label"] = "Choose"
+
+    async def send() -> None:
+        if isinstance(select.value, int):
+            await submit({"choice": options[select.value].value})
+        else:
+            complain("Choose one of the options first.")
+
+    action("Answer", send, kind="primary")
+
+
+def _draw_several(options: Sequence[Option], submit: Submit) -> None:
+    with box("div", "stack"):
+        boxes = [_checkbox(option) for option in options]
+
+    async def send() -> None:
+        chosen: list[JSON] = [
+            option.value for option, ticked in zip(options, boxes, strict=True) if ticked.value
+        ]
+        await submit({"choices": chosen})
+
+    action("Answer", send, kind="primary")
+
+
+def _checkbox(option: Option) -> ui.checkbox:
+    with box("div"):
+        ticked = ui.checkbox(option.label).props("dense")
+        ticked.props["aria-label"] = option.label
+        if option.about:
+            words(option.about, "div", "quiet small")
+    return ticked
+
+
+async def _draw_chosen(facts: CallFacts, options: Sequence[Option]) -> None:
+    call = facts.call
+    if call.status != "complete" or not isinstance(call.result, dict):
+        await outcome(call)
+        return
+    labels: Mapping[str, str] = {_text(each.value): each.label for each in options}
+    chosen = call.result.get("choices", [call.result.get("choice")])
+    if "choice" not in call.result and "choices" not in call.result:
+        await value_block(call.result)
+        return
+    with box("div", "row"):
+        for each in chosen[:MOST_OPTIONS] if isinstance(chosen, list) else [chosen]:
+            badge(labels.get(_text(each), brief(_text(each), _LONGEST)), "good")

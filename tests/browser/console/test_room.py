@@ -1,0 +1,174 @@
+"""A space in the console: what is said there, by people and agents, and what one can do with it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from playwright.async_api import BrowserContext, Locator, Page, expect
+
+import toolwright as tw
+from tests.browser.console.rig import HeldModel, House, house
+from toolwright.testing import ScriptedModel
+
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+WISH = "Please find us a hotel in Tokyo."
+HOSTILE = (
+    '<img src=x onerror="alert(1)"> {{7*7}} <script>alert(2)</script> javascript:alert(3) &amp; `${alert(4)}`'
+)
+
+
+def spoken(text: str) -> list[dict[str, Any]]:
+    """Turns of a script: enter the space, then say that."""
+    enter = {"name": "enter_space", "args": {"spaceId": "trip"}}
+    return [{"calls": [enter]}, {"calls": [{"name": "send_message", "args": {"text": text}}]}]
+
+
+@asynccontextmanager
+async def trip(*turns: dict[str, Any], model: ScriptedModel | None = None) -> AsyncGenerator[House]:
+    """A space of Ada, Bob and an agent that answers by those turns."""
+    model = model or ScriptedModel([*turns, {"text": "Nothing more to do."}])
+    agent = tw.Agent("host", tw.Prompt("host", "You book hotels.", model=model), toolkits=["spaces"])
+    async with house(tw.App(agents=[agent])) as made:
+        people = [await made.person(name) for name in ("ada", "bob")]
+        await made.rt.spaces.create("Trip to Tokyo", id="trip", members=[*people, agent.id])
+        yield made
+
+
+async def say(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+def said(page: Page, text: str) -> Locator:
+    return page.locator("article.message", has_text=text)
+
+
+async def test_people_talk_and_see_each_other_come_write_and_react(context: BrowserContext) -> None:
+    async with trip() as made:
+        ada = await made.enter(context, "/spaces/trip", person="ada")
+        bob = await made.enter(context, "/spaces/trip", person="bob")
+        await expect(ada.locator(".guest.here", has_text="Bob")).to_be_visible()
+        await bob.get_by_label("Message", exact=True).press_sequentially("Mor")
+        await expect(ada.get_by_text("Bob is typing …")).to_be_visible()
+        await say(bob, "Morning!\nHow are you?")
+        await expect(said(ada, "Morning!").locator(".who")).to_have_text("Bob")
+        await expect(ada.get_by_text("Bob is typing …")).to_have_count(0)
+        await said(ada, "Morning!").hover()
+        await said(ada, "Morning!").get_by_label("React").click()
+        await ada.get_by_role("button", name="🎉").click()
+        await expect(said(bob, "Morning!").locator(".reaction")).to_have_text("🎉 1")
+        await said(ada, "Morning!").hover()
+        await said(ada, "Morning!").get_by_label("Reply").click()
+        await say(ada, "Well, thanks.")
+        await expect(said(bob, "Well, thanks.").locator(".parent")).to_contain_text(
+            "Bob: Morning! How are you?"
+        )
+        await bob.close()
+        await expect(ada.locator(".guest.here", has_text="Bob")).to_have_count(0)
+
+
+async def test_what_an_agent_says_is_seen_while_it_is_written_and_leads_to_its_run(
+    context: BrowserContext,
+) -> None:
+    text = "It is clear in Tokyo, and the Sakura has a room."
+    model = HeldModel([*spoken(text), {"text": "Nothing more to do."}])
+    async with trip(model=model) as made:
+        ada = await made.enter(context, "/spaces/trip", person="ada")
+        await say(ada, WISH)
+        await expect(ada.locator("article.streaming .prose")).to_have_text("It is clear in Tokyo")
+        await expect(ada.get_by_text("host is at work …")).to_be_visible()
+        await ada.reload()
+        await expect(said(ada, WISH)).to_be_visible()
+        model.release.set()
+        await expect(said(ada, text)).to_be_visible()
+        await expect(ada.locator("article.streaming")).to_have_count(0)
+        await expect(said(ada, text)).to_have_count(1)
+        await expect(said(ada, text).locator(".badge")).to_have_text("agent")
+        await expect(ada.get_by_text("host is at work …")).to_have_count(0)
+
+
+async def test_a_message_is_edited_and_deleted_by_its_author_alone(context: BrowserContext) -> None:
+    async with trip() as made:
+        ada = await made.enter(context, "/spaces/trip", person="ada")
+        bob = await made.enter(context, "/spaces/trip", person="bob")
+        await say(ada, "Wednesday")
+        await said(bob, "Wednesday").hover()
+        await expect(said(bob, "Wednesday").get_by_label("Reply")).to_be_visible()
+        await expect(said(bob, "Wednesday").get_by_label("Edit")).to_have_count(0)
+        await said(ada, "Wednesday").hover()
+        await said(ada, "Wednesday").get_by_label("Edit").click()
+        await say(ada, "Thursday")
+        await expect(said(bob, "Thursday")).to_contain_text("edited")
+        await expect(said(bob, "Wednesday")).to_have_count(0)
+        await said(ada, "Thursday").hover()
+        await said(ada, "Thursday").get_by_label("Delete").click()
+        await ada.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(said(bob, "Thursday")).to_have_count(0)
+
+
+async def test_a_space_of_ten_thousand_messages_is_read_page_by_page(context: BrowserContext) -> None:
+    async with trip() as made:
+        ada = made.people["ada"]
+        space = await made.rt.spaces.create("Long", id="long", members=[ada])
+        for number in range(320):
+            await made.rt.spaces.say(space.id, ada, f"message {number}.")
+        page = await made.enter(context, "/spaces/long", person="ada")
+        await expect(said(page, "message 319.")).to_be_in_viewport()
+        assert await page.locator("article.message").count() == 50
+        for drawn in (100, 150, 200, 200):
+            await page.get_by_role("button", name="Earlier messages").click()
+            await expect(page.locator("article.message")).to_have_count(drawn)
+            await expect(page.get_by_role("button", name="Earlier messages")).to_be_enabled()
+        await expect(said(page, "message 70.")).to_be_visible()
+        await expect(said(page, "message 319.")).to_have_count(0)
+        await page.get_by_role("button", name="Newest messages").click()
+        await expect(said(page, "message 319.")).to_be_in_viewport()
+
+
+async def test_nothing_that_is_said_runs_as_script_or_markup(context: BrowserContext) -> None:
+    async with trip(*spoken(HOSTILE)) as made:
+        await made.rt.entities.update(made.people["bob"], display_name=HOSTILE[:80])
+        bob = await made.enter(context, "/spaces/trip", person="bob")
+        dialogs: list[str] = []
+        bob.on("dialog", lambda dialog: dialogs.append(dialog.message))
+        await say(bob, f"hotel {HOSTILE}")
+        await expect(bob.locator("article.message .prose", has_text="{{7*7}}")).to_have_count(2)
+        assert await bob.locator("#view img, #view script").count() == 0
+        assert "49" not in await bob.locator("#view").inner_text()
+        assert dialogs == []
+
+
+async def test_unread_messages_are_counted_in_the_list_until_the_space_is_opened(
+    context: BrowserContext,
+) -> None:
+    async with trip() as made:
+        ada = await made.enter(context, "/", person="ada")
+        await made.rt.spaces.say("trip", made.people["bob"], "Are you there?")
+        trip_item = ada.locator("a.item", has_text="Trip to Tokyo")
+        await expect(trip_item).to_contain_text("1 new")
+        await trip_item.click()
+        await expect(said(ada, "Are you there?")).to_be_visible()
+        await ada.get_by_role("link", name="Spaces").click()
+        await expect(trip_item).to_be_visible()
+        await expect(trip_item).not_to_contain_text("new")
+
+
+async def test_who_is_no_member_finds_no_space(context: BrowserContext) -> None:
+    async with trip() as made:
+        await made.person("eve")
+        eve = await made.enter(context, "/spaces/trip", person="eve")
+        await expect(eve.get_by_role("heading", name="Not here")).to_be_visible()
+        await expect(eve.get_by_text("There is no space 'trip'.")).to_be_visible()
+        await expect(eve.locator("article.message")).to_have_count(0)
+
+
+async def test_who_is_taken_out_of_a_space_sees_nothing_more_of_it(context: BrowserContext) -> None:
+    async with trip() as made:
+        bob = await made.enter(context, "/spaces/trip", person="bob")
+        await say(bob, "Hello")
+        await expect(said(bob, "Hello")).to_be_visible()
+        await made.rt.spaces.remove_member("trip", made.people["bob"])
+        await expect(bob.get_by_text("You are no longer in this space.")).to_be_visible()
+        await made.rt.spaces.say("trip", made.people["ada"], "Bob is gone, here is the secret.")
+        await expect(said(bob, "secret")).to_have_count(0)
