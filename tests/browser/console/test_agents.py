@@ -236,6 +236,25 @@ async def test_an_agent_is_configured_and_deleted_here(context: BrowserContext) 
         assert [each.name for each in await made.rt.agents.list()] == ["concierge", "porter"]
 
 
+async def test_a_server_that_is_down_is_told_with_its_fault(context: BrowserContext) -> None:
+    servers = {"library": {"url": "http://127.0.0.1:9/mcp"}}
+    reader = tw.Agent("reader", instructions="You read.", mcp=servers)
+    async with house(tw.App(agents=[reader])) as made:
+        page = await page_of(made, context, agent="reader")
+        card = page.locator(".card", has_text="library")
+        await expect(card.locator(".badge")).to_have_text("down")
+        await expect(card.locator(".error")).to_be_visible()
+
+
+async def test_a_thread_with_the_agent_is_begun(context: BrowserContext) -> None:
+    async with house(app()) as made:
+        page = await page_of(made, context)
+        await page.get_by_role("button", name="Talk").click()
+        await page.wait_for_url("**/threads/thr_*")
+        [thread] = await made.rt.threads.list()
+        assert page.url.endswith(thread.id)
+
+
 async def test_the_prompt_is_shown_as_if_the_agent_were_in_a_space(context: BrowserContext) -> None:
     async with house(app()) as made:
         await made.rt.spaces.create("Lobby", id="lobby")

@@ -19,7 +19,8 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
             said.props["role"] = "alert"
             words(brief(result.error or "It failed.", LONGEST_SHOWN), "p")
         if result.error_code is not None:
-            badge(brief(result.error_code, 60), "bad")
+            with box("div", "row"):
+                badge(brief(result.error_code, 60), "bad")
     if isinstance(result.result, str):
         code(result.result)
     elif result.result is not None or result.status == "success":
