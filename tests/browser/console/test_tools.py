@@ -161,8 +161,9 @@ async def test_of_a_large_result_the_beginning_is_shown_and_its_size(context: Br
     async with house(app()) as made:
         page = await made.enter(context, "/tools/tell_all")
         await page.get_by_role("button", name="Call").click()
-        await expect(page.get_by_text("The beginning of 2.9 MB:")).to_be_visible()
-        assert len(await page.locator("pre").last.inner_text()) < 40_000
+        result = page.locator("pre").last
+        await expect(result).to_contain_text("characters)")
+        assert len(await result.inner_text()) < 40_000
 
 
 async def test_a_tool_of_an_agents_toolkit_is_called_as_that_agent(context: BrowserContext) -> None:

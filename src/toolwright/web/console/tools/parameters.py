@@ -59,7 +59,7 @@ def type_of(part: JSON, depth: int = 0) -> str:
             return " | ".join([type_of(each, depth + 1) for each in several[:MOST_CHOICES]])
     named = part.get("type")
     if named == "array":
-        return f"list of {type_of(part.get('items'), root, depth + 1)}"
+        return f"list of {type_of(part.get('items'), depth + 1)}"
     if isinstance(named, list):
         return " | ".join([str(each) for each in named])
     return named if isinstance(named, str) else "any"
