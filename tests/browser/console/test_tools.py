@@ -1,5 +1,7 @@
 """Tools in the console: what they take, and calling them by a form."""
 
+import re
+
 import pytest
 from playwright.async_api import BrowserContext, expect
 from pydantic import BaseModel
@@ -190,6 +192,7 @@ async def test_hostile_names_of_tools_lead_to_their_pages_and_run_nothing(
         page = await made.enter(context, "/tools")
         await page.get_by_role("link", name=name).click()
         await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        await expect(page).to_have_url(re.compile(r"/tools/-\?name="))
         await page.reload()
         await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         await expect(page.get_by_label(HOSTILE)).to_have_value(HOSTILE)
