@@ -75,6 +75,31 @@ async def test_faulty_arguments_are_an_error_result_that_is_recorded() -> None:
         assert "b" in (result.error or "")
 
 
+async def test_a_call_beside_another_has_the_values_that_were_set_in_its_thread() -> None:
+    async with testing.runtime(tw.App(tools=[keyed])) as rt:
+        first = await ended(rt, "keyed", {})
+        assert result_of(rt, first).error_code == "variables_required"
+        await rt.threads.set_env(first.thread_id, {"API_KEY": "12345678"})
+        call = rt.app_calls.new(first)
+        with rt.app_calls.watch(call) as watch:
+            await rt.app_calls.make_beside(call, first, "keyed", {})
+            second = await settled(rt, call, watch)
+        assert result_of(rt, second).result == "has 8"
+        assert (second.thread_id, second.run_id != first.run_id) == (first.thread_id, True)
+        assert len(await rt.threads.list()) == 1
+
+
+async def test_a_call_is_made_beside_no_call_of_an_agent() -> None:
+    model = testing.ScriptedModel([{"calls": [{"name": "add", "args": {"a": 1, "b": 2}}]}, {"text": "3"}])
+    agent = tw.Agent("counter", instructions="Count.", model=model, tools=[add])
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("counter")
+        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+        [other] = await rt.calls.list(status=None)
+        with pytest.raises(NotFound, match="There is no thread"):
+            await rt.app_calls.make_beside(rt.app_calls.new(other), other, "add", {"a": 1, "b": 2})
+
+
 async def test_a_tool_whose_variables_are_missing_says_so_at_once() -> None:
     async with testing.runtime(tw.App(tools=[keyed])) as rt:
         result = result_of(rt, await ended(rt, "keyed", {}))

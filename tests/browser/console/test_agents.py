@@ -9,6 +9,7 @@ from playwright.async_api import BrowserContext, Page, expect
 import toolwright as tw
 from tests.browser.console.rig import House, house
 from toolwright.core.agents.mind import GoalChange
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import ScriptedModel
 
@@ -182,7 +183,7 @@ async def test_a_service_wakes_an_agent_with_a_payload(context: BrowserContext) 
 
 async def test_a_faulty_configuration_shows_its_paths_and_changes_nothing(context: BrowserContext) -> None:
     async with house(app()) as made:
-        config = {
+        config: JSONObject = {
             "agent": {"system": "You rhyme."},
             "model": "openai:gpt-5",
             "env": {"TONE_OF_VOICE": "gloomy-dark"},
@@ -205,8 +206,9 @@ async def test_a_faulty_configuration_shows_its_paths_and_changes_nothing(contex
 
 async def test_a_saved_configuration_keeps_the_values_that_are_not_shown(context: BrowserContext) -> None:
     async with house(app()) as made:
-        entry = {"name": "search", "env": {"INDEX_KEY": "tool-secret-1"}}
-        config = {"agent": {"system": "You rhyme."}, "tools": [entry], "env": {"TONE_KEY": "agent-secret-1"}}
+        tools: list[JSON] = [{"name": "search", "env": {"INDEX_KEY": "tool-secret-1"}}]
+        env: JSONObject = {"TONE_KEY": "agent-secret-1"}
+        config: JSONObject = {"agent": {"system": "You rhyme."}, "tools": tools, "env": env}
         await made.rt.agents.save("poet", config)
         page = await page_of(made, context, agent="poet")
         editor = page.get_by_label("Configuration as JSON")
@@ -232,6 +234,25 @@ async def test_an_agent_is_configured_and_deleted_here(context: BrowserContext) 
         await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
         await expect(page.locator(".list > .item")).to_have_count(2)
         assert [each.name for each in await made.rt.agents.list()] == ["concierge", "porter"]
+
+
+async def test_a_server_that_is_down_is_told_with_its_fault(context: BrowserContext) -> None:
+    servers = {"library": {"url": "http://127.0.0.1:9/mcp"}}
+    reader = tw.Agent("reader", instructions="You read.", mcp=servers)
+    async with house(tw.App(agents=[reader])) as made:
+        page = await page_of(made, context, agent="reader")
+        card = page.locator(".card", has_text="library")
+        await expect(card.locator(".badge")).to_have_text("down")
+        await expect(card.locator(".error")).to_be_visible()
+
+
+async def test_a_thread_with_the_agent_is_begun(context: BrowserContext) -> None:
+    async with house(app()) as made:
+        page = await page_of(made, context)
+        await page.get_by_role("button", name="Talk").click()
+        await page.wait_for_url("**/threads/thr_*")
+        [thread] = await made.rt.threads.list()
+        assert page.url.endswith(thread.id)
 
 
 async def test_the_prompt_is_shown_as_if_the_agent_were_in_a_space(context: BrowserContext) -> None:

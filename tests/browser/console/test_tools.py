@@ -1,11 +1,14 @@
 """Tools in the console: what they take, and calling them by a form."""
 
+import re
+
 import pytest
 from playwright.async_api import BrowserContext, expect
 from pydantic import BaseModel
 
 import toolwright as tw
 from tests.browser.console.rig import house
+from toolwright.core.json_value import JSONObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 HOSTILE = "<img src=x onerror=window.hurt=1> {{ window.hurt=1 }}"
@@ -43,13 +46,23 @@ async def draw() -> tw.ToolResult:
     return tw.ToolResult.ok({"drawn": HOSTILE}, files)
 
 
+@tw.tool(description="Spend.", requires_approval=True)
+async def spend() -> str:
+    return "spent"
+
+
+@tw.tool(description="Tell all.")
+async def tell_all() -> dict[str, object]:
+    return {"rows": [{"n": n, "text": "word " * 200} for n in range(3_000)]}
+
+
 outside = tw.Tool(name="outside", description="Ask outside.", kind="external", timeout=60.0)
 
 
 def app() -> tw.App:
     own = tw.tool(name="whisper", description="Whisper.")(greet.handler)  # pyright: ignore[reportArgumentType]  # it has one
     agent = tw.Agent("concierge", instructions="You help.", tools=[own, "greet"], toolkits=["mind"])
-    return tw.App(tools=[greet, book, break_down, burn, draw, outside], agents=[agent])
+    return tw.App(tools=[greet, book, break_down, burn, draw, outside, spend, tell_all], agents=[agent])
 
 
 async def test_the_list_groups_tools_by_whose_they_are_and_is_narrowed_by_text(
@@ -58,7 +71,7 @@ async def test_the_list_groups_tools_by_whose_they_are_and_is_narrowed_by_text(
     async with house(app()) as made:
         page = await made.enter(context, "/tools")
         rows = page.locator(".list > .item")
-        await expect(rows).to_have_count(9)
+        await expect(rows).to_have_count(11)
         await expect(rows.filter(has_text="greet")).to_contain_text("read only")
         await page.get_by_label("Filter").fill("whisper")
         await expect(rows).to_have_count(2)
@@ -136,6 +149,25 @@ async def test_a_call_that_waits_outside_can_be_cancelled(context: BrowserContex
         await expect(page.locator(".card .badge").first).to_have_text("cancelled")
 
 
+async def test_a_call_that_waits_for_an_approval_goes_on_when_it_is_given(context: BrowserContext) -> None:
+    async with house(app()) as made:
+        page = await made.enter(context, "/tools/spend")
+        await page.get_by_role("button", name="Call").click()
+        await expect(page.get_by_text("It waits for an approval.")).to_be_visible()
+        [call] = await made.rt.calls.list()
+        await made.rt.calls.submit(call.run_id, call.id, {"approved": True})
+        await expect(page.locator("pre").last).to_have_text("spent")
+
+
+async def test_of_a_large_result_the_beginning_is_shown_and_its_size(context: BrowserContext) -> None:
+    async with house(app()) as made:
+        page = await made.enter(context, "/tools/tell_all")
+        await page.get_by_role("button", name="Call").click()
+        result = page.locator("pre").last
+        await expect(result).to_contain_text("characters)")
+        assert len(await result.inner_text()) < 40_000
+
+
 async def test_a_tool_of_an_agents_toolkit_is_called_as_that_agent(context: BrowserContext) -> None:
     async with house(app()) as made:
         agent = await made.rt.agents.get("concierge")
@@ -151,7 +183,7 @@ async def test_a_tool_of_an_agents_toolkit_is_called_as_that_agent(context: Brow
 async def test_hostile_names_of_tools_lead_to_their_pages_and_run_nothing(
     context: BrowserContext, name: str
 ) -> None:
-    schema = {
+    schema: JSONObject = {
         "type": "object",
         "properties": {HOSTILE: {"type": "string", "description": HOSTILE, "default": HOSTILE}},
     }
@@ -160,6 +192,7 @@ async def test_hostile_names_of_tools_lead_to_their_pages_and_run_nothing(
         page = await made.enter(context, "/tools")
         await page.get_by_role("link", name=name).click()
         await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        await expect(page).to_have_url(re.compile(r"/tools/-\?name="))
         await page.reload()
         await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         await expect(page.get_by_label(HOSTILE)).to_have_value(HOSTILE)

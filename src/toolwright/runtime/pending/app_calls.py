@@ -18,7 +18,7 @@ from toolwright.core.value import value
 from toolwright.runtime.checks import can_be_id
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.threads.runs import Runs
-from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
+from toolwright.runtime.toolkits.call_events import Input, call_event, post_of, write_input
 from toolwright.runtime.toolkits.toolkit import ToolkitParts
 from toolwright.wire.result import result_from_json
 
@@ -58,10 +58,11 @@ class AppCalls:
         """Seals what a host is to carry back to any process of this journal."""
         return self._parts.cipher
 
-    def new(self) -> AppCall:
-        """The ids of a call that is to be made."""
+    def new(self, beside: Call | None = None) -> AppCall:
+        """The ids of a call that is to be made, in a thread of its own, or in that of another call."""
         new_id = self._parts.new_id
-        return AppCall(id=new_id("call"), thread_id=new_id("thr"), run_id=new_id("run"))
+        thread_id = new_id("thr") if beside is None else beside.thread_id
+        return AppCall(id=new_id("call"), thread_id=thread_id, run_id=new_id("run"))
 
     async def make(self, call: AppCall, name: str, arguments: object, user_id: str | None = None) -> None:
         """Have the call made; what comes of it is in its row. `arguments` are judged there like those of a model."""
@@ -69,6 +70,17 @@ class AppCalls:
         thread = Thread(id=call.thread_id, agent=APP_TOOLS.id, user_id=user_id, created_at=now)
         written = await in_thread_if_large(arguments, write_input, arguments)
         await parts.store.commit(CreateThread(token=parts.new_id("unit"), at=now, thread=thread))
+        await self._post(thread, call, name, written)
+
+    async def make_beside(self, call: AppCall, other: Call, name: str, arguments: object) -> None:
+        """Have the call made in the thread of one that is over, with the values that were set there since."""
+        await self.check_thread(other.thread_id, None)
+        thread = await self._parts.store.thread(other.thread_id)
+        assert thread is not None, "it was there a moment ago"
+        await self._post(thread, call, name, await in_thread_if_large(arguments, write_input, arguments))
+
+    async def _post(self, thread: Thread, call: AppCall, name: str, written: Input) -> None:
+        parts, now = self._parts, self._parts.clock.now()
         env = await parts.lineages.env(thread, parts.catalog.app_tools)
         names = [tool.name for tool in self.tools]
         event = await call_event(thread, call.id, name, written, env.redactor, names, now)

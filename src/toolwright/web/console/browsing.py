@@ -6,12 +6,12 @@ from typing import Final, Generic, TypeVar
 from nicegui.element import Element
 
 from toolwright.core.broken_rows import broken_of
-from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import Forbidden
 from toolwright.core.json_value import JSON
 from toolwright.core.text import brief
+from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, box, code, json_text, link, words
+from toolwright.web.console.widgets import action, box, link, words
 
 T = TypeVar("T")
 PAGE: Final = 25  # rows of a list
@@ -34,7 +34,7 @@ def tabs(path: str, names: Mapping[str, str], current: str) -> None:
 
 
 def folded(visit: Visit, summary: str, content: JSON) -> None:
-    """JSON that is drawn once somebody opens it: large, it is written in a thread, and cut."""
+    """JSON that is drawn once somebody opens it; of a large one the beginning."""
     details = box("details", "folded")
     with details:
         words(summary, "summary", "quiet small")
@@ -42,9 +42,8 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
 
     async def fill() -> None:
         if not place.default_slot.children:
-            text = await in_thread_if_large(content, json_text, content)
             with place:
-                code(text)
+                await json_block(content)
 
     details.on("toggle", lambda: visit.act(fill()), args=[])
 

@@ -32,6 +32,15 @@ def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
     dialog.open()
 
 
+def cancel(dialog: ui.dialog, label: str = "Cancel") -> None:
+    """A button that closes the dialog."""
+
+    def close() -> None:
+        dialog.close()  # which gives the dialog itself, and that could be waited for
+
+    action(label, close)
+
+
 def confirm(
     visit: Visit,
     question: str,
@@ -52,7 +61,7 @@ def confirm(
 
         with box("div", "row"):
             action(label, yes, kind="danger")
-            action("Cancel", dialog.close)
+            cancel(dialog)
 
 
 def fill_in(
@@ -81,4 +90,4 @@ def fill_in(
 
         with box("div", "row"):
             action(label, save, kind="primary")
-            action("Cancel", dialog.close)
+            cancel(dialog)

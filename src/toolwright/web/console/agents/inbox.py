@@ -40,7 +40,7 @@ class Inbox:
         """Draw them."""
         with box("section", "section"):
             words("Inbox", "h2")
-            words("What failed three runs waits until it is tried again.", "p", "quiet small")
+            words("What failed three runs waits until it is tried again.", "p", "quiet small under")
             read = partial(self._inboxes.list, self._agent.id, None)
             empty = partial(nothing, "Nothing has come", "Messages, plans and services put events here.")
             self._list = Listing(self._visit, read, self._show, empty=empty)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from nicegui import ui
 
@@ -18,6 +18,8 @@ from toolwright.core.text import brief
 from toolwright.runtime.agents.agents import Shown
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, json_text, words
+
+LONGEST_EDITED: Final = 200_000  # characters: a page sends all of them with each key that is pressed
 
 
 class StoredConfiguration:
@@ -39,6 +41,13 @@ class StoredConfiguration:
                 "p",
                 "quiet small",
             )
+            if len(written) > LONGEST_EDITED:
+                words(
+                    f"It has {len(written):,} characters, too many to edit here: use PATCH /api/agents.",
+                    "p",
+                    "note",
+                )
+                return
             self._editor = ui.textarea(value=written).props('outlined autogrow input-class="mono editor"')
             self._editor.props["aria-label"] = "Configuration as JSON"
             self._faults = box("div", "error")

@@ -11,7 +11,7 @@ from toolwright.core.spaces.entity import Entity, EntityFields
 from toolwright.core.text import brief
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID, LONGEST_NAME
 from toolwright.web.console.browsing import Listing, check_service
-from toolwright.web.console.dialogs import confirm, fill_in, opened
+from toolwright.web.console.dialogs import cancel, confirm, fill_in, opened
 from toolwright.web.console.entry import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, nothing, when, words
@@ -105,7 +105,7 @@ class _People:
             with opened(self._visit, f"Values of {brief(name, 100)}") as dialog:
                 await _Values(self._visit, person.id).draw()
                 with box("div", "row"):
-                    action("Close", dialog.close)
+                    cancel(dialog, "Close")
 
         await self._visit.act(draw())
 

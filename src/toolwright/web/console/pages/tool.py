@@ -12,14 +12,14 @@ from toolwright.web.console.widgets import badge, box, heading, link, prose, wor
 async def draw_app_tool(visit: Visit, name: str) -> None:
     """A tool of the app."""
     check_service(visit)
-    _draw(visit, await find_tool(visit, name, None), None)
+    _draw(visit, await find_tool(visit, visit.query.get("name", name), None), None)
 
 
 async def draw_agent_tool(visit: Visit, agent_id: str, name: str) -> None:
     """A tool as one agent has it."""
     check_service(visit)
     agent = await visit.runtime.agents.get(agent_id)
-    tool = await find_tool(visit, name, agent.id)
+    tool = await find_tool(visit, visit.query.get("name", name), agent.id)
     with box("p", "small under"):
         link(agent.name, f"/agents/{agent.id}")
     _draw(visit, tool, agent.id)

@@ -35,12 +35,20 @@ class Progress:
         return request_id if isinstance(request_id, str) else None
 
 
-async def call_app_tool(runtime: Runtime, name: str, arguments: JSONObject) -> AsyncGenerator[Progress]:
-    """Call a tool of the app, as hosts outside do: how the call stands, again and again until it is over."""
+async def call_app_tool(
+    runtime: Runtime, name: str, arguments: JSONObject, before: Call | None
+) -> AsyncGenerator[Progress]:
+    """Call a tool of the app, as hosts outside do: how the call stands, again and again until it is over.
+
+    It is made in the thread of the call `before`, where values were set for it, else in one of its own.
+    """
     app_calls = runtime.app_calls
-    call = app_calls.new()
+    call = app_calls.new(before)
     with app_calls.watch(call) as watch:
-        await app_calls.make(call, name, arguments)
+        if before is None:
+            await app_calls.make(call, name, arguments)
+        else:
+            await app_calls.make_beside(call, before, name, arguments)
         while True:
             row = await watch.row()
             progress = Progress(call=row, run=await _run(runtime, call.run_id))
@@ -71,10 +79,12 @@ async def call_agent_tool(
 
 
 async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
+    """How the call stands that the run was made for."""
     if run_id is None:
         return Progress()
-    calls = await runtime.calls.list(status=EVERY, run_id=run_id, limit=1)
-    return Progress(call=next(iter(calls), None), run=await _run(runtime, run_id))
+    calls = await runtime.calls.list(status=EVERY, run_id=run_id)
+    own = next((each for each in calls if each.parent_id is None), None)
+    return Progress(call=own, run=await _run(runtime, run_id))
 
 
 async def _run(runtime: Runtime, run_id: str) -> Run | None:

@@ -34,14 +34,14 @@ def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
         described = fields.get("description")
         yield Parameter(
             name=name,
-            type=type_of(part, schema),
+            type=type_of(part),
             required=isinstance(required, list) and name in required,
             default=dumps_unescaped(fields["default"]) if "default" in fields else "",
             description=described if isinstance(described, str) else "",
         )
 
 
-def type_of(part: JSON, root: JSONObject, depth: int = 0) -> str:
+def type_of(part: JSON, depth: int = 0) -> str:
     """The type that a schema asks for, in a few words."""
     if not isinstance(part, dict) or depth > 4:
         return "any"
@@ -56,10 +56,10 @@ def type_of(part: JSON, root: JSONObject, depth: int = 0) -> str:
         return dumps_unescaped(part["const"])
     for several in (part.get("anyOf"), part.get("oneOf")):
         if isinstance(several, list):
-            return " | ".join([type_of(each, root, depth + 1) for each in several[:MOST_CHOICES]])
+            return " | ".join([type_of(each, depth + 1) for each in several[:MOST_CHOICES]])
     named = part.get("type")
     if named == "array":
-        return f"list of {type_of(part.get('items'), root, depth + 1)}"
+        return f"list of {type_of(part.get('items'), depth + 1)}"
     if isinstance(named, list):
         return " | ".join([str(each) for each in named])
     return named if isinstance(named, str) else "any"

@@ -1,15 +1,19 @@
 """Trial of a tool: the form of its parameters, the call that is made with them, and what comes of it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
-from toolwright.core.errors import ToolwrightError
+from toolwright.core.env.variable import Variable
+from toolwright.core.errors import ToolwrightError, VariablesLacking
 from toolwright.core.json_value import JSONObject
-from toolwright.core.threads.call import Call
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.pending.app_calls import call_of
 from toolwright.web.console.dialogs import confirm
+from toolwright.web.console.entry import Field, entry_form
 from toolwright.web.console.schema_form import SchemaForm
 from toolwright.web.console.tools.calls import Progress, call_agent_tool, call_app_tool
 from toolwright.web.console.tools.outcome import draw_outcome
@@ -38,6 +42,7 @@ class Trial:
         self._agent_id = agent_id
         self._shown: object = None
         self._calls = 0
+        self._arguments: JSONObject = {}
 
     def draw(self) -> None:
         """Draw the form; what comes of a call stands below it."""
@@ -66,17 +71,18 @@ class Trial:
 
         await self._visit.act(read())
 
-    def _begin(self, arguments: JSONObject) -> None:
+    def _begin(self, arguments: JSONObject, before: Call | None = None) -> None:
         self._calls += 1
         self._shown = None
         self._place.clear()
         with self._place:
             words("Calling …", "p", "quiet")
-        self._visit.view.run(self._follow(arguments, self._calls))
+        self._arguments = arguments
+        self._visit.view.run(self._follow(self._calls, before))
 
-    async def _follow(self, arguments: JSONObject, number: int) -> None:
+    async def _follow(self, number: int, before: Call | None) -> None:
         try:
-            async with aclosing(self._made(arguments)) as states:
+            async with aclosing(self._made(before)) as states:
                 async for progress in states:
                     if number != self._calls:
                         return  # another one is shown
@@ -86,11 +92,11 @@ class Trial:
             with self._place:
                 words(error.message, "p", "error").props["role"] = "alert"
 
-    def _made(self, arguments: JSONObject) -> AsyncGenerator[Progress]:
-        runtime = self._visit.runtime
+    def _made(self, before: Call | None) -> AsyncGenerator[Progress]:
+        runtime, name = self._visit.runtime, self._tool.name
         if self._agent_id is None:
-            return call_app_tool(runtime, self._tool.name, arguments)
-        return call_agent_tool(runtime, self._agent_id, self._tool.name, arguments)
+            return call_app_tool(runtime, name, self._arguments, before)
+        return call_agent_tool(runtime, self._agent_id, name, self._arguments)
 
     async def _show(self, progress: Progress) -> None:
         call, request_id = progress.call, progress.request_id
@@ -121,10 +127,49 @@ class Trial:
             elif call.status in ("waiting", "pending"):
                 _wait("It waits for a result from outside.")
             if progress.over:
-                await draw_outcome(call, self._visit.runtime.app_calls.result(call))
+                result = self._visit.runtime.app_calls.result(call)
+                await draw_outcome(call, result)
+                await self._ask_for_values(call, result)
+
+    async def _ask_for_values(self, call: Call, result: ToolResult | None) -> None:
+        """What a call from outside lacks, it does not wait for: it is given here, and the call made again."""
+        data = (result.error_data if result is not None else None) or {}
+        request_id, missing = data.get("requestId"), data.get("missing")
+        if isinstance(request_id, str):  # of a child that cannot begin yet
+            await variables_form(self._visit, call.thread_id, request_id)
+        elif self._agent_id is None and isinstance(missing, list) and _lacks_values(result):
+            declared = {each.name: each for each in self._tool.variables}
+            fields = [_field(str(name), declared.get(str(name))) for name in missing]
+            words("Values are missing", "h3")
+            words(
+                "Give them for this call, and it is made again. Secrets are kept encrypted.",
+                "p",
+                "quiet small",
+            )
+            entry_form(fields, "Give and call again", partial(self._give, call))
+
+    async def _give(self, call: Call, entered: Mapping[str, str]) -> None:
+        async def go() -> None:
+            await self._visit.runtime.threads.set_env(call.thread_id, entered)
+            self._begin(self._arguments, call)
+
+        await self._visit.act(go())
 
     async def _cancel(self, call: Call) -> None:
-        await self._visit.act(self._visit.runtime.app_calls.cancel(call_of(call)))
+        runtime = self._visit.runtime
+        if call.status in OPEN:  # whoever was asked is told, and the run goes on to its end
+            await self._visit.act(runtime.calls.cancel(call.id), "Cancelled.")
+        else:
+            await self._visit.act(runtime.app_calls.cancel(call_of(call)), "Cancelled.")
+
+
+def _lacks_values(result: ToolResult | None) -> bool:
+    return result is not None and result.error_code == VariablesLacking.code
+
+
+def _field(name: str, variable: Variable | None) -> Field:
+    secret = variable is None or variable.type == "secret"
+    return Field(name=name, secret=secret, hint="" if variable is None else variable.description)
 
 
 def _wait(text: str) -> None:
