@@ -49,8 +49,9 @@ def confirm(
     *,
     done: str | None = None,
     hint: str = "",
+    keep: str = "Cancel",
 ) -> None:
-    """Ask, and go if the answer is yes; `label` is that answer, `done` is said when it is done."""
+    """Ask, and go if the answer is yes; `label` is that answer, `keep` the other; `done` is said when it is done."""
     with opened(visit, question) as dialog:
         if hint:
             words(hint, "p", "quiet")
@@ -61,7 +62,7 @@ def confirm(
 
         with box("div", "row"):
             action(label, yes, kind="danger")
-            cancel(dialog)
+            cancel(dialog, keep)
 
 
 def fill_in(
