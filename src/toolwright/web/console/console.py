@@ -1,6 +1,7 @@
 """The console as an ASGI application below `/console`: pages for whoever is signed in, else the sign-in."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
 from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.text import brief
 from toolwright.web.answers.answer import answer
 from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
@@ -26,6 +28,8 @@ from toolwright.web.console.visit import SCOPE, Site
 from toolwright.web.dependencies import address_of, person_of
 from toolwright.web.routes.files import get_file
 from toolwright.web.serving import Serving
+
+log = logging.getLogger("toolwright.web")
 
 PATH: Final = "/console"
 HEADERS: Final = {
@@ -39,6 +43,7 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+GONE: Final = "No response returned."  # as Starlette says it, under NiceGUI's middleware
 REFUSED: Final = 1008  # the code of a web socket that is closed for a violation of policy
 UNCHANGING: Final = "public, max-age=31536000, immutable"
 _STATIC = StaticFiles(directory=Path(__file__).parent / "static")
@@ -108,7 +113,12 @@ class Console:
         """A request that waits for what may come is ended when the server stops."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_after, self._serving.options.closing, tasks.cancel_scope)
-            await pages(scope, receive, send)
+            try:
+                await pages(scope, receive, send)
+            except RuntimeError as error:
+                if str(error) != GONE:
+                    raise
+                log.debug("%s: the browser is gone.", brief(scope["path"], 200))
             tasks.cancel_scope.cancel()
 
     async def _open_pages(self) -> ASGIApp:

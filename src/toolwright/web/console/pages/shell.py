@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
-from urllib.parse import unquote
 
 from fastapi import Request
 from nicegui import Client, PageArguments, ui
@@ -79,7 +78,7 @@ def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]
         visit.query = dict(arguments.query_parameters)
         try:
             visit.caller  # noqa: B018 - `Unauthorized`
-            await draw(visit, **{name: unquote(part) for name, part in arguments.path_parameters.items()})
+            await draw(visit, **arguments.path_parameters)
         except Unauthorized:
             visit.sign_in()
         except ToolwrightError as error:

@@ -1,22 +1,20 @@
 """Where somebody writes in a space: a message, a reply, or another text for one of theirs."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from nicegui import ui
 from nicegui.element import Element
-from nicegui.events import GenericEventArguments
 
 from toolwright.core.spaces.entity import Entity
+from toolwright.web.console.message_field import message_field
 from toolwright.web.console.room.people import name_of
 from toolwright.web.console.room.said import Said
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, icon_action, link, words
 
 STILL = 4.0  # seconds without a key after which somebody types no more
-_SEND = """(event) => {
-    if (!event.shiftKey && !event.isComposing) { event.preventDefault(); emit(event.target.value); }
-}"""
 
 
 class Composer:
@@ -36,6 +34,9 @@ class Composer:
         self._element = box("div", "compose")
         self._about: Element | None = None
         self._field: ui.textarea | None = None
+        self._sending = False
+        self._typed_at = 0.0
+        self._watches = False
 
     async def draw(self) -> None:
         """The field, or why there is none."""
@@ -65,30 +66,26 @@ class Composer:
             self._field.value = said.content
 
     def _draw_field(self, speaker: Entity) -> ui.textarea:
-        field = ui.textarea(placeholder=f"Message as {name_of(speaker)}").props("autogrow borderless dense")
-        field.props["aria-label"] = "Message"
-        field.props["data-focus"] = ""
-        field.props["maxlength"] = 100_000
-        field.on("keydown.enter", self._send_typed, js_handler=_SEND)
-        field.on("keydown.escape", self._forget)
-        field.on("keydown", partial(self._type, is_typing=True), throttle=2.0)
+        field = message_field(f"Message as {name_of(speaker)}", self._send)
+        field.on("keydown.escape", self._forget, args=[])
+        field.on("keydown", self._type, throttle=1.0, args=[])
         return field
-
-    async def _send_typed(self, event: GenericEventArguments) -> None:
-        if isinstance(event.args, str):
-            await self._send(event.args)
 
     async def _send(self, typed: str | None = None) -> None:
         field = self._field
         if field is None:
             return
         text = (field.value if typed is None else typed) or ""
-        if not text.strip():
+        if self._sending or not text.strip():
             return
         field.value = ""
-        self._type(is_typing=False)
+        self._visit.type(is_typing=False)
         edited, parent = self._edited, self._parent
-        done = await (self._say(text, parent) if edited is None else self._edit(edited, text))
+        self._sending = True
+        try:
+            done = await (self._say(text, parent) if edited is None else self._edit(edited, text))
+        finally:
+            self._sending = False
         if done:
             self._forget()
         else:
@@ -107,5 +104,16 @@ class Composer:
             icon_action("close", "Never mind", self._forget)
         self._field.run_method("focus")
 
-    def _type(self, *, is_typing: bool) -> None:
-        self._visit.type(is_typing=is_typing)
+    def _type(self) -> None:
+        """Somebody types, until they have sent it or have paused."""
+        self._typed_at = time.monotonic()
+        self._visit.type(is_typing=True)
+        if not self._watches:
+            self._watches = True
+            self._visit.view.run(self._watch())
+
+    async def _watch(self) -> None:
+        while (left := self._typed_at + STILL - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+        self._watches = False
+        self._visit.type(is_typing=False)

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Final
 
 from nicegui import ui
-from nicegui.events import GenericEventArguments, UploadEventArguments
+from nicegui.events import UploadEventArguments
 
 from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.results.content import Attachment
 from toolwright.core.text import quantity
+from toolwright.web.console.message_field import LONGEST, message_field
 from toolwright.web.console.runs.facts import size
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import box, icon_action, words
@@ -20,16 +21,6 @@ from toolwright.web.console.widgets import box, icon_action, words
 MOST_FILES: Final = 10
 MOST_BYTES: Final = 50_000_000  # of all files of one message
 FORM: Final = 4_096  # bytes around a file that is uploaded
-LONGEST: Final = 100_000  # characters
-_SEND: Final = """(event) => {
-    if (event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    const field = event.target, now = Date.now();
-    if (field.value === field.sentText && now - field.sentAt < 1500) return;
-    [field.sentText, field.sentAt] = [field.value, now];
-    emit(field.value);
-}"""
-"""A constant. A second Enter, pressed before the field was emptied, is none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,16 +46,8 @@ class Composer:
                 self._upload = self._draw_upload()
                 pick = icon_action("attach_file", "Attach files", lambda: None)
                 pick.on("click", js_handler=f"() => getElement({self._upload.id}).pickFiles()")
-                self._field = self._draw_field()
+                self._field = message_field("Message", self._send)
                 icon_action("send", "Send", partial(self._send, None))
-
-    def _draw_field(self) -> ui.textarea:
-        field = ui.textarea(placeholder="Message").props("autogrow borderless dense")
-        field.props["aria-label"] = "Message"
-        field.props["data-focus"] = ""
-        field.props["maxlength"] = LONGEST
-        field.on("keydown.enter", self._send_typed, js_handler=_SEND)
-        return field
 
     def _draw_upload(self) -> ui.upload:
         max_body = self._visit.site.serving.options.max_body
@@ -102,10 +85,6 @@ class Composer:
     def _leave_out(self, file: _File) -> None:
         self._files = [each for each in self._files if each is not file]
         self._draw_files()
-
-    async def _send_typed(self, event: GenericEventArguments) -> None:
-        if isinstance(event.args, str):
-            await self._send(event.args)
 
     async def _send(self, typed: str | None) -> None:
         """Send what is there; it stays in the field where it was not taken."""
