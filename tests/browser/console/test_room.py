@@ -51,6 +51,9 @@ async def test_people_talk_and_see_each_other_come_write_and_react(context: Brow
         await expect(ada.locator(".guest.here", has_text="Bob")).to_be_visible()
         await bob.get_by_label("Message", exact=True).press_sequentially("Mor")
         await expect(ada.get_by_text("Bob is typing …")).to_be_visible()
+        await expect(ada.get_by_text("Bob is typing …")).to_have_count(0)  # he has paused
+        await bob.get_by_label("Message", exact=True).press_sequentially("n")
+        await expect(ada.get_by_text("Bob is typing …")).to_be_visible()
         await say(bob, "Morning!\nHow are you?")
         await expect(said(ada, "Morning!").locator(".who")).to_have_text("Bob")
         await expect(ada.get_by_text("Bob is typing …")).to_have_count(0)

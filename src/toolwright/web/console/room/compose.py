@@ -1,7 +1,6 @@
 """Where somebody writes in a space: a message, a reply, or another text for one of theirs."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 from nicegui import ui
@@ -14,7 +13,7 @@ from toolwright.web.console.room.said import Said
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, icon_action, link, words
 
-STILL = 4.0  # seconds without a key after which somebody types no more
+STILL = 3.0  # seconds without a key after which somebody types no more
 
 
 class Composer:
@@ -35,8 +34,7 @@ class Composer:
         self._about: Element | None = None
         self._field: ui.textarea | None = None
         self._sending = False
-        self._typed_at = 0.0
-        self._watches = False
+        self._pause: asyncio.TimerHandle | None = None
 
     async def draw(self) -> None:
         """The field, or why there is none."""
@@ -106,14 +104,10 @@ class Composer:
 
     def _type(self) -> None:
         """Somebody types, until they have sent it or have paused."""
-        self._typed_at = time.monotonic()
         self._visit.type(is_typing=True)
-        if not self._watches:
-            self._watches = True
-            self._visit.view.run(self._watch())
+        if self._pause is not None:
+            self._pause.cancel()
+        self._pause = asyncio.get_running_loop().call_later(STILL, self._rest)
 
-    async def _watch(self) -> None:
-        while (left := self._typed_at + STILL - time.monotonic()) > 0:
-            await asyncio.sleep(left)
-        self._watches = False
+    def _rest(self) -> None:
         self._visit.type(is_typing=False)
