@@ -47,7 +47,7 @@ bench-save: $(VENV)/.dev  ## the same, and keep the figures in bench/LAST.md
 
 lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt
-	$(COMPILE) $(UPGRADE) --extra demo -c requirements/dev.txt -o requirements/demo.txt
+	$(COMPILE) $(UPGRADE) --extra demo --extra console -c requirements/dev.txt -o requirements/demo.txt
 	$(COMPILE) $(UPGRADE) $(SERVER) -c requirements/dev.txt -o requirements/server.txt
 	$(COMPILE) $(UPGRADE) -c requirements/dev.txt -o requirements/base.txt
 
