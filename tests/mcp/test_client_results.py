@@ -3,7 +3,7 @@
 import mcp_types as types
 import pytest
 
-from toolwright.adapters.mcp.results import is_large
+from toolwright.adapters.mcp.results import takes_long
 from toolwright.core.results.content import LARGE
 
 LONG = "A" * (LARGE + 4)
@@ -23,8 +23,10 @@ LONG = "A" * (LARGE + 4)
 def test_an_answer_with_a_large_file_or_many_parts_takes_long_to_look_at(
     content: list[types.ContentBlock], large: bool
 ) -> None:
-    assert is_large(types.CallToolResult(content=content)) is large
+    assert takes_long(types.CallToolResult(content=content)) is large
 
 
-def test_so_does_one_that_is_judged() -> None:
-    assert is_large(types.CallToolResult(content=[], structured_content={"a": 1}))
+def test_so_does_one_whose_object_is_large() -> None:
+    assert not takes_long(types.CallToolResult(content=[], structured_content={"a": 1}))
+    assert takes_long(types.CallToolResult(content=[], structured_content={"a": [0] * 100_000}))
+    assert takes_long(types.CallToolResult(content=[], structured_content={"a": "x" * 10_000_000}))

@@ -11,6 +11,7 @@ from toolwright.core.arguments.faults import list_faults
 from toolwright.core.arguments.judge import ResultJudge
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import is_large
 from toolwright.core.results.content import LARGE, Attachment
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_result, attached_text, media_name
@@ -21,7 +22,7 @@ FAILED = "mcp_tool_failed"
 
 async def judged(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
     """The same as `result_of`, in a thread where it takes more than a millisecond."""
-    if is_large(answer):
+    if takes_long(answer):
         return await asyncio.to_thread(result_of, answer, output)
     return result_of(answer, output)
 
@@ -48,11 +49,11 @@ def result_of(answer: types.CallToolResult, output: JSONObject | None) -> ToolRe
     return as_result(ToolResult.ok(value, tuple(files)))
 
 
-def is_large(answer: types.CallToolResult) -> bool:
-    """Whether it takes more than a millisecond to look at: many parts, a large file, or an object to be judged."""
+def takes_long(answer: types.CallToolResult) -> bool:
+    """Whether it takes more than a millisecond to look at: many parts, a large file, a large object to be judged."""
     return (
         len(answer.content) > 100
-        or answer.structured_content is not None
+        or is_large(answer.structured_content)
         or any(len(_base64(block)) > LARGE for block in answer.content)
     )
 
