@@ -1,6 +1,6 @@
 """A space in the console: what is said there, by people and agents, and what one can do with it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,6 +9,7 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 
 import toolwright as tw
 from tests.browser.console.rig import HeldModel, House, house
+from tests.browser.console.town import CONFIRM
 from toolwright.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -25,10 +26,14 @@ def spoken(text: str) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def trip(*turns: dict[str, Any], model: ScriptedModel | None = None) -> AsyncGenerator[House]:
+async def trip(
+    *turns: dict[str, Any], model: ScriptedModel | None = None, tools: Sequence[tw.Tool] = ()
+) -> AsyncGenerator[House]:
     """A space of Ada, Bob and an agent that answers by those turns."""
     model = model or ScriptedModel([*turns, {"text": "Nothing more to do."}])
-    agent = tw.Agent("host", tw.Prompt("host", "You book hotels.", model=model), toolkits=["spaces"])
+    agent = tw.Agent(
+        "host", tw.Prompt("host", "You book hotels.", model=model, tools=[*tools]), toolkits=["spaces"]
+    )
     async with house(tw.App(agents=[agent])) as made:
         people = [await made.person(name) for name in ("ada", "bob")]
         await made.rt.spaces.create("Trip to Tokyo", id="trip", members=[*people, agent.id])
@@ -89,6 +94,31 @@ async def test_what_an_agent_says_is_seen_while_it_is_written_and_leads_to_its_r
         await expect(said(ada, text)).to_have_count(1)
         await expect(said(ada, text).locator(".badge")).to_have_text("agent")
         await expect(ada.get_by_text("host is at work …")).to_have_count(0)
+
+
+async def test_a_call_is_drawn_while_its_arguments_are_written_and_answered_by_a_member(
+    context: BrowserContext,
+) -> None:
+    enter, ask = (
+        {"name": "enter_space", "args": {"spaceId": "trip"}},
+        {"name": "confirmAction", "args": {"question": "Book one night at the Sakura for 120 EUR?"}},
+    )
+    model = HeldModel([{"calls": [enter]}, {"calls": [ask]}, {"text": "I have asked."}])
+    async with trip(model=model, tools=[tw.Tool.from_config(CONFIRM)]) as made:
+        ada = await made.enter(context, "/spaces/trip", person="ada")
+        await say(ada, WISH)
+        await expect(ada.locator(".call.streaming")).to_contain_text("Book one night")
+        await expect(ada.get_by_role("button", name="Yes")).to_have_count(0)
+        model.release.set()
+        await expect(ada.locator(".call.requires_action")).to_contain_text(
+            "Book one night at the Sakura for 120 EUR?"
+        )
+        await expect(ada.locator("article.message .call")).to_have_count(1)
+        await ada.get_by_role("button", name="Yes").click()
+        await expect(ada.locator(".call.complete")).to_be_visible()
+        [call] = await made.rt.calls.list(status=["resolved"], space_id="trip")
+        assert call.result is not None
+        assert call.result["result"] == {"confirmed": True}
 
 
 async def test_a_message_is_edited_and_deleted_by_its_author_alone(context: BrowserContext) -> None:
