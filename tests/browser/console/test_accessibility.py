@@ -14,6 +14,8 @@ from tests.browser.console.town import town
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 SERIOUS = ("serious", "critical")
+PARTS = 4
+"""The views are looked at in so many parts, side by side."""
 
 
 async def findings(page: Page) -> list[str]:
@@ -39,15 +41,16 @@ async def test_the_sign_in_has_no_serious_finding(context: BrowserContext) -> No
             assert await findings(page) == []
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_no_view_has_a_serious_finding_nor_is_wider_than_a_phone(
-    context: BrowserContext, scheme: Any
+    context: BrowserContext, scheme: Any, part: int
 ) -> None:
     async with town() as made:
         page = await made.enter(context)
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         found: dict[str, list[str]] = {}
-        for path in await views(made):
+        for path in (await views(made))[part::PARTS]:
             await page.goto(f"{made.url}{path}")
             await expect(page.locator("main#view h1")).to_be_visible()
             await expect(page.get_by_role("heading", name="Not here")).to_have_count(0)

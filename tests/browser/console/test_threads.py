@@ -194,7 +194,7 @@ async def test_a_file_may_be_as_large_as_one_sent_over_http_and_one_that_is_larg
         choose = page.locator("input[type=file]").set_input_files
         kind = "application/octet-stream"
         await choose([{"name": "large.bin", "mimeType": kind, "buffer": b"x" * 500_000}])
-        await expect(page.locator(".compose .badge")).to_have_text("large.bin · 500 kB")
+        await expect(page.locator(".compose .badge")).to_have_text("large.bin · 500 KB")
         await page.get_by_label("Leave out large.bin").click()
         await expect(page.locator(".compose .badge")).to_have_count(0)
         await choose([{"name": "larger.bin", "mimeType": kind, "buffer": b"x" * 1_200_000}])
