@@ -1,5 +1,6 @@
 """A space in the console: what is said there, by people and agents, and what one can do with it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
 import toolwright as tw
+from tests.browser.console.asking import asked
 from tests.browser.console.rig import HeldModel, House, house
 from tests.browser.console.town import CONFIRM
 from toolwright.testing import ScriptedModel
@@ -229,3 +231,33 @@ async def test_a_service_makes_a_space_takes_people_in_and_speaks_for_them(conte
         await page.get_by_role("button", name="Members").click()
         await page.get_by_label("Take Ada out").click()
         await expect(page.locator(".guest")).to_have_count(0)
+
+
+async def test_what_changes_while_earlier_messages_are_drawn_is_not_missed(context: BrowserContext) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    @tw.tool_ui("weigh")
+    async def weigh(call: tw.ShownCall, submit: tw.Submit) -> None:
+        began.set()
+        await go_on.wait()
+
+    async with asked(("weigh", {}), tool_uis=[weigh]) as made:
+        ada = made.people["ada"]
+        [run] = await made.rt.runs.list()
+        await made.rt.runs.wait(run.id, 10)
+        await made.rt.spaces.remove_member("trip", (await made.rt.agents.get("guide")).entity_id)
+        said = [(await made.rt.spaces.say("trip", ada, f"Word {n}")).message for n in range(50)]
+        page = await made.enter(context, "/spaces/trip", person="ada")
+        await expect(page.locator("article.message")).to_have_count(50)
+        bob = await made.enter(context, "/spaces/trip", person="bob")
+        await page.get_by_role("button", name="Earlier messages").click()
+        await asyncio.wait_for(began.wait(), 10)
+        await made.rt.spaces.erase(said[-1].id)
+        await made.rt.spaces.edit(said[-2].id, "Another word")
+        await made.rt.spaces.say("trip", ada, "The end")
+        await expect(bob.get_by_text("The end", exact=True)).to_be_visible()  # so it was told of here too
+        go_on.set()
+        await expect(page.get_by_text("The end", exact=True)).to_have_count(1)
+        await expect(page.get_by_text("Another word", exact=True)).to_have_count(1)
+        await expect(page.get_by_text("Word 49", exact=True)).to_have_count(0)
+        await expect(page.locator("article.message")).to_have_count(52)

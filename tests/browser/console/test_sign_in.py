@@ -6,7 +6,9 @@ from playwright.async_api import BrowserContext, expect
 
 import toolwright as tw
 from tests.browser.console.rig import HOUR, KEY, House, house
+from toolwright.testing import ScriptedModel
 from toolwright.web.console.sessions import COOKIE
+from toolwright.web.console.visit import LOOK_AGAIN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -64,6 +66,21 @@ async def test_a_session_that_is_over_leads_back_to_where_one_was(context: Brows
         await expect(page.get_by_role("heading", name="Trip to Tokyo")).to_be_visible()
 
 
+async def test_whatever_is_pressed_once_a_session_is_over_leads_to_the_sign_in(
+    context: BrowserContext,
+) -> None:
+    async with house(tw.App()) as made:
+        ada = await made.person("ada")
+        await made.rt.spaces.create("Trip to Tokyo", id="trip", kind="public")
+        for n in range(51):
+            await made.rt.spaces.say("trip", ada, f"Word {n}")
+        page = await made.enter(context, "/spaces/trip", person="ada")
+        await expect(page.get_by_text("Word 50", exact=True)).to_be_visible()
+        made.clock.advance(HOUR + 60)
+        await page.get_by_role("button", name="Earlier messages").click()
+        await expect(page.get_by_label("Token")).to_be_visible(timeout=LOOK_AGAIN * 1_000 / 2)  # at once
+
+
 async def test_a_link_signs_in_once(context: BrowserContext) -> None:
     async with house(tw.App()) as made:
         async with web(made) as client:
@@ -100,6 +117,30 @@ async def test_a_link_for_a_person_signs_in_as_them_and_only_a_service_makes_one
         await page.goto(made.origin + made_link.json()["path"])
         await expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
         await expect(page.get_by_role("link", name="Runs")).to_have_count(0)
+
+
+@pytest.mark.parametrize("gone", ["deleted", "renamed"])
+async def test_a_person_who_is_not_known_any_more_has_neither_pages_nor_files(gone: str) -> None:
+    async with (
+        house(tw.App(agents=[tw.Agent("guide", model=ScriptedModel([]))])) as made,
+        web(made) as client,
+    ):
+        ada = await made.person("ada")
+        thread = await made.rt.threads.create("guide", "ada")
+        note = tw.Attachment(name="note.txt", mime_type="text/plain", data="aGk=")
+        await made.rt.threads.post(thread.id, "Look", [note])
+        [file] = await made.rt.files.list(thread.id)
+        url = f"/console/files/{thread.id}{file.ref.path}"
+        link = await client.post("/console/links", params={"entityId": ada}, headers={"x-secret-key": KEY})
+        await client.get(link.json()["path"])
+        assert (await client.get("/console/", headers=HTML)).status_code == 200
+        assert (await client.get(url)).content == b"hi"
+        if gone == "deleted":
+            await made.rt.entities.delete(ada)
+        else:  # their token names somebody else from now on
+            await made.rt.entities.update(ada, external_id="eve")
+        assert (await client.get("/console/", headers=HTML)).status_code == 303
+        assert (await client.get(url)).status_code == 401
 
 
 async def test_nothing_of_the_console_is_had_without_signing_in() -> None:

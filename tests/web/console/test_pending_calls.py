@@ -125,3 +125,13 @@ async def test_a_request_asks_for_what_is_missing_and_masks_secrets() -> None:
             assert "format" not in schema["properties"]["CITY"]
         stranger = Caller(kind="person", entity_id="ent_x", external_id="bob")
         assert await open_requests(visit_of(service.runtime, stranger)) == []
+
+
+async def test_a_person_of_many_threads_sees_what_their_newest_one_waits_for() -> None:
+    async with waiting() as (rt, _, ada):
+        [request] = await open_requests(ada)
+        *_, thread = [await rt.threads.create("sky", user_id="ada") for _ in range(200)]
+        run = await rt.threads.send(thread.id, "Weather")
+        await rt.runs.wait_for_somebody(run.id, ("variables",))
+        assert [each.thread_id for each in await open_requests(ada)] == [thread.id]
+        assert request.thread_id != thread.id

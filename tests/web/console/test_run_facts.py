@@ -7,7 +7,7 @@ import pytest
 from toolwright.core.json_value import JSON
 from toolwright.core.threads.run import Usage
 from toolwright.web.console.runs.calls import gist, shown_json
-from toolwright.web.console.runs.facts import joined, price, size, span, tokens
+from toolwright.web.console.runs.facts import joined, price, span, tokens
 from toolwright.web.console.runs.filters import MOST_PAGES, address, page_of
 from toolwright.web.console.runs.waiting import reason
 
@@ -40,12 +40,6 @@ def test_tokens_tell_how_many_were_cached() -> None:
     assert tokens(Usage(input_tokens=1_200, output_tokens=80)) == "1,200 in · 80 out"
     usage = Usage(input_tokens=1_200, output_tokens=80, cache_read_tokens=1_000)
     assert tokens(usage) == "1,200 in (1,000 cached) · 80 out"
-
-
-def test_sizes_are_counted_as_people_do() -> None:
-    assert [size(0), size(999), size(1_500), size(25_000), size(3_200_000), size(5_000_000_000)] == [
-        "0 B", "999 B", "1.5 KB", "25 KB", "3.2 MB", "5.0 GB",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "x", "", "1.5", "٣", "99999999999"])

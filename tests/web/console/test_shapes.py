@@ -8,7 +8,7 @@ import pytest
 
 from toolwright.core.json_value import JSON
 from toolwright.core.spaces.tool_ui import ShownCall
-from toolwright.web.console.tool_ui.attachments import LARGEST_INLINE, file_url, inline_image
+from toolwright.web.console.tool_ui.attachments import LARGEST_INLINE, inline_image
 from toolwright.web.console.tool_ui.choice import MOST_OPTIONS, Option, read_options, takes_several
 from toolwright.web.console.tool_ui.components import usual_component
 from toolwright.web.console.tool_ui.parts import MOST_ITEMS, cut_json
@@ -136,11 +136,6 @@ def test_progress_is_read_of_what_the_call_says_else_of_its_arguments(
 def test_only_small_pictures_of_types_without_scripts_are_shown_from_arguments(described: JSON) -> None:
     assert inline_image({"url": described}) is None
     assert inline_image({"url": PNG}) == inline_image({"url": described, "src": PNG}) == PNG
-
-
-def test_a_files_url_holds_its_path_as_it_is() -> None:
-    url = file_url("thr_1", "/a b/100%?#.txt", "call_1")
-    assert url == "/console/files/thr_1/a%20b/100%25%3F%23.txt?call=call_1"
 
 
 @pytest.mark.parametrize(

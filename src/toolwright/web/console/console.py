@@ -99,7 +99,7 @@ class Console:
         elif path.startswith("/static/"):
             await _STATIC({**scope, "path": path.removeprefix("/static"), "root_path": ""}, receive, send)
             return
-        elif (session := self._session(scope)) is None:
+        elif (session := await self._visitor(scope, path)) is None:
             response = _ask_to_sign_in(request, path)
         elif path.startswith("/files/"):
             response = await self._file(request, path, session)
@@ -141,6 +141,14 @@ class Console:
         if not self._serving.access.keyed:
             return OPEN
         return self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
+
+    async def _visitor(self, scope: Scope, path: str) -> Session | None:
+        """The session of whoever asks for a page or a file: a person's ends once they are not known any more."""
+        session = self._session(scope)
+        if session is None or path.startswith("/_nicegui") or await self.site.knows(session):
+            return session
+        self._sessions.end(session)
+        return None
 
     async def _sign_in(self, request: Request) -> Response:
         then = _local(request.query_params.get("next"))

@@ -49,11 +49,6 @@ class SchemaForm:
             self._faults.set_visibility(False)
             self._draw(self._root)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it asks for nothing."""
-        return self._root.kind == "group" and not self._root.fields
-
     def value(self) -> JSONObject:
         """What was entered; raises `InvalidRequest`, and shows what is wrong at the fields, if it cannot be taken."""
         try:

@@ -61,7 +61,7 @@ class Sessions:
             "entity": caller.entity_id,
             "external": caller.external_id,
         }
-        body = base64.urlsafe_b64encode(json.dumps(content).encode())
+        body = base64.urlsafe_b64encode(json.dumps(content, ensure_ascii=False).encode())
         return f"{body.decode()}.{self._signature(body)}"
 
     def read(self, cookie: str | None) -> Session | None:

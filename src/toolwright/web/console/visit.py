@@ -40,6 +40,17 @@ class Site:
     """The entity for whom a service speaks, by its session."""
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
+    async def knows(self, session: Session) -> bool:
+        """Whether a person who has signed in is there still, by the name that their token gave them."""
+        caller = session.caller
+        if caller.entity_id is None:
+            return True
+        try:
+            entity = await self.serving.runtime.entities.human(caller.entity_id)
+        except StoreError:
+            return True  # which says nothing of them
+        return entity is not None and entity.external_id == caller.external_id
+
     def close(self) -> None:
         """The server stops: nothing is followed any more, and browsers that come back load their pages again."""
         for visit in [*self.visits]:
@@ -127,8 +138,7 @@ class Visit:
             self.sign_in()
             return False
         except ToolwrightError as error:
-            with self._client:  # what was pressed may be gone by now, and with it its place on the page
-                complain(error.message)
+            self._complain(error.message)
             return False
         if done is not None:
             with self._client:
@@ -179,22 +189,25 @@ class Visit:
     async def _stay(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
-            if not self.site.sessions.is_open(self.session) or not await self._is_known():
+            if not self.site.sessions.is_open(self.session) or not await self.site.knows(self.session):
                 self.site.sessions.end(self.session)
+                self._view.close()  # a browser that does not leave is told nothing more
                 self.sign_in()
                 return
 
-    async def _is_known(self) -> bool:
-        entity_id = self.session.caller.entity_id
-        try:
-            return entity_id is None or await self.runtime.entities.human(entity_id) is not None
-        except StoreError:
-            return True  # which says nothing of them
+    def fail(self, error: Exception) -> None:
+        """Something that was pressed has failed, with what nobody foresaw or what `act` would have told of."""
+        match error:
+            case Unauthorized():
+                self.sign_in()
+            case ToolwrightError():
+                self._complain(error.message)
+            case _:  # NiceGUI has logged it
+                self._complain("Something went wrong: this was not done, or not all of it.")
 
-    def fail(self) -> None:
-        """Something that was pressed has failed as nobody foresaw; NiceGUI has logged it."""
-        with self._client:
-            complain("Something went wrong: this was not done, or not all of it.")
+    def _complain(self, message: str) -> None:
+        with self._client:  # what was pressed may be gone by now, and with it its place on the page
+            complain(message)
 
     def end(self) -> None:
         """The page is no page of this process any more."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
+from urllib.parse import quote, urlencode
 
 from nicegui import ui
 from nicegui.element import Element
@@ -13,6 +14,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.text import brief
 from toolwright.web.console.components.prose import Prose
 
+FILES: Final = "/console/files"
 LONGEST_SHOWN: Final = 20_000  # characters of one text that a page shows
 
 
@@ -108,3 +110,20 @@ def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element
         glyph = words(icon, "i", "material-icons")
         glyph.props["aria-hidden"] = "true"
     return button.on("click", lambda: handler())
+
+
+def file_url(thread_id: str, path: str, call_id: str | None = None) -> str:
+    """Where the browser gets a thread's file; the session decides whether it may, and the call that shows it."""
+    within = quote(quote(thread_id, safe=""), safe="")  # a slash in it is not to part the path
+    query = "" if call_id is None else f"?{urlencode({'call': call_id})}"
+    return f"{FILES}/{within}/{quote(path.lstrip('/'))}{query}"
+
+
+def size(count: int) -> str:
+    """Bytes, as people count them."""
+    amount = float(count)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"

@@ -16,7 +16,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, words
 
 MOST: Final = 50
-_THREADS: Final = 200  # of a person, that are looked at
+_THREADS: Final = 200  # of a person, that are looked at, the newest
 
 
 @value
@@ -52,8 +52,8 @@ async def _parked(visit: Visit) -> Sequence[Run]:
     if caller.users is None:
         runs = await runtime.runs.list(status="waiting", limit=200)
     else:
-        threads = await runtime.threads.list(among=caller.users, limit=_THREADS)
-        runs = [await runtime.runs.get(each.run_id) for each in threads if each.run_id is not None][::-1]
+        threads = await runtime.threads.list(among=caller.users, order="newest_first", limit=_THREADS)
+        runs = [await runtime.runs.get(each.run_id) for each in threads if each.run_id is not None]
     return [
         run for run in runs if run.status == "waiting" and (run.waiting or {}).get("reason") == "variables"
     ]

@@ -48,16 +48,6 @@ def span(begin: datetime | None, end: datetime | None) -> str:
     return f"{hours} h {minutes} min"
 
 
-def size(count: int) -> str:
-    """Bytes, as people count them."""
-    amount = float(count)
-    for unit in ("B", "KB", "MB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} GB"
-
-
 def joined(*facts: str) -> str:
     """Facts beside each other, those that say nothing left out."""
     return " · ".join(filter(None, facts))

@@ -1,6 +1,5 @@
 """Links to runs, threads and agents, as every page shows them."""
 
-from typing import Final
 from urllib.parse import quote
 
 from nicegui.elements.mixins.text_element import TextElement
@@ -9,9 +8,7 @@ from toolwright.core.errors import NotFound
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.text import brief
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, link, words
-
-FILES: Final = "/console/files"
+from toolwright.web.console.widgets import box, file_url, link, words
 
 
 def run_path(run_id: str) -> str:
@@ -47,11 +44,6 @@ async def agent_name(visit: Visit, agent_id: str) -> str:
         return (await visit.runtime.agents.get(agent_id)).name
     except NotFound:
         return agent_id
-
-
-def file_url(thread_id: str, path: str) -> str:
-    """Where the browser gets a thread's file; the session decides whether it may."""
-    return f"{FILES}/{quote(thread_id, safe='')}/{quote(path.lstrip('/'))}"
 
 
 def file_link(thread_id: str, ref: AttachmentRef) -> None:

@@ -14,9 +14,8 @@ from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.results.content import Attachment
 from toolwright.core.text import quantity
 from toolwright.web.console.message_field import LONGEST, message_field
-from toolwright.web.console.runs.facts import size
 from toolwright.web.console.visit import Visit, complain
-from toolwright.web.console.widgets import box, icon_action, words
+from toolwright.web.console.widgets import box, icon_action, size, words
 
 MOST_FILES: Final = 10
 MOST_BYTES: Final = 50_000_000  # of all files of one message

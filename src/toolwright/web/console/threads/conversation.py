@@ -1,5 +1,6 @@
 """The conversation of a thread: a window on its messages, which grows at its end and is moved back by pages."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -60,6 +61,7 @@ class Conversation:
         self._is_cut = False  # whether the newest messages are not drawn
         self._unread: dict[str, Element] = {}
         self._sent = box("div", "messages")
+        self._drawing = asyncio.Lock()  # of one page at a time: the next one begins where that ends
 
     @property
     def is_empty(self) -> bool:
@@ -74,6 +76,10 @@ class Conversation:
 
     async def read(self) -> None:
         """The newest page."""
+        async with self._drawing:
+            await self._read()
+
+    async def _read(self) -> None:
         messages = await self._page(None)
         self._rows.clear()
         self._folds.clear()
@@ -86,13 +92,17 @@ class Conversation:
 
     async def look_again(self) -> None:
         """What was said since: drawn at the end, unless somebody reads far above it."""
+        async with self._drawing:
+            await self._draw_new()
+
+    async def _draw_new(self) -> None:
         if self._is_cut:
             self._draw_later(new=True)
             return
         newest = max(self._rows, default=0)
         messages = [each for each in await self._page(None) if (each.seq or 0) > newest]
         if len(messages) == PAGE and newest:  # more may lie between
-            await self.read()
+            await self._read()
             return
         await self._draw(messages)
         for seq in sorted(self._rows)[:-MOST_DRAWN]:
@@ -152,6 +162,10 @@ class Conversation:
             await turns.give()
         await self._look_at_calls(messages)
 
+    async def _read_earlier(self) -> None:
+        async with self._drawing:
+            await self._draw_before()
+
     async def _draw_before(self) -> None:
         first = min(self._rows, default=None)
         if first is None:
@@ -179,7 +193,7 @@ class Conversation:
     def _draw_earlier(self, *, there_may_be: bool) -> None:
         with self._earlier.clear():
             if there_may_be:
-                action("Earlier messages", self._draw_before, kind="plain")
+                action("Earlier messages", self._read_earlier, kind="plain")
 
     def _draw_later(self, *, new: bool) -> None:
         with self._later.clear():

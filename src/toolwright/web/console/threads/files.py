@@ -12,11 +12,11 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File
 from toolwright.core.text import brief
 from toolwright.web.console.runs.calls import LARGEST_PREVIEW
-from toolwright.web.console.runs.facts import joined, size
+from toolwright.web.console.runs.facts import joined
 from toolwright.web.console.runs.filters import page_of, pager
-from toolwright.web.console.runs.links import file_link, file_url, thread_path
+from toolwright.web.console.runs.links import file_link, thread_path
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, code, nothing, when, words
+from toolwright.web.console.widgets import box, code, file_url, nothing, size, when, words
 from toolwright.web.routes.files import SHOWN
 
 PAGE: Final = 50

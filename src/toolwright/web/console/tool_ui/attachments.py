@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import quote, urlencode
 
 from nicegui.element import Element
 
@@ -12,9 +11,9 @@ from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.tool_ui import ShownCall, Submit
 from toolwright.core.text import brief
 from toolwright.web.console.tool_ui.facts import CallFacts
-from toolwright.web.console.tool_ui.parts import arguments, outcome, size_words, text_of
+from toolwright.web.console.tool_ui.parts import arguments, outcome, text_of
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, words
+from toolwright.web.console.widgets import box, file_url, size, words
 from toolwright.web.routes.files import SHOWN
 
 LARGEST_INLINE: Final = 5 * 1024 * 1024  # bytes of an image within the arguments
@@ -72,12 +71,6 @@ def inline_image(described: JSON) -> str | None:
     return next((each for each in texts if each.startswith("data:") and _RASTER.fullmatch(each)), None)
 
 
-def file_url(thread_id: str, path: str, call_id: str) -> str:
-    """Where the console gives the bytes of a thread's file to those who see the call that it belongs to."""
-    within = quote(quote(thread_id, safe=""), safe="")  # a slash in it is not to part the path
-    return f"/console/files/{within}/{quote(path.lstrip('/'))}?{urlencode({'call': call_id})}"
-
-
 def _draw(attachment: AttachmentRef, url: str | None, *, as_picture: bool) -> None:
     with box("figure", "file"):
         if url is not None and as_picture:
@@ -89,7 +82,7 @@ def _draw(attachment: AttachmentRef, url: str | None, *, as_picture: bool) -> No
             else:
                 with _link(url):
                     words(brief(attachment.name, 200))
-            words(f"{brief(attachment.mime_type, 80)}, {size_words(attachment.size)}", "span", "quiet small")
+            words(f"{brief(attachment.mime_type, 80)}, {size(attachment.size)}", "span", "quiet small")
         if attachment.description and not as_picture:
             words(brief(attachment.description, 400), "div", "quiet small")
 

@@ -11,7 +11,7 @@ from nicegui import context
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.tool_ui import Drawing, Submit
+from toolwright.core.spaces.tool_ui import Drawing
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
@@ -151,7 +151,7 @@ class CallCard:
         with box("div") as place:
             try:
                 async with asyncio.timeout(LONGEST_DRAWING):
-                    done = drawing(facts.call, self._submit_of)
+                    done = drawing(facts.call, self.submit)
                     if isinstance(done, Awaitable):
                         await done
             except Exception as error:  # a user's own code, of which the page is to say that it failed
@@ -166,10 +166,6 @@ class CallCard:
             await draw_plain(self._visit, facts, self.submit)
             if is_open(facts.call):
                 self._draw_answer(facts, aside=False)
-
-    @property
-    def _submit_of(self) -> Submit:
-        return self.submit
 
     async def submit(self, result: JSON = None, *, error: str | None = None) -> bool:
         """Hand in the call's result, or the text of its failure; whether it was taken."""
@@ -208,10 +204,3 @@ def _draw_head(facts: CallFacts) -> None:
             link("Run", f"/runs/{call.run_id}", "small")
     if facts.late:
         words("Its agent has gone on, and will still read the answer.", "div", "quiet small")
-
-
-async def draw_call(visit: Visit, row: Call) -> CallCard:
-    """A card of the call in that row, which the visitor may see."""
-    card = CallCard(visit)
-    await card.show_row(row)
-    return card

@@ -11,27 +11,18 @@ from toolwright.core.spaces.tool_ui import ShownCall, Submit
 from toolwright.core.text import brief
 from toolwright.web.console.tool_ui.facts import CallFacts
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, box, code, prose, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, box, code, prose, size, words
 
 Draw: TypeAlias = Callable[[Visit, CallFacts, Submit], Awaitable[None]]
 """Draws what a card shows of a call, below its head."""
 MOST_ITEMS: Final = 200  # of one list or object that is shown as JSON
 _MOST_FACTS: Final = 40
 _SHORT: Final = 2_000  # characters of a value among others
-_SIZES: Final = ((1024 * 1024, "MB"), (1024, "kB"))
 
 
 def is_open(call: ShownCall) -> bool:
     """Whether it waits for a result that the visitor may give."""
     return call.status == "requires_action" and call.may_answer
-
-
-def size_words(size: int) -> str:
-    """So many bytes, in words."""
-    for unit, name in _SIZES:
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size} bytes"
 
 
 def text_of(args: JSON, *names: str) -> str | None:
@@ -75,8 +66,8 @@ async def json_block(whole: JSON) -> None:
     """A value as JSON; of a large one the beginning, and how large it is."""
     cut, less = cut_json(whole)
     if less:
-        size = await asyncio.to_thread(utf8_size, whole) if is_large(whole) else utf8_size(whole)
-        words(f"The beginning of {size_words(size)}:", "div", "quiet small")
+        count = await asyncio.to_thread(utf8_size, whole) if is_large(whole) else utf8_size(whole)
+        words(f"The beginning of {size(count)}:", "div", "quiet small")
     code(json.dumps(cut, ensure_ascii=False, indent=2))
 
 
