@@ -182,6 +182,7 @@ class Visit:
             if not self.site.sessions.is_open(self.session) or not await self._is_known():
                 self.site.sessions.end(self.session)
                 self.sign_in()
+                self._view.close()  # also where a browser does not go there
                 return
 
     async def _is_known(self) -> bool:
@@ -191,10 +192,17 @@ class Visit:
         except StoreError:
             return True  # which says nothing of them
 
-    def fail(self) -> None:
-        """Something that was pressed has failed as nobody foresaw; NiceGUI has logged it."""
+    def fail(self, error: Exception) -> None:
+        """Something that was pressed has failed outside of `act`; NiceGUI has logged it."""
+        if isinstance(error, Unauthorized):
+            self.sign_in()
+            return
         with self._client:
-            complain("Something went wrong: this was not done, or not all of it.")
+            complain(
+                error.message
+                if isinstance(error, ToolwrightError)
+                else "Something went wrong: this was not done, or not all of it."
+            )
 
     def end(self) -> None:
         """The page is no page of this process any more."""

@@ -1,5 +1,6 @@
 """The view of one space: its messages live, its people, and the field to write in."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -36,6 +37,9 @@ class Room:
         self._space = space
         self._guests: Sequence[Guest] = ()
         self._at_work: set[str] = set()
+        self._changing = (
+            asyncio.Lock()
+        )  # of the messages: what comes while they are read is drawn behind them
         self._view = box("div", "space")
         with self._view:
             self._lost = box("div", "note")
@@ -64,6 +68,10 @@ class Room:
     # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
+        async with self._changing:
+            await self._read_all()
+
+    async def _read_all(self) -> None:
         await self._visit.permits.space(self._visit.caller, self._space.id)
         messages = await self._visit.runtime.spaces.messages(self._space.id, PAGE)
         await self._messages.draw_all([said_of(each) for each in all_of(messages)])
@@ -84,6 +92,10 @@ class Room:
                 action("Earlier messages", self._read_earlier, kind="plain")
 
     async def _read_earlier(self) -> None:
+        async with self._changing:
+            await self._read_before()
+
+    async def _read_before(self) -> None:
         first = self._messages.first
         if first is None or first.seq is None:
             return
@@ -108,7 +120,8 @@ class Room:
         }
         for index, event in enumerate(events):
             if not event.type.endswith("streaming") or streams[str(event.payload.get("streamId"))] == index:
-                await self._take_one(event)
+                async with self._changing:
+                    await self._take_one(event)
         await self._mark_read()
 
     async def _take_one(self, event: Event) -> None:
