@@ -1,15 +1,17 @@
 """A space in the console: what is said there, by people and agents, and what one can do with it."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from nicegui import ui
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
 import toolwright as tw
-from tests.browser.console.asking import asked
+from tests.browser.console.asking import asked, card
 from tests.browser.console.rig import HeldModel, House, house
 from tests.browser.console.town import CONFIRM
 from toolwright.testing import ScriptedModel
@@ -159,6 +161,60 @@ async def test_a_space_of_ten_thousand_messages_is_read_page_by_page(context: Br
         await expect(said(page, "message 319.")).to_have_count(0)
         await page.get_by_role("button", name="Newest messages").click()
         await expect(said(page, "message 319.")).to_be_in_viewport()
+
+
+async def test_what_happens_while_earlier_messages_are_read_stands_once_and_in_its_place(
+    context: BrowserContext,
+) -> None:
+    async with trip() as made:
+        ada = made.people["ada"]
+        await made.rt.spaces.create("Long", id="long", members=[ada])
+        for number in range(99):
+            await made.rt.spaces.say("long", ada, f"message {number}.")
+        last = await made.rt.spaces.say("long", ada, "message 99.")
+        page = await made.enter(context, "/spaces/long", person="ada")
+        await expect(said(page, "message 99.")).to_be_in_viewport()
+
+        async def change() -> None:
+            number = 0
+            while await page.locator("article.message").count() < 100:
+                await made.rt.spaces.edit(last.message.id, f"message 99. {number}")
+                number += 1
+            await made.rt.spaces.edit(last.message.id, "message 99. At last")
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(change())
+            tasks.create_task(page.get_by_role("button", name="Earlier messages").click())
+        await expect(said(page, "At last")).to_have_count(1)
+        await expect(page.locator("article.message .prose")).to_have_text(
+            [re.compile(rf"^message {number}\.") for number in range(100)]
+        )
+
+
+async def test_a_component_that_waits_keeps_no_message_waiting(context: BrowserContext) -> None:
+    ready = asyncio.Event()
+
+    @tw.tool_ui("pickSeat")
+    async def draw(call: tw.ShownCall, submit: tw.Submit) -> None:
+        await ready.wait()
+        ui.label("Seats 11 to 13")
+
+    async with asked(("pickSeat", {"row": 3}), tool_uis=[draw]) as made:
+        page = await made.enter(context, "/spaces/trip", person="ada")
+        await expect(card(page, "pickSeat")).to_be_visible()
+        await made.rt.spaces.say("trip", made.people["bob"], "Is anybody here?")
+        await expect(said(page, "Is anybody here?")).to_be_visible(timeout=5_000)
+        ready.set()
+        await expect(page.get_by_text("Seats 11 to 13")).to_be_visible()
+
+
+async def test_one_chooses_who_one_is_also_where_there_are_many_agents(context: BrowserContext) -> None:
+    agents = [tw.Agent(f"agent{number}", instructions="Wait.") for number in range(200)]
+    async with house(tw.App(agents=agents)) as made:
+        await made.person("ada")
+        page = await made.enter(context)
+        await page.get_by_label("You are").click()
+        await expect(page.get_by_role("option", name="Ada")).to_be_visible()
 
 
 async def test_nothing_that_is_said_runs_as_script_or_markup(context: BrowserContext) -> None:

@@ -81,6 +81,24 @@ async def test_whatever_is_pressed_once_a_session_is_over_leads_to_the_sign_in(
         await expect(page.get_by_label("Token")).to_be_visible(timeout=LOOK_AGAIN * 1_000 / 2)  # at once
 
 
+async def test_who_has_signed_out_sees_nothing_more_in_a_window_that_stays_open(
+    context: BrowserContext,
+) -> None:
+    async with house(tw.App()) as made:
+        ada = await made.person("ada")
+        await made.rt.spaces.create("Trip to Tokyo", id="trip", members=[ada])
+        page = await made.enter(context, "/spaces/trip", person="ada")
+        await made.rt.spaces.say("trip", ada, "Hello")
+        await expect(page.get_by_text("Hello")).to_be_visible()
+        await page.route("**/sign-in**", lambda route: route.fulfill(status=204))  # they stay
+        async with page.expect_request("**/sign-in**"):
+            left = await context.request.post(f"{made.url}/sign-out", max_redirects=0)
+            assert left.status == 303
+            await made.rt.spaces.say("trip", ada, "Here is the secret.")
+        await page.evaluate("() => new Promise((done) => setTimeout(done, 500))")
+        await expect(page.get_by_text("secret")).to_have_count(0)
+
+
 async def test_a_link_signs_in_once(context: BrowserContext) -> None:
     async with house(tw.App()) as made:
         async with web(made) as client:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from toolwright.core.errors import Reset, StoreError
+from toolwright.core.errors import Reset, StoreError, Unauthorized
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.threads.events import Following
 from toolwright.web.console.visit import Visit
@@ -27,16 +27,25 @@ async def follow(
 
     What the caller may not see is left out. After an outage, and where so much has happened that nobody would
     read it, `read` is called again. `lost` is told when the connection to the journal is, and when it is back.
+    Once the session is over nothing more is drawn, whether the browser goes to the sign-in or not.
     """
     eyes = Eyes(visit.site.serving, visit.caller, topic)
+
+    async def draw_to_session(events: Sequence[Event]) -> None:
+        visit.caller  # noqa: B018 - `Unauthorized`
+        await draw(events)
+
     while True:
         try:
             async with visit.runtime.events.following(topic, None) as following:
                 await read()
                 lost(False)
-                await _draw_all(following, eyes, draw)
+                await _draw_all(following, eyes, draw_to_session)
         except Reset:
             continue
+        except Unauthorized:
+            visit.sign_in()
+            return
         except StoreError:
             lost(True)
             await asyncio.sleep(AGAIN)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
-from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.env.env import EnvType, read_env
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.entity import Entity, EntityFields
@@ -13,10 +12,10 @@ from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID, LONGEST_NAME
 from toolwright.web.console.browsing import Listing, check_service
 from toolwright.web.console.dialogs import cancel, confirm, fill_in, opened
 from toolwright.web.console.entry import Field, entry_form
+from toolwright.web.console.room.people import people_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, nothing, when, words
 
-MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's list of entities
 _PERSON: JSONObject = {
     "type": "object",
     "properties": {
@@ -58,9 +57,7 @@ class _People:
         await self._list.show()
 
     async def _read(self, limit: int, offset: int) -> Sequence[Entity]:
-        agents = await self._visit.runtime.agents.list(MOST_AGENTS)
-        rows = await self._entities.list(limit, len(agents) + offset)
-        return Rows([each for each in rows if each.type == "human"], broken_of(rows))
+        return await people_of(self._visit, limit, offset)
 
     def _show(self, person: Entity) -> None:
         name = person.display_name or person.external_id or person.id

@@ -13,7 +13,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.dialogs import fill_in
 from toolwright.web.console.live import follow
-from toolwright.web.console.room.people import name_of
+from toolwright.web.console.room.people import name_of, people_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
 
@@ -111,7 +111,7 @@ def _draw_space(space: Space, unread: int | None) -> None:
 
 async def _draw_speaker(visit: Visit) -> None:
     """Who a service speaks for."""
-    people = [each for each in all_of(await visit.runtime.entities.list(200)) if each.type == "human"]
+    people = all_of(await people_of(visit, 200))
     names = {each.id: name_of(each) for each in people}
     chosen = visit.speaker_id if visit.speaker_id in names else None
 

@@ -9,7 +9,7 @@ from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import InvalidRequest
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.dialogs import opened
-from toolwright.web.console.room.people import Guest, guests_of, name_of
+from toolwright.web.console.room.people import Guest, guests_of, name_of, people_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, icon_action, words
 
@@ -24,7 +24,7 @@ async def choose_members(visit: Visit, space_id: str) -> None:
     agents = {
         agent.entity_id: f"{agent.name} (agent)" for agent in all_of(await visit.runtime.agents.list(MOST))
     }
-    people = {each.id: name_of(each) for each in all_of(await visit.runtime.entities.list(MOST))}
+    people = {each.id: name_of(each) for each in all_of(await people_of(visit, MOST))}
     others = {id_: name for id_, name in (people | agents).items() if id_ not in members}
     with opened(visit, "Members") as dialog:
         with box("div", "list"):

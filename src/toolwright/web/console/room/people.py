@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import Rows, all_of, broken_of
 from toolwright.core.spaces.entity import Entity
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, words
+
+MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's list of entities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,13 @@ class Guest:
 def name_of(entity: Entity) -> str:
     """What an entity is called."""
     return entity.display_name or entity.external_id or entity.id
+
+
+async def people_of(visit: Visit, limit: int, offset: int = 0) -> Sequence[Entity]:
+    """A page of the people whom the app knows, the oldest first."""
+    agents = await visit.runtime.agents.list(MOST_AGENTS)
+    rows = await visit.runtime.entities.list(limit, len(agents) + offset)
+    return Rows([each for each in rows if each.type == "human"], broken_of(rows))
 
 
 async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, cast
 
 from nicegui import context
+from nicegui.element import Element
 
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSON, JSONObject
@@ -30,6 +31,7 @@ log = logging.getLogger("toolwright.web")
 PAUSE: Final = (
     0.25  # seconds between two drawings of a call whose arguments stream, or that tells how far it is
 )
+FAILED: Final = "The component of the tool %r failed."
 LONGEST_DRAWING: Final = 10.0  # seconds that a user's component may take
 OURS: Final = frozenset([*SHIPPED.values(), draw_approval, draw_question, draw_plain])
 _STATUS: Final = {
@@ -148,21 +150,32 @@ class CallCard:
             draw_answer(facts.call, self.submit)
 
     async def _draw_users(self, facts: CallFacts, drawing: Drawing) -> None:
+        """By the user's own code; what that waits for keeps nothing else of the page waiting."""
         with box("div") as place:
             try:
-                async with asyncio.timeout(LONGEST_DRAWING):
-                    done = drawing(facts.call, self.submit)
-                    if isinstance(done, Awaitable):
-                        await done
+                done = drawing(facts.call, self.submit)
             except Exception as error:  # a user's own code, of which the page is to say that it failed
-                log.exception("The component of the tool %r failed.", facts.call.name)
-                fault = type(error).__name__
-            else:
+                log.exception(FAILED, facts.call.name)
+                await self._draw_failed(facts, place, error)
                 return
+        if isinstance(done, Awaitable):
+            self._visit.view.run(self._wait_for(facts, place, done))
+
+    async def _wait_for(self, facts: CallFacts, place: Element, done: Awaitable[None]) -> None:
+        with place:
+            try:
+                async with asyncio.timeout(LONGEST_DRAWING):
+                    await done
+            except Exception as error:  # as above
+                log.exception(FAILED, facts.call.name)
+                await self._draw_failed(facts, place, error)
+
+    async def _draw_failed(self, facts: CallFacts, place: Element, error: Exception) -> None:
+        if place.is_deleted:
+            return
+        fault = brief(type(error).__name__, 100)
         with place.clear():
-            words(
-                f"The component of this tool failed ({brief(fault, 100)}): the log says why.", "div", "error"
-            )
+            words(f"The component of this tool failed ({fault}): the log says why.", "div", "error")
             await draw_plain(self._visit, facts, self.submit)
             if is_open(facts.call):
                 self._draw_answer(facts, aside=False)
