@@ -22,8 +22,9 @@ from toolwright.web.console.pending.calls import (
     read_again,
     read_page,
 )
-from toolwright.web.console.pending.requests import Request, count_requests, draw_request, open_requests
+from toolwright.web.console.pending.requests import Request, count_requests, open_requests
 from toolwright.web.console.tool_ui.card import CallCard
+from toolwright.web.console.variables import variables_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, heading, link, nothing, when, words
 
@@ -167,15 +168,14 @@ class _Pending:
                 self._requests.pop(key).delete()
         for key, request in requests.items():
             if key not in self._requests:
-                self._requests[key] = self._draw_request(request)
+                self._requests[key] = await self._draw_request(request)
 
-    def _draw_request(self, request: Request) -> Element:
+    async def _draw_request(self, request: Request) -> Element:
         with self._values, box("div", "pending") as element:
             with box("div", "row quiet small"):
                 when(request.run.created_at)
                 link("Run", f"/runs/{request.run.id}")
-            with box("div", "call requires_action"):
-                draw_request(self._visit, request, self.look)
+            await variables_form(self._visit, request.thread_id, request.wanted.request_id)
         return element
 
     def _drop_old(self) -> None:
