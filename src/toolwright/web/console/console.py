@@ -71,7 +71,7 @@ class Console:
         self.site.close()
         if self._pages is not None:
             self._pages = None
-            await ENGINE.stop()
+            await ENGINE.stop(self)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A page's web socket: of somebody who is signed in, from a page of ours."""
@@ -124,7 +124,7 @@ class Console:
     async def _open_pages(self) -> ASGIApp:
         if self._pages is None:
             self._serving.runtime  # noqa: B018 - `StoreError` before it is open, and once it closes
-            self._pages = await ENGINE.start()
+            self._pages = await ENGINE.start(self)
         return self._pages
 
     def _check_origin(self, scope: Scope) -> None:

@@ -1,6 +1,7 @@
 """NiceGUI at work: one application for all consoles of a process, from the first one's start to the last one's end."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from fastapi import FastAPI
@@ -11,34 +12,31 @@ RECONNECT = 10.0  # seconds for which a page waits for its browser to come back
 
 
 class Engine:
-    """The application of NiceGUI, which has but one for a process."""
+    """An application that is made once, by `make`, and is at work as long as somebody needs it."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[], FastAPI]) -> None:
+        self._make = make
         self._host: FastAPI | None = None
-        self._users = 0
+        self._users: set[object] = set()
         self._stack = AsyncExitStack()
         self._starting = asyncio.Lock()
 
-    async def start(self) -> ASGIApp:
-        """The application, at work."""
+    async def start(self, user: object) -> ASGIApp:
+        """The application, at work for that console, however often it asks."""
         async with self._starting:
             if self._host is None:
-                self._host = _host()
-            if self._users == 0:
+                self._host = self._make()
+            if not self._users:
                 await self._stack.enter_async_context(self._host.router.lifespan_context(self._host))
-            self._users += 1
+            self._users.add(user)
             return self._host
 
-    async def stop(self) -> None:
-        """One console needs it no longer."""
+    async def stop(self, user: object) -> None:
+        """That console needs it no longer."""
         async with self._starting:
-            self._users -= 1
-            if self._users == 0:
+            self._users.discard(user)
+            if not self._users:
                 await self._stack.aclose()
-
-
-ENGINE = Engine()
-"""The one of this process, as NiceGUI's own application is one."""
 
 
 def _host() -> FastAPI:
@@ -54,3 +52,7 @@ def _host() -> FastAPI:
         binding_refresh_interval=None,
     )
     return host
+
+
+ENGINE = Engine(_host)
+"""The one of this process, as NiceGUI's own application is one."""
