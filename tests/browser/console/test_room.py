@@ -317,3 +317,16 @@ async def test_what_changes_while_earlier_messages_are_drawn_is_not_missed(conte
         await expect(page.get_by_text("Another word", exact=True)).to_have_count(1)
         await expect(page.get_by_text("Word 49", exact=True)).to_have_count(0)
         await expect(page.locator("article.message")).to_have_count(52)
+
+
+async def test_a_flood_of_messages_is_read_and_not_drawn_one_by_one(context: BrowserContext) -> None:
+    async with trip() as made:
+        ada = await made.enter(context, "/spaces/trip", person="ada")
+        await expect(ada.get_by_text("Nothing was said here yet.")).to_be_visible()
+        bob = made.people["bob"]
+        await asyncio.gather(*[made.rt.spaces.say("trip", bob, f"flood {n}.") for n in range(600)])
+        [newest] = await made.rt.spaces.messages("trip", 1)
+        await expect(said(ada, newest.message.content)).to_be_visible()
+        assert await ada.locator("article.message").count() <= 200
+        await made.rt.spaces.say("trip", bob, "The flood is over.")
+        await expect(said(ada, "The flood is over.")).to_be_visible()

@@ -11,7 +11,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.streams.visible_to import Eyes
 
 PAUSE = 0.05  # seconds in which events are gathered before they are drawn
-MOST = 2_000  # events that may wait to be drawn: behind more, all is read anew
+MOST = 200  # events that may wait to be drawn: behind more, all is read anew, which is less than to draw them
 AGAIN = 1.0  # seconds before the journal is asked again, when it cannot be read
 
 

@@ -19,7 +19,6 @@ from toolwright.web.console.widgets import badge, box, heading, nothing, when, w
 
 LOOK_AGAIN: Final = 2.0  # seconds between two looks at a run whose events are not for whoever looks
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
-_STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 
 
 async def draw_run(visit: Visit, run_id: str) -> None:
@@ -89,26 +88,7 @@ class RunView:
             except NotFound:
                 continue
             await self._timeline.show_calls([call])
-        await self._take_live(events)
-
-    async def _take_live(self, events: Sequence[Event]) -> None:
-        """Progress and what the model writes; of a part that grows several times only how it is at last."""
-        last = {str(each.payload.get("streamId")): each for each in events if each.type in _STREAMS}
-        for event in events:
-            if event.type == "tool.progress":
-                await self._timeline.progress(str(event.payload.get("toolCallId")), event.payload)
-            elif event.type in _STREAMS:
-                if last[str(event.payload.get("streamId"))] is event or event.payload.get("truncated"):
-                    await self._writing.take(event)
-            elif _ends_answer(event):
-                self._writing.clear()
-
-
-def _ends_answer(event: Event) -> bool:
-    """Whether what the model was writing is there now, or will never be."""
-    message = event.payload.get("message")
-    said = event.type == "message" and isinstance(message, dict) and message.get("role") == "assistant"
-    return said or event.type.startswith("run.")
+        await self._writing.take_all(events, self._timeline.progress)
 
 
 async def _draw_status(visit: Visit, run: Run) -> None:

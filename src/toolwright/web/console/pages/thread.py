@@ -24,7 +24,6 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, link, nothing, words
 
 TABS: Final = {"messages": "Messages", "family": "Threads below", "files": "Files", "values": "Values"}
-_STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
 
 
@@ -119,7 +118,7 @@ class ThreadView:
         touched = [str(each.payload["toolCallId"]) for each in events if "toolCallId" in each.payload]
         for call_id in dict.fromkeys(touched):
             await self._show_call(call_id)
-        await self._take_live(events)
+        await self._writing.take_all(events, self._conversation.progress)
 
     async def _show_call(self, call_id: str) -> None:
         try:
@@ -127,27 +126,8 @@ class ThreadView:
         except NotFound:
             return
 
-    async def _take_live(self, events: Sequence[Event]) -> None:
-        """Progress, and what the model writes; of a part that grows several times only how it is at last."""
-        last = {str(each.payload.get("streamId")): each for each in events if each.type in _STREAMS}
-        for event in events:
-            if event.type == "tool.progress":
-                await self._conversation.progress(str(event.payload.get("toolCallId")), event.payload)
-            elif event.type in _STREAMS:
-                if last[str(event.payload.get("streamId"))] is event or event.payload.get("truncated"):
-                    await self._writing.take(event)
-            elif _ends_answer(event):
-                self._writing.clear()
-
     def _end(self) -> None:
         with self._place.clear():
             nothing("This thread is gone.")
             link("To the threads", "/threads")
         self._visit.view.close()
-
-
-def _ends_answer(event: Event) -> bool:
-    """Whether what the model was writing is there now, or will never be."""
-    message = event.payload.get("message")
-    said = event.type == "message" and isinstance(message, dict) and message.get("role") == "assistant"
-    return said or event.type.startswith("run.")

@@ -124,6 +124,7 @@ class Room:
                     or streams[str(event.payload.get("streamId"))] == index
                 ):
                     await self._take_one(event)
+                    await asyncio.sleep(0)  # others have their turn
         await self._mark_read()
 
     async def _take_one(self, event: Event) -> None:

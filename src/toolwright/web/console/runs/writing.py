@@ -1,8 +1,9 @@
 """What a model is writing: the parts of an answer that is not there yet, as they grow."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
 
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.threads.event import Event
 from toolwright.web.console.runs.calls import CallLine
@@ -13,6 +14,10 @@ from toolwright.web.console.tool_ui.facts import facts_of_stream
 from toolwright.web.console.tool_ui.plain import draw_plain
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, words
+
+_STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
+Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
+"""Is told how far a call is: its id, and the payload of its `tool.progress`."""
 
 
 class Writing:
@@ -38,6 +43,18 @@ class Writing:
         self._cards.clear()
         self._shown.clear()
         self._element.clear()
+
+    async def take_all(self, events: Sequence[Event], progress: Progress) -> None:
+        """A batch of events: what grows several times is drawn as it is at last, `progress` is told of calls' own."""
+        last = {str(each.payload.get("streamId")): each for each in events if each.type in _STREAMS}
+        for event in events:
+            if event.type == "tool.progress":
+                await progress(str(event.payload.get("toolCallId")), event.payload)
+            elif event.type in _STREAMS:
+                if last[str(event.payload.get("streamId"))] is event or event.payload.get("truncated"):
+                    await self.take(event)
+            elif _ends_answer(event):
+                self.clear()
 
     async def take(self, event: Event) -> None:
         """A part has grown: `message.delta`, or `tool.streaming`."""
@@ -88,3 +105,10 @@ class Writing:
                 self._calls[stream_id] = CallFold(self._visit, line)
         else:
             await fold.show(line)
+
+
+def _ends_answer(event: Event) -> bool:
+    """Whether what the model was writing is there now, or will never be."""
+    message = event.payload.get("message")
+    said = event.type == "message" and isinstance(message, dict) and message.get("role") == "assistant"
+    return said or event.type.startswith("run.")
