@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,10 @@ from tests.prerequisites import deno_program
 
 # Many tests start processes of their own: those shall find their bytecode, not compile it anew each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A background job (`make test &`) ignores SIGINT, and so would its children, which some tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
 

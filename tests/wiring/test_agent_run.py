@@ -395,3 +395,28 @@ def test_ctrl_c_ends_run_sync_also_where_a_loop_runs(in_a_loop: bool) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.stdout, done.stderr) == ("aborted\ninterrupted\n", "")
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_bug_in_a_tool_is_logged_with_its_traceback_once_for_each_place(
+    is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def look_up(key: str) -> str:
+        """Look something up."""
+        return {"a": "1"}[key]
+
+    async def look_up_later(key: str) -> str:
+        """Look something up."""
+        return look_up(key)
+
+    tool = tw.tool(name=f"look_up_{int(is_async)}")(look_up_later if is_async else look_up)
+    calls = [{"name": tool.name, "args": {"key": key}} for key in ("b", "b", "c")]
+    turns: list[object] = [{"calls": calls}, {"text": "Done."}]
+    result = tw.run_sync(tw.Agent("finder", model=ScriptedModel(turns), tools=[tool]), "Go.")
+    assert [each.result.status for each in result.calls if each.result] == ["error"] * 3
+    [warning] = [
+        each for each in caplog.records if each.levelname == "WARNING" and each.name == "toolwright.tools"
+    ]
+    assert warning.getMessage() == f"The tool '{tool.name}' raised KeyError."
+    assert warning.exc_info is not None
+    assert warning.exc_info[0] is KeyError

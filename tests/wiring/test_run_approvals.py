@@ -1,6 +1,7 @@
 """`tw.run(…, approve=…)`: whoever begins a run answers about its calls; and runs that wait for nobody."""
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ PAYS = {"calls": [{"name": "pay", "args": {"to": "Ann", "euros": 5}}]}
 
 
 def clerk(*turns: dict[str, Any], tool: tw.Tool = pay) -> tw.Agent:
-    return tw.Agent("clerk", model=ScriptedModel([*turns, {"text": "Well."}]), tools=[tool])
+    model = ScriptedModel([*turns, {"text": "Well."}])
+    return tw.Agent("clerk", model=model, tools=[tool], expose_as_tool=True, tool_description="Pays.")
 
 
 def result_of(result: tw.RunResult) -> object:
@@ -159,3 +161,164 @@ async def test_a_run_that_fails_while_somebody_is_asked_is_not_waited_for() -> N
     failing = tw.Agent("failing", model=ScriptedModel([]), tools=[pay])
     with pytest.raises(RunFailed):
         await tw.run(failing, "Pay.", approve=never)
+
+
+@tw.tool
+async def ask(state: tw.ThreadState) -> str:
+    """Ask a person."""
+    return str((await state.elicit("Sure?")).action)
+
+
+@tw.tool
+async def pay_within(state: tw.ThreadState) -> str:
+    """Pay by another tool."""
+    return str((await state.invoke_tool("pay", {"to": "Ann", "euros": 5})).result)
+
+
+def chief() -> tw.Agent:
+    """An agent whose child waits for an approval."""
+    child = tw.SubagentToolConfig(name="clerk")
+    turns: list[object] = [{"calls": [{"name": "clerk", "args": {"message": "Pay."}}]}, {"text": "Well."}]
+    return tw.Agent("chief", model=ScriptedModel(turns), tools=[child])
+
+
+def calling(name: str, *tools: tw.Tool) -> tw.Agent:
+    turns: list[object] = [{"calls": [{"name": name, "args": {}}]}, {"text": "Well."}]
+    return tw.Agent("clerk", model=ScriptedModel(turns), tools=[*tools])
+
+
+AGENTS: dict[str, tuple[Callable[[], tw.App], str]] = {
+    "an approval": (
+        lambda: tw.App(agents=[clerk(PAYS)]),
+        "waits for an approval, which nobody can give here",
+    ),
+    "an approval within a handler": (
+        lambda: tw.App(agents=[calling("pay_within", pay_within, pay)]),
+        "waits for an approval, which nobody can give here",
+    ),
+    "a child's approval": (
+        lambda: tw.App(agents=[chief(), clerk(PAYS)]),
+        "waits for an approval, which nobody can give here",
+    ),
+    "values": (lambda: tw.App(agents=[calling("look", look)]), "waits for values that nobody has given"),
+    "a person's answer": (
+        lambda: tw.App(agents=[calling("ask", ask)]),
+        "waits for a person's answer to a question",
+    ),
+}
+
+
+async def by_run(app: tw.App) -> None:
+    await tw.run(app.catalog.agents[0].name, "Go.", app=app)
+
+
+async def by_run_sync(app: tw.App) -> None:
+    await asyncio.to_thread(functools.partial(tw.run_sync, app.catalog.agents[0].name, "Go.", app=app))
+
+
+async def by_stream(app: tw.App) -> None:
+    async with tw.stream(app.catalog.agents[0].name, "Go.", app=app) as stream:
+        async for _ in stream:
+            pass
+
+
+async def by_plain_for(app: tw.App) -> None:
+    await asyncio.to_thread(lambda: [*tw.stream(app.catalog.agents[0].name, "Go.", app=app)])
+
+
+@pytest.mark.parametrize("way", [by_run, by_run_sync, by_stream, by_plain_for])
+@pytest.mark.parametrize("waits_for", AGENTS)
+async def test_in_memory_a_run_that_waits_for_what_nobody_provides_ends_with_a_sentence(
+    way: Callable[[tw.App], Awaitable[None]], waits_for: str
+) -> None:
+    app, words = AGENTS[waits_for]
+    with pytest.raises(InvalidRequest, match=words):
+        await way(app())
+
+
+@pytest.mark.parametrize("waits_for", ["an approval", "an approval within a handler", "a child's approval"])
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_approve_is_asked_wherever_in_the_run_an_approval_is_missing(
+    waits_for: str, streamed: bool
+) -> None:
+    app, asked = AGENTS[waits_for][0](), list[object]()
+
+    def approve(call: tw.CallWaiting) -> bool:
+        asked.append((call.name, call.arguments, call.reason))
+        return True
+
+    name = app.catalog.agents[0].name
+    if streamed:
+        async with tw.stream(name, "Go.", app=app, approve=approve) as stream:
+            waits = [each for each in [each async for each in stream] if isinstance(each, tw.CallWaiting)]
+            assert [each.name for each in waits if each.reason == "approval"] == ["pay"]
+            result = await stream.result()
+    else:
+        result = await tw.run(name, "Go.", app=app, approve=approve)
+    assert (asked, result.output) == ([("pay", {"to": "Ann", "euros": 5}, "approval")], "Well.")
+
+
+ANSWERS: dict[str, object] = {
+    "an approval": {"approved": True},
+    "an approval within a handler": {"approved": True},
+    "a child's approval": {"approved": True},
+    "a person's answer": {"action": "accept", "content": {}},
+}
+
+
+@pytest.mark.parametrize("waits_for", ANSWERS)
+async def test_whoever_reads_a_stream_answers_in_the_loop(waits_for: str) -> None:
+    app, answered = AGENTS[waits_for][0](), list[str]()
+    async with tw.stream(app.catalog.agents[0].name, "Go.", app=app) as stream:
+        async for event in stream:
+            if isinstance(event, tw.CallWaiting) and event.reason != "child":
+                answered.append(event.name)
+                await stream.submit(event.call_id, ANSWERS[waits_for])  # type: ignore[arg-type]  # JSON
+        result = await stream.result()
+    assert (len(answered), result.output) == (1, "Well.")
+
+
+@pytest.mark.parametrize("waits_for", ANSWERS)
+@pytest.mark.parametrize("in_a_loop", [True, False])
+def test_a_plain_for_answers_too(waits_for: str, in_a_loop: bool) -> None:
+    app = AGENTS[waits_for][0]()
+
+    def read() -> object:
+        stream, output = tw.stream(app.catalog.agents[0].name, "Go.", app=app), None
+        for event in stream:
+            if isinstance(event, tw.CallWaiting) and event.reason != "child":
+                stream.submit(event.call_id, ANSWERS[waits_for])  # type: ignore[arg-type]  # JSON
+            if isinstance(event, tw.RunDone):
+                output = event.result.output
+        return output
+
+    async def within() -> object:
+        return read()
+
+    assert (asyncio.run(within()) if in_a_loop else read()) == "Well."
+
+
+@pytest.mark.parametrize("way", [by_stream, by_plain_for])
+async def test_a_failed_stream_raises_after_its_last_event(way: Callable[[tw.App], Awaitable[None]]) -> None:
+    with pytest.raises(RunFailed) as failed:
+        await way(tw.App(agents=[tw.Agent("failing", model=ScriptedModel([]))]))
+    assert failed.value.result.status == "failed"
+
+
+async def test_the_last_event_of_a_failed_stream_comes_before_it_raises() -> None:
+    last: tw.RunEvent | None = None
+    async with tw.stream(tw.Agent("failing", model=ScriptedModel([])), "Go.") as stream:
+        with pytest.raises(RunFailed):
+            async for event in stream:
+                last = event
+    assert isinstance(last, tw.RunDone)
+
+
+async def test_what_approve_raises_ends_the_stream() -> None:
+    with pytest.raises(LookupError, match="No idea"):
+        async with tw.stream(clerk(PAYS), "Pay.", approve=answering(LookupError("No idea."))) as stream:
+            async for _ in stream:
+                pass
+    wrong: Any = "yes"
+    with pytest.raises(InvalidRequest, match="approve= is a function"):
+        tw.stream(clerk(PAYS), "Pay.", approve=wrong)

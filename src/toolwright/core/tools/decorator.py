@@ -25,6 +25,7 @@ def tool(
     tenvs: type[BaseModel] | None = None,
     variables: Sequence[Variable] = (),
     timeout: float | None = FUNCTION_TIMEOUT,
+    grace: float | None = None,
     visible: bool = False,
     read_only: bool = False,
     idempotent: bool = False,
@@ -41,6 +42,7 @@ def tool(
     tenvs: type[BaseModel] | None = None,
     variables: Sequence[Variable] = (),
     timeout: float | None = FUNCTION_TIMEOUT,
+    grace: float | None = None,
     visible: bool = False,
     read_only: bool = False,
     idempotent: bool = False,
@@ -54,7 +56,9 @@ def tool(
     With `requires_approval` a call waits for a person before it begins: always, where a function of its arguments says
     so, or on the terms of an `Approval`. `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2
     §9); `variables` what the env must have when the tool is called, read as `await state.env(name)` (S0 §3).
-    `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
+    `timeout` is in seconds, None for none. `grace` is how many seconds the function may go on after its run was
+    cancelled; by default it is cancelled at once, or 5 seconds later if it has read `state.execution.abort_signal`.
+    Raises `DefinitionError` naming the tool and the faulty path.
     """
     frame = inspect.currentframe()
     scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}
@@ -68,6 +72,7 @@ def tool(
             parameters=signature.parameters,
             handler=handler,
             timeout=timeout,
+            grace=grace,
             visible=visible,
             read_only=read_only,
             idempotent=idempotent,

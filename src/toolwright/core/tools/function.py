@@ -1,6 +1,7 @@
 """The executor of function tools: async ones on the loop, the others in a thread."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor as Pool
 from contextvars import copy_context
@@ -22,6 +23,8 @@ from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool
 
 THREADS = 256
+MOST_PLACES = 10_000  # at which tools have raised; the log warns of no more
+_PLACES: set[tuple[str, str, int]] = set()
 _log = logger("toolwright.tools")
 
 
@@ -59,7 +62,7 @@ class FunctionExecutor:
                 else:
                     value, error = await self._in_thread(handler, keywords)
                     if error is not None:
-                        return _failed(error)
+                        return _failed(tool.name, error)
             if type(value) is CoroutineType:  # the common case, without the slow check below
                 if signature is None or signature.waits:
                     value = await cast("Awaitable[object]", value)
@@ -74,7 +77,7 @@ class FunctionExecutor:
         except BaseException as error:
             if _passes(error):
                 raise
-            return _failed(error)
+            return _failed(tool.name, error)
 
     async def _call_with_dependencies(
         self, handler: Handler, signature: Signature, keywords: dict[str, object], state: ThreadState
@@ -135,27 +138,40 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
         value = _returned(handler(**keywords))  # type: ignore[arg-type]  # a coroutine, for the tool stands alone
         kind = type(value)
         if kind is not str and kind is not dict and has_large_file(value):
-            return _result_from_thread(value)
+            return _result_from_thread(tool, value)
         return as_result(value)
     except BaseException as error:
         if _passes(error):
             raise
-        return _failed(error)
+        return _failed(tool.name, error)
 
 
-async def _result_from_thread(value: object) -> ToolResult:
+async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
     try:
         return await asyncio.to_thread(as_result, value)
     except BaseException as error:
         if _passes(error):
             raise
-        return _failed(error)
+        return _failed(tool.name, error)
 
 
-def _failed(error: BaseException) -> ToolResult:
-    """The result of a handler that has raised; the log says once where, in which run and call."""
-    _log.info("A tool raised %s.", type(error).__name__, exc_info=error)
+def _failed(tool: str, error: BaseException) -> ToolResult:
+    """Return the result of a handler that has raised, and log it: a warning the first time at that place."""
+    level = logging.INFO if _is_known(tool, error) else logging.WARNING
+    _log.log(level, "The tool %r raised %s.", tool, type(error).__name__, exc_info=error)
     return as_failure(error)
+
+
+def _is_known(tool: str, error: BaseException) -> bool:
+    """Return whether this tool has raised at this line before, and remember it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = (tool, "", 0) if trace is None else (tool, trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    if place in _PLACES or len(_PLACES) >= MOST_PLACES:
+        return True
+    _PLACES.add(place)
+    return False
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:

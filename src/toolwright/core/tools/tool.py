@@ -59,7 +59,8 @@ class Tool:
     `parameters` is the JSON Schema of its arguments. A schema tool (S1) may lack a description; `meta` is what its
     schema says with meta-properties, which `parameters` are without. `timeout` is in seconds, None for no limit;
     when it is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
-    `mcp`. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
+    `mcp`. `grace` is the seconds that a function may go on after its run was cancelled; None: none, or 5 if it has read
+    the abort signal. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
     `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
     interrupted runs again only if one of the first two is set (D14). A `visible` call is shown in the active
     space, those of `gateway`, `external` and `space` unless said otherwise (D10). With `is_async` nobody waits
@@ -78,6 +79,7 @@ class Tool:
     parameters: JSONObject = field(default_factory=lambda: {"type": "object", "properties": {}})
     handler: Handler | None = None
     timeout: float | None = _BY_KIND
+    grace: float | None = None
     visible: bool = _SHOWN_BY_KIND
     is_async: bool = False
     expires_in: float | None = None
@@ -230,6 +232,10 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(
             f"Tool {tool.name!r}: timeout is a positive number of seconds, at most 10**9, or None, "
             f"not {tool.timeout!r}."
+        )
+    if tool.grace is not None and tool.grace != 0 and not _is_duration(tool.grace):
+        raise DefinitionError(
+            f"Tool {tool.name!r}: grace must be a number of seconds from 0 to 10**9, or None, not {tool.grace!r}."
         )
     if tool.timeout is None and tool.kind in _WAITING:
         raise DefinitionError(

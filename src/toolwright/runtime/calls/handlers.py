@@ -30,7 +30,7 @@ from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.state import Invoke, RunState
 from toolwright.runtime.threads.family import children_of
 
-ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
+ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has to end before it is cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,10 @@ class Handlers:
         )
 
     async def carry_out(self, context: RunContext, call: Call, prepared: PreparedCall, invoke: Invoke) -> Ran:
-        """Run the started call to its end, or until its time is over, or its run is cancelled and the grace is over.
+        """Run the started call to its end, or until its time is over or its run is cancelled.
 
-        A handler that does not end then is left behind; what it does in its thread later is refused.
+        A cancelled run cancels the handler at once, or after a grace period if the handler has read the abort signal or
+        its tool declares one. A handler that does not end then is left behind; its later writes are refused.
         """
         children: Sequence[Thread] = ()
         if context.may_have_children:
@@ -107,7 +108,7 @@ class Handlers:
         """The outcome, or an error once the tool's time is over; None if the run is cancelled before it ends."""
         seconds = limit_of(tool)
         work = Supervision(running, tool.name, seconds)
-        context.abort.within(work, self._abort_grace)
+        context.abort.within(work, lambda: self._grace(tool, state))
         try:
             if await work.end():
                 return work.result()
@@ -115,6 +116,12 @@ class Handlers:
         finally:
             context.abort.left(work)
             await state.close()  # of one that is left behind, or cut off while it closed
+
+    def _grace(self, tool: Tool, state: RunState) -> float:
+        """Seconds between the abort signal and the cancellation of the tool's handler."""
+        if tool.grace is not None:
+            return tool.grace
+        return self._abort_grace if state.execution.reads_abort else 0.0
 
     async def _watched(self, trace: RunTrace, prepared: PreparedCall, state: RunState) -> Outcome:
         return await trace.carry_out(prepared.call_id, lambda: self._run(prepared, state))

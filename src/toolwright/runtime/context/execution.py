@@ -29,25 +29,25 @@ class Abort:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.aborted = False
-        self._scopes: dict[Scope, float] = {}
+        self._scopes: dict[Scope, Callable[[], float]] = {}
 
     async def wait(self) -> None:
         """Return once the run is being cancelled."""
         await self._event.wait()
 
     def set(self) -> None:
-        """Raise the signal; what is at work is cancelled when its grace is over."""
+        """Raise the signal; work in progress is cancelled when its grace period is over."""
         if not self.aborted:
             self.aborted = True
             self._event.set()
             for scope, grace in self._scopes.items():
-                _interrupt(scope, grace)
+                _interrupt(scope, grace())
 
-    def within(self, scope: Scope, grace: float = 0.0) -> None:
-        """From now on an abort ends this scope, `grace` seconds later; those around it are ended as before."""
+    def within(self, scope: Scope, grace: Callable[[], float] = lambda: 0.0) -> None:
+        """From now on an abort ends this scope, `grace()` seconds later; those around it are ended as before."""
         self._scopes[scope] = grace
         if self.aborted:
-            _interrupt(scope, grace)
+            _interrupt(scope, grace())
 
     @contextmanager
     def clocks_paused(self) -> Generator[None]:
@@ -81,7 +81,8 @@ class RunExecution:
 
     step_count: int
     current_side: Side
-    abort_signal: Abort
+    abort: Abort
+    reads_abort: bool = False
     stopped: bool = False
     side_stopped: bool = False
     terminated: bool = False
@@ -90,6 +91,12 @@ class RunExecution:
     over: bool = False
     usage: Usage | None = None
     cost: float | None = None
+
+    @property
+    def abort_signal(self) -> Abort:
+        """Signal of the run's cancellation. A handler that reads it gets time to end by itself."""
+        self.reads_abort = True
+        return self.abort
 
     def count(self, usage: Usage, cost: float | None) -> None:
         """A model was asked within this call: its tokens, and what they cost, are the run's."""

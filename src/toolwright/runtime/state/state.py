@@ -98,7 +98,7 @@ class RunState(Questions):
         self._values_or_none: CallValues | None = None
         self.number = 0
         self.execution = RunExecution(
-            step_count=call.step, current_side=context.run.side, abort_signal=context.abort
+            step_count=call.step, current_side=context.run.side, abort=context.abort
         )
 
     @property

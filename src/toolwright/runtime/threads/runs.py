@@ -1,25 +1,50 @@
 """Runs: read, waited for, cancelled."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import ExitStack, aclosing, suppress
 from types import NoneType
+from typing import cast
 
 from toolwright.core.agents.run_events import RunEvent
 from toolwright.core.agents.run_result import RunResult
 from toolwright.core.errors import NotFound, RunOver
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, RequestCancel
-from toolwright.core.ports import Bus, Clock, Motor, NewId
+from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId
+from toolwright.core.state.elicitation import question_of
+from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
+from toolwright.core.value import value
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
-from toolwright.runtime.threads.results import RunResults
+from toolwright.runtime.threads.family import children_of
+from toolwright.runtime.threads.results import PAGE, RunResults
 from toolwright.runtime.threads.streams import RunStreams
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
+WAITS = ENDS | {"run.waiting", "tool.waiting", "tool.started", "tool.approved"}
 LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another process may have ended the run
+
+
+@value
+class OpenWait:
+    """Something that a run, or a run below it, waits for and that only somebody outside can provide.
+
+    `call` waits for an approval, or is a handler's question; without a call, values are `missing`.
+    """
+
+    run_id: str
+    call: Call | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """`approval`, `calls` or `variables`, as in `Run.waiting`."""
+        if self.call is None:
+            return "variables"
+        return "approval" if self.call.is_asked else "calls"
 
 
 class Runs:
@@ -98,13 +123,60 @@ class Runs:
         async with asyncio.timeout(timeout):
             return await self._until(run_id, ENDS, _is_over)
 
-    async def wait_for_somebody(self, run_id: str, reasons: Collection[str]) -> Run:
-        """The run once it is over, or waits for one of these `reasons`: those that only somebody else can end."""
-        return await self._until(
-            run_id,
-            ENDS | {"run.waiting"},
-            lambda run: _is_over(run) or (run.waiting is not None and run.waiting.get("reason") in reasons),
-        )
+    async def wait_for_input(
+        self, run_id: str, ignored: Callable[[OpenWait], bool] = lambda _: False
+    ) -> tuple[Run, OpenWait | None]:
+        """Wait until the run is over, or waits for input from outside; return the run and that wait.
+
+        Runs of children that the run waits for count too. `ignored` waits are left to others.
+        """
+        followers: dict[str, Follower] = {}
+        with ExitStack() as stack:
+            while not (run := await self.get(run_id)).over:
+                tree = await self._awaited_runs(run)
+                new = [each.id for each in tree if each.id not in followers]
+                for each in new:
+                    followers[each] = stack.enter_context(
+                        self._bus.subscribe(Topic(kind="run", id=each), WAITS)
+                    )
+                if new:
+                    continue  # read again: something may have happened before the subscription
+                for each in tree:
+                    for wait in await self._open_waits(each):
+                        if not ignored(wait):
+                            return run, wait
+                await _any_event(followers.values())
+            return run, None
+
+    async def _awaited_runs(self, run: Run) -> Sequence[Run]:
+        """The run, and those of children that a call of it waits for, the outer ones first."""
+        runs = [run]
+        for each in runs:  # grows meanwhile
+            calls = {call.id for call in await self._waiting_calls(each) if call.has_child}
+            if not calls:
+                continue
+            for child in await children_of(self._store, each.thread_id):
+                if child.report in calls and child.run_id is not None:
+                    with suppress(NotFound):
+                        runs.append(await self.get(child.run_id))
+        return runs
+
+    async def _open_waits(self, run: Run) -> Sequence[OpenWait]:
+        """What the run itself waits for and only somebody outside can provide."""
+        waiting = run.waiting or {}
+        waits = [
+            OpenWait(run_id=run.id, call=call)
+            for call in await self._waiting_calls(run)
+            if call.is_asked or question_of(call) is not None  # all others have a deadline, or a child
+        ]
+        if waiting.get("reason") == "variables":
+            waits.append(
+                OpenWait(run_id=run.id, missing=tuple(cast("list[str]", waiting.get("missing", []))))
+            )
+        return waits
+
+    async def _waiting_calls(self, run: Run) -> Sequence[Call]:
+        return await self._store.calls(run_id=run.id, status=("waiting",), limit=PAGE)
 
     async def _until(self, run_id: str, types: frozenset[str], enough: Callable[[Run], bool]) -> Run:
         """The run once it is as is wished, which events of these types may tell of."""
@@ -127,3 +199,14 @@ class Runs:
 
 def _is_over(run: Run) -> bool:
     return run.over
+
+
+async def _any_event(followers: Iterable[Follower]) -> None:
+    """Wait until one of the followers has an event, or it is time to read the journal again."""
+    waits = [asyncio.ensure_future(each.next(LOOK_AGAIN)) for each in followers]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

@@ -3,18 +3,16 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
 from typing import Any, TypeAlias
 
-from toolwright.core.agents.run_events import CallWaiting, RunEvent
+from toolwright.core.agents.run_events import CallWaiting
 from toolwright.core.checks import brief_value
-from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
 
 Approval: TypeAlias = bool | Mapping[str, JSON]
 Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
 """Is given a call that waits for an approval; the answer is true, false, or `{approved, args?, reason?}`."""
-Submit: TypeAlias = Callable[[str, JSON], Awaitable[None]]
 
 
 def check_approve(approve: object) -> None:
@@ -23,29 +21,26 @@ def check_approve(approve: object) -> None:
         raise InvalidRequest(f"approve= is a function of a call that waits, not {brief_value(approve)}.")
 
 
-async def approve_event(event: RunEvent, approve: Approve, submit: Submit) -> None:
-    """Ask about the call, if the event says that one waits for an approval, and hand in the answer.
+async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
+    """Call `approve` with a call that waits for an approval, in a thread if it is not async; return its answer.
 
-    A function that is not async is asked in a thread. Raises what it raises, and `InvalidRequest` for an answer that is
-    none, or whose arguments do not fit.
+    Raises what it raises, and `InvalidRequest` if its answer has the wrong form.
     """
-    if not isinstance(event, CallWaiting) or event.reason != "approval":
-        return
     if inspect.iscoroutinefunction(approve):
-        answer = await approve(event)
+        answer = await approve(call)
     else:
-        answer = await asyncio.to_thread(approve, event)
+        answer = await asyncio.to_thread(approve, call)
         answer = await answer if inspect.isawaitable(answer) else answer
-    with suppress(AlreadyOver, CallExpired):  # somebody else has answered, or it took too long
-        await submit(event.call_id, _read(answer, event.name))
+    return _read(answer, call.name)
 
 
-async def all_done(*waits: Coroutine[Any, Any, None]) -> None:
-    """Wait for all of them; the first that raises ends the others."""
-    tasks = [asyncio.ensure_future(each) for each in waits]
+async def first_done(*works: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them has ended, and cancel the others. Raises what that one raises."""
+    tasks = [asyncio.ensure_future(each) for each in works]
     try:
-        for ended in asyncio.as_completed(tasks):
-            await ended
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
     finally:
         for task in tasks:
             task.cancel()

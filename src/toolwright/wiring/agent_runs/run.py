@@ -2,24 +2,33 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import NoneType, TracebackType
-from typing import Any, ParamSpec, Self, cast
+from typing import Any, ParamSpec, Self
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
-from toolwright.core.agents.run_events import RunDone, RunEvent
+from toolwright.core.agents.run_events import CallWaiting, RunDone, RunEvent, TextDelta
 from toolwright.core.agents.run_result import RunResult
 from toolwright.core.checks import brief_value, is_number
-from toolwright.core.errors import AlreadyOver, DefinitionError, InvalidRequest, NotFound, RunFailed
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.errors import (
+    AlreadyOver,
+    CallExpired,
+    DefinitionError,
+    InvalidRequest,
+    NotFound,
+    RunFailed,
+)
+from toolwright.core.json_value import JSON
 from toolwright.core.results.content import Attachment
 from toolwright.core.results.result import ToolResult
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.agent_runs.approvals import Approve, all_done, approve_event, check_approve
+from toolwright.runtime.threads.runs import OpenWait
+from toolwright.wire.call import arguments_json
+from toolwright.wiring.agent_runs.approvals import Approve, ask_approval, check_approve, first_done
 from toolwright.wiring.agent_runs.background import CANCEL_PATIENCE, BackgroundLoop
 from toolwright.wiring.agent_runs.shared_runtimes import Owner, shared_runtime
 from toolwright.wiring.app import App
@@ -39,13 +48,14 @@ class _Order:
     thread_id: str | None
     model: object | None
     attachments: Sequence[Attachment]
+    approve: Approve | None
     values: Mapping[str, Any] = field(repr=False)  # of a new thread
 
 
 class AgentStream:
     """A run as it happens: `async for event in stream` within its block, and `await stream.result()`.
 
-    `thread_id` and `run_id` are known within the block. Who leaves the block before the run is over cancels it.
+    `thread_id` and `run_id` are known within the block. Leaving the block before the run is over cancels the run.
     """
 
     def __init__(self, order: _Order) -> None:
@@ -53,6 +63,9 @@ class AgentStream:
         self._stack = AsyncExitStack()
         self._runtime: Runtime | None = None
         self._result: RunResult | None = None
+        self._is_sync = False
+        self._reported: set[tuple[str, str]] = set()  # calls and reasons of which the reader has an event
+        self._runs_below: dict[str, str] = {}  # runs of calls that children of the run wait for
         self.thread_id = ""
         self.run_id = ""
 
@@ -77,18 +90,25 @@ class AgentStream:
                 await asyncio.shield(asyncio.ensure_future(self._cancel()))
 
     async def __aiter__(self) -> AsyncGenerator[RunEvent]:
-        """The events of the run, from its beginning; the last one is `RunDone`."""
-        async with aclosing(self._open.runs.stream(self.run_id)) as events:
+        """Yield the events of the run, from its beginning; the last one is `RunDone`.
+
+        Raises `RunFailed` after the last event if the run has failed or was cancelled. Raises `InvalidRequest` if, in
+        memory, the run waits for something that nobody provides: a call whose `CallWaiting` the reader has left
+        without an answer, or values.
+        """
+        async with aclosing(self._events()) as events:
             async for event in events:
                 if isinstance(event, RunDone):
                     self._result = event.result
                 yield event
+        _succeeded(await self.result())
 
     def __iter__(self) -> Iterator[RunEvent]:
-        """All events, for code that is not async and needs no block: `for event in tw.stream(agent, "…")`.
+        """Yield all events in code that is not async, without a block: `for event in tw.stream(agent, "…")`.
 
-        The run works in the thread in which those of `run_sync` do.
+        The agent works in the thread that `run_sync` uses. Raises as `async for` does.
         """
+        self._is_sync = True
         return _BACKGROUND.iterate(self._whole())
 
     async def _whole(self) -> AsyncGenerator[RunEvent]:
@@ -96,43 +116,105 @@ class AgentStream:
             async for event in self:
                 yield event
 
+    async def _events(self) -> AsyncGenerator[RunEvent]:
+        """Yield the run's events, each wait of a call once."""
+        async with aclosing(self._open.runs.stream(self.run_id)) as recorded:
+            events = self._with_waits(recorded) if self._is_watched else recorded
+            async with aclosing(events):
+                async for event in events:
+                    if not isinstance(event, CallWaiting):
+                        yield event
+                    elif (event.call_id, event.reason) not in self._reported:
+                        self._reported.add((event.call_id, event.reason))
+                        yield event
+
+    async def _with_waits(self, events: AsyncGenerator[RunEvent]) -> AsyncGenerator[RunEvent]:
+        """Yield the events; report what only a run below waits for, then have it answered or raise."""
+        event: asyncio.Future[RunEvent | None] | None = None
+        wait: asyncio.Future[OpenWait | None] | None = None
+        try:
+            while True:
+                event = event or asyncio.ensure_future(anext(events, None))
+                wait = wait or asyncio.ensure_future(self._next_wait())
+                await asyncio.wait((event, wait), return_when=asyncio.FIRST_COMPLETED)
+                if event.done() or (open_wait := wait.result()) is None:  # None: the run is over
+                    if (happened := await event) is None:
+                        return
+                    event = None
+                    yield happened
+                    if isinstance(happened, TextDelta) and not wait.done():
+                        continue
+                elif (reported := self._report(open_wait)) is not None:
+                    yield reported
+                else:
+                    await self._answer(open_wait)
+                wait.cancel()  # what it has found may have been answered meanwhile: look again
+                wait = None
+        finally:
+            await _cancelled(*[each for each in (event, wait) if each is not None])
+
+    def _report(self, wait: OpenWait) -> CallWaiting | None:
+        """Return the event of a call that waits, or None if it was reported before or no call waits."""
+        if wait.call is None or (wait.call.id, wait.reason) in self._reported:
+            return None
+        self._runs_below[wait.call.id] = wait.run_id
+        return CallWaiting(wait.call.id, wait.call.name, arguments_json(wait.call.arguments), wait.reason)
+
+    async def _next_wait(self) -> OpenWait | None:
+        """Return the next wait that has to be answered here, or None once the run is over."""
+        _, wait = await self._open.runs.wait_for_input(self.run_id, self._is_left_to_others)
+        return wait
+
+    def _is_left_to_others(self, wait: OpenWait) -> bool:
+        """Return whether other processes can answer: on a database, all but approvals that `approve` gives."""
+        return not self._is_in_memory and not (self._order.approve and wait.reason == _APPROVAL)
+
+    async def _answer(self, wait: OpenWait) -> None:
+        """Answer the wait with `approve`. Raises `InvalidRequest` if nobody here can answer it."""
+        approve, call = self._order.approve, wait.call
+        if approve is None or call is None or wait.reason != _APPROVAL:
+            raise InvalidRequest(_unanswered(wait))
+
+        async def ask() -> None:
+            asked = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
+            answer = await ask_approval(approve, asked)
+            with suppress(AlreadyOver, CallExpired):  # somebody else has answered, or it took too long
+                await self._open.calls.submit(wait.run_id, call.id, answer)
+
+        await first_done(self._open.runs.wait(self.run_id), ask())
+
+    @property
+    def _is_in_memory(self) -> bool:
+        return self._order.settings.database_url.startswith(MEMORY)
+
+    @property
+    def _is_watched(self) -> bool:
+        return self._is_in_memory or self._order.approve is not None
+
     async def result(self) -> RunResult:
-        """What the run came to, once it is over. Raises `RunFailed` if it failed or was cancelled."""
+        """Return the run's result once it is over. Raises `RunFailed` if it failed or was cancelled."""
         if self._result is None:
             await self._open.runs.wait(self.run_id)
             self._result = await self._open.runs.result(self.run_id)
         return _succeeded(self._result)
 
-    async def finished(self, approve: Approve | None) -> RunResult:
-        """The result, for whoever does nothing meanwhile but to `approve` calls.
-
-        Raises as `result` does, and `InvalidRequest` once the run waits for what nobody can give it.
-        """
-        if approve is None:
-            await self._end(_APPROVAL, _VALUES)
-        else:
-            await all_done(self._end(_VALUES), self._approve(approve))
+    async def finished(self) -> RunResult:
+        """Return the result, without reading the events. Raises as `async for` does."""
+        while self._is_watched and (wait := await self._next_wait()) is not None:
+            await self._answer(wait)
         return await self.result()
 
-    async def _approve(self, approve: Approve) -> None:
-        async for event in self:
-            await approve_event(event, approve, self.submit)
+    def submit(self, call_id: str, result: JSON | ToolResult) -> Awaitable[None]:
+        """Submit the result of a call that waits: an answer, an approval, whatever its tool is for.
 
-    async def _end(self, *reasons: str) -> None:
-        """Wait for the end. Raises `InvalidRequest` if, in memory, the run waits for one of these reasons."""
-        if not self._order.settings.database_url.startswith(MEMORY):
-            await self._open.runs.wait(self.run_id)
-            return
-        run = await self._open.runs.wait_for_somebody(self.run_id, reasons)
-        if not run.over:
-            raise InvalidRequest(_without_anybody(run.waiting or {}))
-
-    async def submit(self, call_id: str, result: JSON | ToolResult) -> None:
-        """Hand in the result of a call that waits: an answer, an approval, whatever its tool is for.
-
-        Raises `NotFound`, `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest`; then nothing has changed.
+        Await it in async code; in a plain `for` it has happened when it returns. Raises `NotFound`, `CallResolved`,
+        `CallExpired`, `CallCancelled`, `InvalidRequest`; then nothing has changed.
         """
-        await self._open.calls.submit(self.run_id, call_id, result)
+        runtime, run_id = self._open, self._runs_below.get(call_id, self.run_id)
+        if not self._is_sync:
+            return _submitted(runtime, run_id, call_id, result)
+        _BACKGROUND.wait(lambda: _submitted(runtime, run_id, call_id, result))
+        return _Done()
 
     @property
     def _open(self) -> Runtime:
@@ -160,11 +242,16 @@ def stream(
     env: Env | None = None,
     tenvs: Mapping[str, JSON] | None = None,
     model: str | object | None = None,
+    approve: Approve | None = None,
 ) -> AgentStream:
-    """Run an agent, and see what happens: `async with tw.stream(agent, "…") as stream: async for event in stream`.
+    """Run an agent and follow it: `async with tw.stream(agent, "…") as stream: async for event in stream`.
 
-    Code that is not async reads it as it is: `for event in tw.stream(agent, "…")`. The arguments are those of `run`.
+    Code that is not async iterates over it without a block: `for event in tw.stream(agent, "…")`. The arguments are
+    those of `run`. Calls that wait are answered by `approve`, or in the loop with `stream.submit`: in memory a call
+    that is left without an answer ends the stream with `InvalidRequest`. A failed run raises `RunFailed` after its
+    last event.
     """
+    check_approve(approve)
     values = {
         name: each
         for name, each in (("user_id", user_id), ("env", env), ("tenvs", tenvs))
@@ -181,6 +268,7 @@ def stream(
             thread_id=thread,
             model=model,
             attachments=attachments,
+            approve=approve,
             values=values,
         )
     )
@@ -227,14 +315,14 @@ async def run(
         env=env,
         tenvs=tenvs,
         model=model,
+        approve=approve,
     )
     if timeout is not None and not (is_number(timeout) and timeout > 0):
         raise InvalidRequest(f"timeout must be a positive number of seconds, not {brief_value(timeout)}.")
-    check_approve(approve)
     limit = asyncio.timeout(timeout)
     try:
         async with limit, running:
-            return await running.finished(approve)
+            return await running.finished()
     except TimeoutError as error:
         if not limit.expired():  # that of `approve`
             raise
@@ -257,15 +345,40 @@ def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # 
     return _BACKGROUND.wait(partial(run, agent, content, **options))
 
 
-def _without_anybody(waiting: JSONObject) -> str:
-    """The error of a run in memory that waits for what only somebody else could give."""
-    if waiting.get("reason") == _APPROVAL:
+def _unanswered(wait: OpenWait) -> str:
+    """Return the error of a run that waits for something which nobody provides."""
+    if wait.call is None:
+        return (
+            f"The run waits for values that nobody has given: pass env={{…}} with {', '.join(wait.missing)}."
+        )
+    if wait.reason == _APPROVAL:
         return (
             "The run waits for an approval, which nobody can give here: pass approve=, or a database_url, where others "
             "can answer."
         )
-    names = cast("list[str]", waiting.get("missing", []))
-    return f"The run waits for values that nobody has given: pass env={{…}} with {', '.join(names)}."
+    return (
+        "The run waits for a person's answer to a question, which nobody can give here: answer its CallWaiting with "
+        "stream.submit(…), or pass a database_url, where others can answer."
+    )
+
+
+async def _submitted(runtime: Runtime, run_id: str, call_id: str, result: JSON | ToolResult) -> None:
+    await runtime.calls.submit(run_id, call_id, result)
+
+
+async def _cancelled(*tasks: "asyncio.Future[Any]") -> None:
+    """Cancel the tasks and wait for their end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Done:
+    """Awaitable of something that has happened."""
+
+    def __await__(self) -> Generator[None]:
+        return
+        yield
 
 
 async def _thread(runtime: Runtime, order: _Order) -> str:
@@ -318,5 +431,5 @@ def _succeeded(result: RunResult) -> RunResult:
     return result
 
 
-_APPROVAL, _VALUES = "approval", "variables"
+_APPROVAL = "approval"
 _BACKGROUND = BackgroundLoop()
