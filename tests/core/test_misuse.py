@@ -119,8 +119,8 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: tw.Prompt("p", tools=[SIDE]),
-        "Prompt 'p': tools: the agent 'sage' is called by its name: put 'sage' or tw.SubagentToolConfig(name='sage') "
-        "there, and the agent, with expose_as_tool=True, into the app.",
+        "Prompt 'p': tools: put agent.as_tool('What it does.') there for the agent 'sage': it answers a call. The name "
+        "'sage' hands the conversation over to it instead; it is then in the app, with expose_as_tool=True.",
     ),
     (
         lambda: tw.Prompt("p", tools=[LOOSE]),

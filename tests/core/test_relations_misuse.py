@@ -44,8 +44,7 @@ def stopping(**side: Any) -> tw.App:
 DECLARED: list[tuple[Callable[[], object], str]] = [
     (
         lambda: calling("nope"),
-        "Prompt 'p' names the tool 'nope', which the app does not have, or which is an agent that is not exposed "
-        "as a tool. It has: b, q.",
+        "Prompt 'p' names the tool 'nope', which the app does not have. It has: b, q.",
     ),
     (
         lambda: calling("hidden", prompts=[tw.Prompt("hidden")]),
@@ -53,8 +52,17 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: calling("hidden", agents=[tw.Agent("hidden", tw.Prompt("x"))]),
-        "Prompt 'p' names the tool 'hidden', which the app does not have, or which is an agent that is not exposed "
-        "as a tool. It has: b, q.",
+        "Prompt 'p' names the agent 'hidden', which is not exposed as a tool. To have it answer a call, put "
+        "agent.as_tool('…') in tools=; to let it take the conversation over, give it expose_as_tool=True and a "
+        "tool_description.",
+    ),
+    (
+        lambda: tw.Agent("dumb").as_tool(),
+        "Agent 'dumb': as_tool needs a description, which tells the model what to call it for.",
+    ),
+    (
+        lambda: tw.App(agents=[tw.Agent("a", tools=[tw.Agent("b").as_tool("One.")]), tw.Agent("b")]),
+        "The app has two agents named 'b'.",
     ),
     (
         lambda: tw.Prompt("q", expose_as_tool=True),

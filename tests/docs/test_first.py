@@ -12,7 +12,7 @@ from tests.models.wire_server import WireCall, WireServer
 pytestmark = pytest.mark.anyio
 
 FIRST = ROOT / "examples" / "first"
-MOST_LINES = {"tool": 8, "stream": 6, "approval": 8, "output": 6, "test_tool": 6}
+MOST_LINES = {"tool": 8, "stream": 6, "approval": 8, "output": 6, "test_tool": 6, "subagent": 6}
 """Lines that are not empty, as in the frameworks that people know."""
 
 
@@ -65,6 +65,17 @@ async def test_the_first_output_is_an_instance() -> None:
         printed = await run(sys.executable, "output.py", folder=FIRST, environ=environment(server))
         assert printed == "name='Berlin' people=4\n"
         assert server.requests[0].body["text"]["format"]["type"] == "json_schema"  # type: ignore[index, call-overload]  # as sent
+
+
+async def test_the_first_subagent_answers_a_call() -> None:
+    async with WireServer() as server:
+        arguments = json.dumps({"message": "Rain falls."})
+        server.answer(calls=[WireCall(id="c1", name="critic", arguments=(arguments,))])
+        server.answer(text=["falls"])
+        server.answer(text=["Rain pours."])
+        printed = await run(sys.executable, "subagent.py", folder=FIRST, environ=environment(server))
+        assert printed == "Rain pours.\n"
+        assert '"output": "falls"' in json.dumps(server.requests[2].body)
 
 
 async def test_the_first_test_passes_and_asks_no_provider() -> None:

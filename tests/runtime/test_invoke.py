@@ -176,7 +176,7 @@ async def test_a_cancel_ends_a_handlers_wait_and_leaves_its_call_open() -> None:
         await opened(talk)
         await talk.rt.runs.cancel(sent.id)
         assert (await talk.rt.runs.wait(sent.id, 10)).status == "cancelled"
-        assert await talk.made() == [("", "caller", "done"), ("1", "ask", "pending")]
+        assert await talk.made() == [("", "caller", "error"), ("1", "ask", "pending")]
 
 
 async def test_a_timed_out_handler_closes_what_it_has_begun() -> None:

@@ -68,11 +68,14 @@ def check_callee(what: str, value: object) -> None:
     """Raise `DefinitionError` for what is often put among tools and is none: it says what to put there."""
     name = getattr(value, "name", None)
     if hasattr(value, "expose_as_tool"):
-        kind = type(value).__name__
-        config = "SubagentToolConfig" if kind == "Agent" else "SubpromptConfig"
+        if hasattr(value, "as_tool"):
+            raise DefinitionError(
+                f"{what}: put agent.as_tool('What it does.') there for the agent {name!r}: it answers a call. The name "
+                f"{name!r} hands the conversation over to it instead; it is then in the app, with expose_as_tool=True."
+            )
         raise DefinitionError(
-            f"{what}: the {kind.lower()} {name!r} is called by its name: put {name!r} or tw.{config}(name={name!r}) "
-            f"there, and the {kind.lower()}, with expose_as_tool=True, into the app."
+            f"{what}: the prompt {name!r} is called by its name: put {name!r} or tw.SubpromptConfig(name={name!r}) "
+            "there, and the prompt, with expose_as_tool=True, into the app."
         )
 
 

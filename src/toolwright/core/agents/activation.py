@@ -20,6 +20,7 @@ from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import (
     AgentCall,
+    AgentTool,
     Handoff,
     Immediate,
     PromptCall,
@@ -77,6 +78,9 @@ class Declared(Protocol):
 
     @property
     def servers(self) -> Mapping[str, McpServer]: ...
+
+    @property
+    def agents_by_name(self) -> Mapping[str, Agent]: ...
 
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]: ...
@@ -236,14 +240,22 @@ class _Activation:
             return _prompt_tool(declared, _config(SubpromptConfig, callee, name))
         if isinstance(callee, str) and declared.type == "ai_human":
             return self._handoff(declared)
-        return self._child(declared, _config(SubagentToolConfig, callee, name))
+        if isinstance(callee, AgentTool):
+            return self._child(declared, callee.config, callee.description)
+        return self._child(declared, _config(SubagentToolConfig, callee, name), declared.tool_description)
 
     def _unknown(self, name: str, prompt: Prompt) -> str:
         if name in self._app.prompts:
             return f"Prompt {prompt.name!r} calls the prompt {name!r}, which is not exposed as a tool."
+        if name in self._app.agents_by_name:
+            return (
+                f"Prompt {prompt.name!r} names the agent {name!r}, which is not exposed as a tool. To have it answer a "
+                "call, put agent.as_tool('…') in tools=; to let it take the conversation over, give it "
+                "expose_as_tool=True and a tool_description."
+            )
         return (
-            f"Prompt {prompt.name!r} names the tool {name!r}, which the app does not have, or which is an agent that "
-            f"is not exposed as a tool.{hint(name, self._app.callees)}"
+            f"Prompt {prompt.name!r} names the tool {name!r}, which the app does not have."
+            f"{hint(name, self._app.callees)}"
         )
 
     def _handoff(self, agent: Agent) -> Tool:
@@ -258,10 +270,10 @@ class _Activation:
             relation=Handoff(agent_id=agent.id),
         )
 
-    def _child(self, agent: Agent, config: SubagentToolConfig) -> Tool | AgentCall:
+    def _child(self, agent: Agent, config: SubagentToolConfig, description: str) -> Tool | AgentCall:
         spoken_to = self._prompt_of(agent)
         own = None if spoken_to.required_schema is None else spoken_to.parameters()
-        relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description, schema=own)
+        relation = AgentCall(config=config, agent_id=agent.id, about=description, schema=own)
         immediate = config.immediate
         named = isinstance(immediate, Immediate) and immediate.name_env is not None
         if config.resumable and config.resumable.receives_messages not in agent.sides:
@@ -276,7 +288,7 @@ class _Activation:
             return relation
         return Tool(
             name=agent.name,
-            description=agent.tool_description,
+            description=description,
             kind="agent",
             parameters=check_properties(
                 agent.name,

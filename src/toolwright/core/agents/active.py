@@ -14,7 +14,7 @@ from toolwright.core.model import ModelSettings
 from toolwright.core.schemas.answer_form import AnswerForm
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
-from toolwright.core.tools.relations import AgentCall, SubagentToolConfig, SubpromptConfig
+from toolwright.core.tools.relations import AgentCall, AgentTool, SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -163,6 +163,6 @@ def _secrets_of(agent: Agent, callees: Callees, prompts: Mapping[str, Prompt]) -
 def _name(callee: Callee) -> str:
     if isinstance(callee, str):
         return callee
-    if isinstance(callee, SubpromptConfig | SubagentToolConfig):
+    if isinstance(callee, AgentTool | SubpromptConfig | SubagentToolConfig):
         return callee.name
     return str(cast("Mapping[str, object]", callee).get("name"))  # a function is a tool by now

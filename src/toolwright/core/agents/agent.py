@@ -7,13 +7,22 @@ from types import NoneType
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from toolwright.core.agents.prompt import Callee, Env, Prompt, check_exposed, check_values, keep
-from toolwright.core.checks import brief_value, check_kind, check_line, check_list, check_name, refuse_fields
+from toolwright.core.checks import (
+    brief_value,
+    check_kind,
+    check_line,
+    check_list,
+    check_name,
+    is_number,
+    refuse_fields,
+)
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
 from toolwright.core.mcp.config import declared_servers
 from toolwright.core.model import Model, ModelSettings
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
+from toolwright.core.tools.relations import AgentTool, SubagentToolConfig
 from toolwright.core.tools.toolkits import faulty_toolkits
 from toolwright.core.tools.toolset import Toolset
 
@@ -27,12 +36,14 @@ class Side:
     Its turn ends with a text and no calls (`stop_on_response`), or when its call of the tool `stop_tool` has
     succeeded; that call's argument `stop_tool_response_property` is then what it answers. A call of the tool
     `session_stop` ends the whole run well, one of `session_fail` ends it as a failure. `max_steps` are the most
-    steps of the side in one run.
+    steps of the side in one run, `max_seconds` the most seconds from the run's start, waiting included, after which
+    the side makes no further step.
     """
 
     prompt: str | Prompt
     label: str | None = None
     max_steps: int | None = None
+    max_seconds: float | None = None
     stop_on_response: bool = True
     stop_tool: str | None = None
     stop_tool_response_property: str | None = None
@@ -44,6 +55,10 @@ class Side:
         check_kind("The label of a side", self.label, (str, NoneType), "text")
         if self.max_steps is not None and (type(self.max_steps) is not int or self.max_steps < 1):
             raise DefinitionError(f"max_steps must be 1 or more, not {brief_value(self.max_steps)}.")
+        if self.max_seconds is not None and not (is_number(self.max_seconds) and 0 < self.max_seconds <= 1e9):
+            raise DefinitionError(
+                f"max_seconds must be a positive number of seconds, at most 10**9, not {brief_value(self.max_seconds)}."
+            )
         check_kind("The stop_on_response of a side", self.stop_on_response, bool, "true or false")
         for name in ("stop_tool", "stop_tool_response_property", "session_stop", "session_fail"):
             value = getattr(self, name)
@@ -68,7 +83,7 @@ _HINTS = {
         for name in ("variables", "reasoning", "tool_choice", "required_schema", "prompt")
     },
 }
-_OWN = ("instructions", "model", "tools", "output", "model_settings")
+_OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
 """The arguments of the short form, in their order."""
 
 
@@ -82,7 +97,8 @@ class Agent:
     of with `tool_description`.
 
     `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is short for an agent whose `side_a` is a
-    prompt of its name: `instructions`, `model`, `tools`, `output` and `model_settings` are that prompt's, see `Prompt`.
+    prompt of its name: `instructions`, `model`, `tools`, `output` and `model_settings` are that prompt's, see
+    `Prompt`; `max_steps` and `max_seconds` are its side's, see `Side`.
 
     `tenvs` come before the prompt's and after the thread's (S2 §9.4). `env` are the agent's values (D5), and
     `user_env` names what a person may set in a thread of their own (D24). `toolkits` are built-in tools, by kit.
@@ -114,6 +130,8 @@ class Agent:
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
     output: InitVar[object | None] = None
     model_settings: InitVar[Mapping[str, object] | ModelSettings | None] = None
+    max_steps: InitVar[int | None] = None
+    max_seconds: InitVar[float | None] = None
 
     def __post_init__(self, *own: object) -> None:
         check_name("An agent", self.name)
@@ -143,25 +161,48 @@ class Agent:
         if self.mcp is not None:
             object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, whose)))
 
+    def as_tool(
+        self, description: str | None = None, **options: Any
+    ) -> AgentTool:  # fields of the configuration
+        """Return this agent as a tool for another agent's `tools=[…]`: a call runs it in a thread of its own.
+
+        The call's result is the agent's answer. (Its name in `tools` hands the conversation over instead: the agent
+        then answers the user itself.) `description` tells the model what to call it for; by default the agent's
+        `tool_description` or `description`. `options` are those of `tw.SubagentToolConfig`, such as `blocking=False`.
+        Raises `DefinitionError`.
+        """
+        text = description or self.tool_description or self.description
+        if not isinstance(text, str) or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(
+                f"Agent {self.name!r}: as_tool needs a description, which tells the model what to call it for."
+            )
+        return AgentTool(agent=self, description=text, config=SubagentToolConfig(name=self.name, **options))
+
     def _keep_own_prompt(self, whose: str, own: dict[str, Any]) -> None:
         """Make the prompt of the short form, whose fields are `own`, unless there are sides already."""
         if self.side_a is not None or self.type == "dual_ai":
             if not own:
                 return
             name = next(iter(own))
+            of_side = name in ("max_steps", "max_seconds")
+            both = "its sides" if of_side else "the prompts of its sides"
             raise DefinitionError(
-                f"{whose} is of the type 'dual_ai': give {name}= to the prompts of its sides."
+                f"{whose} is of the type 'dual_ai': give {name}= to {both}."
                 if self.side_a is None
-                else f"{whose} has a side_a: its {name}= belongs to the prompt there."
+                else f"{whose} has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
             )
         check_kind(f"{whose}: instructions", own.get("instructions", ""), str, "text")
+        limits = {name: own.pop(name) for name in ("max_steps", "max_seconds") if name in own}
         try:
             prompt = Prompt(self.name, own.pop("instructions", ""), **own)
         except DefinitionError as error:  # which names a prompt that nobody has written
             as_prompt, as_agent = f"rompt {self.name!r}", f"gent {self.name!r}"
             message = error.message.replace(f"P{as_prompt}", f"A{as_agent}", 1)
             raise DefinitionError(message.replace(f"the p{as_prompt}", f"the a{as_agent}", 1)) from None
-        object.__setattr__(self, "side_a", prompt)
+        try:
+            object.__setattr__(self, "side_a", Side(prompt, **limits) if limits else prompt)
+        except DefinitionError as error:
+            raise DefinitionError(f"{whose}: {error.message}") from None
 
     def _check_sides(self, whose: str) -> None:
         if self.type == "dual_ai":

@@ -15,7 +15,7 @@ from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.schemas.meta import ANONYMOUS
 from toolwright.core.text import hint, sentence
 from toolwright.core.tools.mcp import McpServer
-from toolwright.core.tools.relations import SubagentToolConfig
+from toolwright.core.tools.relations import AgentTool, SubagentToolConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
@@ -53,6 +53,9 @@ class Catalog:
     ) -> None:
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
+        called = _called_agents(agents, prompts)
+        agents = list({id(each): each for each in [*agents, *called]}.values())
+        self._called = frozenset(each.name for each in called)
         check_values("App", {}, {} if env is None else env)
         self._env = cast("Env", deep_copy({} if env is None else env))
         self._models = dict(models or {})
@@ -248,7 +251,24 @@ class Catalog:
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
         """Tools, and what is exposed as one, by name: all that a prompt can call."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
-        return {each.name: each for each in [*exposed, *self.tools]}
+        called = [each for each in self._agents.values() if each.name in self._called]
+        return {each.name: each for each in [*called, *exposed, *self.tools]}
+
+    @property
+    def agents_by_name(self) -> Mapping[str, Agent]:
+        """All agents, by name."""
+        return self._agents
+
+
+def _called_agents(agents: Sequence[Agent], prompts: Sequence[Prompt]) -> list[Agent]:
+    """Return the agents that prompts bring along with `Agent.as_tool`, also the ones that these bring."""
+    sides = [side.prompt for agent in agents for side in agent.sides.values()]
+    called: list[Agent] = []
+    for prompt in [*prompts, *sides]:
+        tools = () if isinstance(prompt, str) else prompt.tools
+        called += [each.agent for each in tools if isinstance(each, AgentTool)]
+    new = [each for each in called if not any(each is agent for agent in agents)]
+    return called if not new else [*called, *_called_agents([*agents, *new], ())]
 
 
 def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:

@@ -56,6 +56,7 @@ class LoopForm(Form):
     """Options of a run."""
 
     max_steps: Annotated[int, Field(ge=1)] | None = None
+    max_seconds: Annotated[float, Field(gt=0, le=1e9)] | None = None
     inbox_preview: bool = False
 
 
@@ -130,7 +131,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     try:
         return Agent(
             who.name,
-            Side(prompt, max_steps=form.loop.max_steps),
+            Side(prompt, max_steps=form.loop.max_steps, max_seconds=form.loop.max_seconds),
             description=who.description,
             env=_env(form.env),
             tenvs=form.tenvs,

@@ -17,15 +17,17 @@ from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice
 from toolwright.core.plain import plain
 from toolwright.core.schemas.output import Output
 from toolwright.core.tools.decorator import as_tools
-from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
+from toolwright.core.tools.relations import AgentTool, SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 
 Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 """Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
 
-Callee: TypeAlias = Tool | Handler | str | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
-"""Callee of a prompt: a tool; a plain function, which becomes one; a tool, prompt or agent of the app by its name; one
-of the last two with how."""
+Callee: TypeAlias = (
+    Tool | Handler | str | AgentTool | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
+)
+"""Callee of a prompt: a tool; a plain function, which becomes one; `agent.as_tool(…)`; a tool, prompt or agent of the
+app by its name (an agent's name hands the conversation over); one of the last two with how it is called."""
 
 _EFFORTS = get_args(get_args(Reasoning)[0])
 
@@ -83,7 +85,7 @@ class Prompt:
                 f"{whose}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
             )
         object.__setattr__(self, "tools", as_tools(self.tools))
-        kinds = (Tool, str, SubpromptConfig, SubagentToolConfig, Mapping)
+        kinds = (Tool, str, AgentTool, SubpromptConfig, SubagentToolConfig, Mapping)
         wanted = "tools, names of the app's tools, prompts and agents, and how these are called"
         if isinstance(self.tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             for each in self.tools:

@@ -8,7 +8,9 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.value import value
 
 RunStatus: TypeAlias = Literal["queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"]
-StopReason: TypeAlias = Literal["end_turn", "stop_tool", "max_steps", "session_stop", "session_fail"]
+StopReason: TypeAlias = Literal[
+    "end_turn", "stop_tool", "max_steps", "max_seconds", "session_stop", "session_fail"
+]
 Side: TypeAlias = Literal["side_a", "side_b"]
 OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled", "skipped"})
 

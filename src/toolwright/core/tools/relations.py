@@ -178,6 +178,23 @@ class SubagentToolConfig(_Form):
 
 
 @value
+class AgentTool:
+    """An agent as a tool of a prompt, made by `Agent.as_tool`; the app that has the prompt has the agent too.
+
+    `agent` is a `tw.Agent`, `description` tells the model what to call it for, `config` how it is called.
+    """
+
+    agent: Any  # an `Agent`, which belongs to the layer above
+    description: str
+    config: SubagentToolConfig
+
+    @property
+    def name(self) -> str:
+        """The name of the agent, and of the tool."""
+        return self.config.name
+
+
+@value
 class PromptCall:
     """The relation of a tool of the kind `prompt` to what it calls."""
 

@@ -27,6 +27,7 @@ from toolwright.wire.result import model_text, result_to_json
 
 FAILED, CANCELLED = "The session failed.", "The session was cancelled."
 NO_ANSWER = "The session came to no answer in the steps that it may make."
+NO_TIME = "The session came to no answer in the time that it may take."
 
 
 class ChildReports:
@@ -116,8 +117,10 @@ def _answer(run: Run) -> ToolResult:
     if run.stop_reason == "session_fail":
         text = model_text(ToolResult.ok(run.output)) if run.output not in (None, "") else FAILED
         return ToolResult.fail(text, error_code="session_fail")
-    if run.stop_reason == "max_steps" and run.output in (None, ""):
-        return ToolResult.fail(NO_ANSWER, error_code="max_steps")
+    if run.stop_reason in ("max_steps", "max_seconds") and run.output in (None, ""):
+        return ToolResult.fail(
+            NO_ANSWER if run.stop_reason == "max_steps" else NO_TIME, error_code=run.stop_reason
+        )
     return ToolResult.ok("" if run.output is None else run.output)
 
 

@@ -1,6 +1,7 @@
 """The context of a run in hand: its record, what this process adds to that, and its one way to write."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -79,6 +80,7 @@ class RunContext(RunRecord):
         self.base = active
         self.author = None if active is None else entity_of(active.agent)
         self._two_sides, self.speaker = False, None
+        self.time_limit = None if self.root.active is None else self.root.active.stops.max_seconds
         self._name_speaker()
         self._learn(self.env_for(active).redactor)
         self._request: RequestForm | None = None
@@ -116,6 +118,12 @@ class RunContext(RunRecord):
         """The side that speaks, of an agent with two."""
         return self.run.side if self._two_sides else None
 
+    def seconds_left(self) -> float:
+        """Return the seconds until the run's time limit, infinity if it has none."""
+        if self.time_limit is None or self.run.started_at is None:
+            return math.inf
+        return self.time_limit - (self.clock.now() - self.run.started_at).total_seconds()
+
     @property
     def goes_on_speaking(self) -> bool:
         """Whether the one who leads the thread's own conversation does so at the next step too, as it is."""
@@ -134,6 +142,7 @@ class RunContext(RunRecord):
         self.base = base
         if active is not self.root.active:
             self.root.active, self.author = active, entity_of(active.agent)
+            self.time_limit = active.stops.max_seconds
             self._envs.clear()
             self._learn(self.env_for(active).redactor)
             self._name_speaker()

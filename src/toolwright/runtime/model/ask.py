@@ -163,7 +163,10 @@ class ModelAnswers:
         model = await self._model(active)
         if context.trace is not None:
             model = context.trace.model(model, context.frame.id)
-        limit = AnswerLimit(*self._answer_limits, context.abort)
+        silence, total = self._answer_limits
+        if context.time_limit is not None:
+            total = min(total, context.seconds_left())
+        limit = AnswerLimit(silence, total, context.abort)
         reading = Supervision(_read(model, request, limit, stream), model.name)
         limit.begin(reading)
         try:

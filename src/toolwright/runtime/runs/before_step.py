@@ -88,8 +88,9 @@ class BeforeStep:
         if queued and _rounds(context) <= self._commits.max_steps:
             await self._call_at_once(context, Changes(), changed(context.run, queued=()), queued)
             return False
-        if queued or self._commits.exhausted(context):
-            await self._commits.end(context, Finish, Changes(), End("completed", "max_steps"))
+        limit = "max_steps" if queued else self._commits.exhausted(context)
+        if limit is not None:
+            await self._commits.end(context, Finish, Changes(), End("completed", limit))
             return False
         active = context.active
         if active.variables or context.thread.parent_id is not None:

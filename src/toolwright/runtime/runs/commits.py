@@ -1,18 +1,20 @@
 """Commits of a run: what its steps come to, its end with what its open calls read last, and word to its family."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.agents.turns import steps_of
+from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
 from toolwright.core.journal.units import Advance, Finish, Result
 from toolwright.core.results.result import ToolResult
+from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventType
 from toolwright.core.threads.inbox import FAULT, InboxEvent
-from toolwright.core.threads.run import Run
+from toolwright.core.threads.run import Run, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
 from toolwright.runtime.calls.calls import Calls
@@ -28,6 +30,20 @@ from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, ke
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event
 from toolwright.wire.space import space_event
+
+_log = logger("toolwright.runtime")
+_LIMITS: Mapping[str | None, str] = {
+    "max_steps": "its limit of steps (max_steps)",
+    "max_seconds": "its time limit (max_seconds)",
+}
+
+
+def _log_limit(context: RunContext, end: End) -> None:
+    """Warn that the run has ended because of a limit, not because its agent was done."""
+    limit = _LIMITS.get(end.stop_reason)
+    if limit is not None:
+        agent, count = context.active.agent.name, quantity(context.run.step_count, "step")
+        _log.warning("A run of the agent %r has reached %s after %s.", agent, limit, count)
 
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
@@ -149,6 +165,8 @@ class RunCommits:
         if following.forced:
             return await self.end(context, kind, changes, end)
         answer = await context.commit(kind, *await self._end_changes(context, changes, run, end))
+        if answer == "done":
+            _log_limit(context, end)
         return None if answer in ("unread", "cancel") else answer
 
     async def end(
@@ -179,6 +197,7 @@ class RunCommits:
             if outcome in ("done", "space", "message", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
+                _log_limit(context, end)
                 return outcome
             if outcome == "cancel":
                 end = End("cancelled")
@@ -264,18 +283,25 @@ class RunCommits:
         """End of a run that may make no further step, or of one whose calls from outside are answered."""
         if run.calls_only:
             return None if context.joined() else end_of_calls(run)
-        return End("completed", "max_steps") if run.step_count >= self._limit(context) else None
+        if run.step_count >= self._limit(context):
+            return End("completed", "max_steps")
+        if context.time_limit is not None and context.seconds_left() <= 0:
+            return End("completed", "max_seconds")
+        return None
 
-    def exhausted(self, context: RunContext) -> bool:
-        """Whether no further step may be made: by the run, or by the side that speaks."""
+    def exhausted(self, context: RunContext) -> StopReason | None:
+        """Return the limit that forbids a further step, of the run or of the side that speaks, or None."""
         if context.run.calls_only:
-            return False
+            return None
+        if context.time_limit is not None and context.seconds_left() <= 0:
+            return "max_seconds"
         if context.run.step_count >= self._limit(context):
-            return True
+            return "max_steps"
         active = context.root.active
         if context.speaker is None or active is None or active.max_steps is None:
-            return False
-        return steps_of(context.speaker, context.root.messages, context.run, context.side) >= active.max_steps
+            return None
+        made = steps_of(context.speaker, context.root.messages, context.run, context.side)
+        return "max_steps" if made >= active.max_steps else None
 
     def _limit(self, context: RunContext) -> int:
         """The most steps of the run: those of the one who speaks in it, or of all if there are several."""

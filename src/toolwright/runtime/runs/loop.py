@@ -117,7 +117,10 @@ class Loop:
         try:
             response = await self._model_answers.ask(context, changes)
         except MODEL_FAULTS as error:
-            await self._model_failed(context, error)
+            if context.seconds_left() <= 0:
+                await self._commits.end(context, Finish, Changes(), End("completed", "max_seconds"))
+            else:
+                await self._model_failed(context, error)
             return
         except ToolwrightError as error:
             await self._commits.fail(context, error.message, error.code)
