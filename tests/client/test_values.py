@@ -122,8 +122,19 @@ def test_a_run_is_read_back_with_its_steps() -> None:
     assert [each.number for each in found.steps] == [0, 1]
     assert (found.steps[0].usage, found.steps[1].usage, found.steps[1].model) == (None, USAGE, "m")
     [called, returned] = found.steps[1].messages
-    assert (called.type, called.call_id, called.arguments) == ("tool_call_message", "c1", '{"a":1}')
+    assert (called.type, called.call_id, called.arguments) == ("tool_call_message", "c1", {"a": 1})
     assert (returned.type, returned.content, returned.tool_name) == ("tool_return_message", "no", "add")
+    assert returned.status == "error"
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '"text"', "7", "null", "NaN"])
+def test_a_call_whose_arguments_are_no_object_has_an_object_and_the_text(text: str) -> None:
+    call = replace(MESSAGES[1].calls[0], arguments=text)
+    message = replace(MESSAGES[1], calls=(call,))
+    shown = run_with_steps(RUN, [], [message])
+    [step] = read(seen.Run, wired(shown)).steps
+    [called] = [each for each in step.messages if each.type == "tool_call_message"]
+    assert (called.arguments, called.text) == ({}, text)
 
 
 def test_what_a_person_may_know_of_a_run_is_a_run_too() -> None:

@@ -11,7 +11,7 @@ import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from tests.runtime.test_loop import calling
 from toolwright import testing
-from toolwright.core.errors import DefinitionError, InvalidRequest, StoreError
+from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolChoice
 from toolwright.testing import ScriptedModel
@@ -117,3 +117,44 @@ def test_settings_refuse_names_and_databases_that_do_not_exist() -> None:
     for url in ("sqlite:x.db", "sqlite://x.db", "sqlite:///:memory:", "mysql://x"):
         with pytest.raises(DefinitionError, match=r"memory|sqlite:///"):
             tw.Settings(database_url=url)
+
+
+OUTSIDE = tw.Tool.from_config(
+    {"name": "ask", "description": "Ask.", "inputSchema": {"type": "object"}, "executionType": "external"}
+)
+
+
+@pytest.mark.parametrize("named", ["name", "id"])
+async def test_lists_take_an_agent_by_name_or_id(named: str) -> None:
+    app = tw.App(
+        agents=[
+            tw.Agent("a", model=ScriptedModel([{"calls": [{"name": "ask", "args": {}}]}]), tools=[OUTSIDE]),
+            tw.Agent("b", model=ScriptedModel([{"text": "Hi."}])),
+        ]
+    )
+    async with testing.runtime(app) as rt:
+        thread = await rt.threads.create("a")
+        await rt.threads.create("b")
+        run = await rt.threads.send(thread.id, "Go.")
+        async for event in rt.runs.stream(run.id):
+            if isinstance(event, tw.CallWaiting):
+                break
+        agent = "a" if named == "name" else app.catalog.agents[0].id
+        assert [each.id for each in await rt.threads.list(agent=agent)] == [thread.id]
+        assert [each.id for each in await rt.runs.list(agent=agent)] == [run.id]
+        assert [each.run_id for each in await rt.calls.list(agent=agent)] == [run.id]
+        assert not await rt.threads.list(agent="nobody")
+
+
+async def test_what_belongs_to_a_run_that_does_not_exist_is_not_found() -> None:
+    async with testing.runtime(tw.App()) as rt:
+        for read in (
+            rt.runs.get,
+            rt.runs.messages,
+            rt.runs.steps,
+            rt.runs.result,
+            rt.runs.wait,
+            rt.runs.cancel,
+        ):
+            with pytest.raises(NotFound):
+                await read("nope")

@@ -13,8 +13,9 @@ from toolwright.core.threads.run import OVER, RunStatus, StopReason
 from toolwright.core.threads.run import Run as RunRow
 from toolwright.core.threads.run import Step as StepRow
 from toolwright.core.threads.run import Usage as UsageRow
+from toolwright.wire.call import arguments_json
 from toolwright.wire.reading import BrokenItem
-from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented, spelt
+from toolwright.wire.shape import Absent, Json, JsonObject, Shape, documented, spelt
 
 
 class Usage(Shape, title="UsageShape"):
@@ -53,7 +54,11 @@ _Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented(Usage)]
 
 
 class StepEntry(Shape):
-    """Something said within a step."""
+    """A message of a step, or one call of an answer.
+
+    `arguments` are a call's; if the model wrote something else than a JSON object, they are empty and `text` is what it
+    wrote. `status` says whether a call has failed.
+    """
 
     type: Annotated[
         Literal[
@@ -64,7 +69,9 @@ class StepEntry(Shape):
     content: str
     tool_name: Absent[str] = None
     call_id: Annotated[Absent[str], spelt("toolCallId")] = None
-    arguments: Annotated[Annotated[Json, ABSENT], spelt("toolInput")] = None
+    arguments: Annotated[Absent[JsonObject], spelt("toolInput")] = None
+    text: Annotated[Absent[str], spelt("toolInputText")] = None
+    status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
     created_at: datetime
 
 
@@ -208,6 +215,7 @@ def _entries(message: Message) -> list[JSON]:
                 "content": message.content,
                 "toolName": message.tool_name,
                 "toolCallId": message.call_id,
+                "toolStatus": message.status,
                 "createdAt": at,
             }
         ]
@@ -220,12 +228,20 @@ def _entries(message: Message) -> list[JSON]:
             "content": "",
             "toolName": call.name,
             "toolCallId": call.id,
-            "toolInput": call.arguments,
+            **_input(call.arguments),
             "createdAt": at,
         }
         for call in message.calls
     )
     return entries
+
+
+def _input(text: str) -> JSONObject:
+    """Return a call's arguments as an object, and their text if they are none."""
+    arguments = arguments_json(text)
+    return (
+        {"toolInput": arguments} if isinstance(arguments, dict) else {"toolInput": {}, "toolInputText": text}
+    )
 
 
 def _count(value: JSON) -> int:

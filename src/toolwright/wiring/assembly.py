@@ -123,7 +123,7 @@ def assemble(
     keys = Keys(store, environment, clock, ids)
     events, results = Events(store, parts.bus, motor), RunResults(store, agents)
     streams = RunStreams(events, results)
-    runs = Runs(store, motor, parts.bus, clock, ids, results, streams)
+    runs = Runs(store, motor, parts.bus, clock, ids, results, streams, agents)
     pending = _pending(shared, drainer)
     mcp_tasks = McpTasks(store, parts.mcp, agents, shared.lineages, pending, membership, clock, ids)
     deletion = Deletion(store, motor.wake, parts.bus, parts.files, clock, ids)

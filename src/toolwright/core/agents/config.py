@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast
 
-from pydantic import Discriminator, Field, JsonValue, Tag, ValidationError
+from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, ValidationError
 
 from toolwright.core.agents.agent import Agent, Side
-from toolwright.core.agents.prompt import Prompt
+from toolwright.core.agents.prompt import EFFORTS, Prompt
+from toolwright.core.env.env import MOST_NAMES
 from toolwright.core.env.form import (
     MOST_TOOLS,
     OBJECT,
@@ -24,14 +25,17 @@ from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
 from toolwright.core.mcp.config import McpForm, read_servers
+from toolwright.core.model import Reasoning, ToolChoice
+from toolwright.core.schemas.output import Output
 from toolwright.core.text import sentence
-from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, too_long
+from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read_variables, too_long
 from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
 from toolwright.core.value import changed, value
 
 Fault: TypeAlias = dict[str, str]
+MOST_STOPS = 100  # sequences at which a model stops
 
 
 class SystemForm(Form):
@@ -60,6 +64,18 @@ class LoopForm(Form):
     inbox_preview: bool = False
 
 
+class ModelSettingsForm(Form):
+    """Settings of the model, as far as its provider takes them."""
+
+    temperature: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    stop_sequences: Annotated[list[Words], Field(max_length=MOST_STOPS)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-1e9, le=1e9)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-1e9, le=1e9)] | None = None
+
+
 class ToolOptions(Form):
     """Changes that an agent makes to one of the app's tools; `timeout` is in milliseconds."""
 
@@ -75,11 +91,22 @@ class AppToolForm(Form):
     options: ToolOptions = Field(default_factory=ToolOptions)
 
 
+def _effort(value: JsonValue) -> JsonValue:
+    if value is not None and not isinstance(value, bool) and value not in EFFORTS:
+        raise ValueError(f"must be {', '.join(map(repr, EFFORTS))}, true or false")
+    return value
+
+
 class AgentForm(Form):
     """A whole configuration; `tools` are read one by one."""
 
     agent: SystemForm = Field(default_factory=SystemForm)
     model: ModelChoice | None = None
+    model_settings: ModelSettingsForm | None = None
+    reasoning: Annotated[JsonValue, AfterValidator(_effort)] = None
+    tool_choice: ToolChoice = "auto"
+    output: dict[str, JsonValue] | None = None
+    variables: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_NAMES)
     loop: LoopForm = Field(default_factory=LoopForm)
     tools: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_TOOLS)
     mcp: McpForm = Field(default_factory=McpForm)
@@ -115,15 +142,27 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
         raise faulty([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
     chosen, tool_env = _tools(form, tools, reserved(toolkits), faults, trusted=trusted)
+    variables = read_variables(
+        form.variables, lambda path, message: faults.append({"path": path, "message": message})
+    )
+    output = _output(form.output, faults)
     if faults:
         raise faulty(faults)
-    model = form.model
-    prompt = Prompt(
-        who.name,
-        prompt=form.agent.system,
-        model=f"{model.provider}:{model.name}" if isinstance(model, ModelForm) else model,
-        tools=chosen,
-    )
+    model, settings = form.model, form.model_settings
+    try:
+        prompt = Prompt(
+            who.name,
+            prompt=form.agent.system,
+            model=f"{model.provider}:{model.name}" if isinstance(model, ModelForm) else model,
+            tools=chosen,
+            tool_choice=form.tool_choice,
+            reasoning=cast("Reasoning", form.reasoning),
+            output=output,
+            variables=variables,
+            model_settings=None if settings is None else settings.model_dump(exclude_none=True),
+        )
+    except DefinitionError as error:
+        raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
     try:
         servers = read_servers(form.mcp.servers, "mcp.servers", trusted=trusted)
     except InvalidConfiguration as error:
@@ -145,6 +184,21 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         )
     except DefinitionError as error:
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
+
+
+def _output(schema: JSONObject | None, faults: list[Fault]) -> Output | None:
+    """Return the declared output; errors of its schema are added to the faults."""
+    try:
+        return None if schema is None else Output(schema, "output")
+    except InvalidConfiguration as error:
+        faults += [_within("output", each) for each in error.details]
+    except DefinitionError as error:
+        faults.append({"path": "output", "message": error.message})
+    return None
+
+
+def _within(place: str, fault: Fault) -> Fault:
+    return {**fault, "path": f"{place}.{fault['path']}" if fault["path"] else place}
 
 
 LENGTHS: Mapping[str, int] = {

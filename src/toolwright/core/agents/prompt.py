@@ -29,7 +29,7 @@ Callee: TypeAlias = (
 """Callee of a prompt: a tool; a plain function, which becomes one; `agent.as_tool(…)`; a tool, prompt or agent of the
 app by its name (an agent's name hands the conversation over); one of the last two with how it is called."""
 
-_EFFORTS = get_args(get_args(Reasoning)[0])
+EFFORTS = get_args(get_args(Reasoning)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class Prompt:
         check_kind(f"{whose}: prompt", self.prompt, str, "text")
         if self.tool_choice not in get_args(ToolChoice):
             raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")
-        if self.reasoning is not None and type(self.reasoning) is not bool and self.reasoning not in _EFFORTS:
-            efforts = ", ".join(map(repr, _EFFORTS))
+        if self.reasoning is not None and type(self.reasoning) is not bool and self.reasoning not in EFFORTS:
+            efforts = ", ".join(map(repr, EFFORTS))
             raise DefinitionError(
                 f"{whose}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
             )

@@ -117,7 +117,7 @@ def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
     if fine.get("readOnly") and fine.get("destructive"):
         fault("destructive", "must not be true for a tool that is readOnly")
     parameters = _schema(fine.get("inputSchema"), str(fine.get("name")), fault)
-    variables = _variables(fine.get("variables"), fault)
+    variables = read_variables(fine.get("variables"), fault)
     execution = _execution(fine, kind, parameters, variables, trusted, fault)
     return {
         "name": fine.get("name"),
@@ -195,7 +195,8 @@ def _approval(entry: JSON, fault: Fault) -> Approval | None:
     return approval
 
 
-def _variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
+def read_variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
+    """Read `[{name, type?, description?, required?, scoped?}]`; each error is given to `fault` with its path."""
     by_name: dict[str, Variable] = {}
     for number, each in enumerate(entries if isinstance(entries, list) else []):
         path = f"variables.{number}"

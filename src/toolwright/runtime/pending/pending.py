@@ -115,16 +115,17 @@ class PendingCalls:
     ) -> Sequence[Call]:
         """Calls, the oldest first; the open ones unless asked otherwise, those that `sees` may see if it is given.
 
-        These are as they are shown in their spaces. `agent` is an agent's id.
+        These are as they are shown in their spaces. `agent` is an agent's name or id.
         """
         page(limit, offset)
         by_text("run_id", run_id)
         by_list("status", status, str, "statuses")
         by_text("space_id", space_id)
+        by_text("agent", agent)
         calls = await self._store.calls(
             status=status,
             run_id=run_id,
-            agent=agent,
+            agent=None if agent is None else await self._agents.id_of(agent),
             space_id=space_id,
             sees=sees,
             limit=limit,

@@ -18,6 +18,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.core.value import value
+from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
 from toolwright.runtime.threads.family import children_of
 from toolwright.runtime.threads.results import PAGE, RunResults
@@ -59,7 +60,9 @@ class Runs:
         new_id: NewId,
         results: RunResults,
         streams: RunStreams,
+        agents: Agents,
     ) -> None:
+        self._agents = agents
         self._results = results
         self._streams = streams
         self._store = store
@@ -84,22 +87,23 @@ class Runs:
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Run]:
-        """Runs, the newest first."""
+        """Return runs, newest first; `agent` is an agent's name or id."""
         page(limit, offset)
         by_text("status", status)
         by_text("agent", agent)
         by_text("thread_id", thread_id)
+        agent = None if agent is None else await self._agents.id_of(agent)
         return await self._store.runs(
             status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
         )
 
     async def steps(self, run_id: str) -> Sequence[Step]:
-        """The run's steps, in order."""
-        return await self._store.steps(by_id("run", run_id))
+        """Return the run's steps, in order."""
+        return await self._store.steps((await self.get(run_id)).id)
 
     async def messages(self, run_id: str) -> Sequence[Message]:
-        """Messages of the run, in order."""
-        return await self._store.run_messages(by_id("run", run_id))
+        """Return the run's messages, in order."""
+        return await self._store.run_messages((await self.get(run_id)).id)
 
     async def result(self, run_id: str) -> RunResult:
         """What the run has come to, so far if it goes on: its output as its prompt declares it, messages and calls."""

@@ -165,7 +165,7 @@ class Threads:
         agent: str | None = None,
         order: Order = "oldest_first",
     ) -> Sequence[Thread]:
-        """Threads; of one user if named, of the users `among` only if they are, of one `agent` if its id is given."""
+        """Return threads: of one user, of the users `among` only, of one `agent` by name or id, if these are given."""
         page(limit, offset)
         by_text("user_id", user_id)
         by_text("agent", agent)
@@ -173,6 +173,7 @@ class Threads:
         users = among
         if user_id is not None:
             users = [user_id] if among is None or user_id in among else []
+        agent = None if agent is None else await self._agents.id_of(agent)
         return await self._store.threads(users=users, agent=agent, order=order, limit=limit, offset=offset)
 
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:

@@ -111,7 +111,7 @@ async def list_calls(
     calls = await serving.runtime.calls.list(
         status=status or OPEN,
         run_id=run_id,
-        agent=None if agent_id is None else await serving.runtime.agents.id_of(agent_id),
+        agent=agent_id,
         space_id=space_id,
         sees=caller.sight,
         limit=limit,

@@ -58,9 +58,8 @@ async def list_runs(
     offset: Offset = 0,
 ) -> Answer:
     """Runs, the newest first, without their steps."""
-    agent = None if agent_id is None else await serving.runtime.agents.id_of(agent_id)
     runs = await serving.runtime.runs.list(
-        status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
+        status=status, agent=agent_id, thread_id=thread_id, limit=limit, offset=offset
     )
     return listed("runs", runs, run_json)
 

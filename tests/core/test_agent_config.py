@@ -1,0 +1,96 @@
+"""Agents as JSON: everything that a prompt can be told in Python, and each error by its path."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from toolwright.core.agents.config import Identity, read_agent
+from toolwright.core.errors import InvalidConfiguration
+from toolwright.core.json_value import JSONObject
+
+OUTPUT: JSONObject = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CONFIG: JSONObject = {
+    "agent": {"system": "You plan."},
+    "model": "openai:gpt-5",
+    "modelSettings": {
+        "temperature": 0.5,
+        "topP": 0.9,
+        "maxTokens": 100,
+        "seed": 7,
+        "stopSequences": ["END"],
+        "presencePenalty": 1,
+        "frequencyPenalty": -1,
+    },
+    "reasoning": "low",
+    "toolChoice": "required",
+    "output": OUTPUT,
+    "variables": [
+        {"name": "CITY", "type": "text", "required": False, "scoped": True, "description": "Where."}
+    ],
+    "loop": {"maxSteps": 3, "maxSeconds": 60},
+    "tools": [
+        {"name": "ask", "description": "Ask.", "inputSchema": {"type": "object"}, "executionType": "external"}
+    ],
+    "env": {"CITY": {"value": "Rome", "type": "text"}},
+    "tenvs": {"tenant": "acme"},
+}
+ELSEWHERE = {"name", "env", "tenvs"}  # of the agent, whose values come before its prompt's
+OF_CALLED_PROMPTS = {
+    "tool_description",
+    "include_chat",
+    "include_past_tools",
+    "required_schema",
+    "expose_as_tool",
+}
+
+
+def test_a_configuration_can_say_everything_that_a_prompt_can() -> None:
+    side = read_agent(CONFIG, Identity(name="planner"), {}, trusted=True).sides["side_a"]
+    plain, configured = tw.Prompt("planner"), side.prompt
+    assert isinstance(configured, tw.Prompt)
+    names = {each.name for each in fields(tw.Prompt)} - ELSEWHERE - OF_CALLED_PROMPTS
+    assert {name for name in names if getattr(configured, name) == getattr(plain, name)} == set()
+    settings = tw.Prompt(
+        "p",
+        model_settings={
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "max_tokens": 100,
+            "seed": 7,
+            "stop_sequences": ["END"],
+            "presence_penalty": 1.0,
+            "frequency_penalty": -1.0,
+        },
+    ).model_settings
+    assert configured.model_settings == settings
+    assert (configured.reasoning, configured.tool_choice) == ("low", "required")
+    assert (side.max_steps, side.max_seconds) == (3, 60)
+
+
+FAULTY: list[tuple[dict[str, Any], str, str]] = [
+    ({"modelSettings": {"temperature": "hot"}}, "modelSettings.temperature", "must be a number"),
+    ({"modelSettings": {"topP": 2}}, "modelSettings.topP", "must be at most 1"),
+    ({"modelSettings": {"heat": 1}}, "modelSettings.heat", "is not a known field"),
+    (
+        {"reasoning": "much"},
+        "reasoning",
+        "must be 'minimal', 'low', 'medium', 'high', 'xhigh', 'max', true or false",
+    ),
+    ({"toolChoice": "any"}, "toolChoice", "must be 'auto', 'required' or 'none'"),
+    ({"output": "text"}, "output", "must be an object"),
+    ({"output": {"type": "objekt"}}, "output.type", "is not valid JSON Schema"),
+    ({"variables": [{"type": "text"}]}, "variables.0.name", "is missing"),
+    ({"variables": [{"name": "A"}, {"name": "A"}]}, "variables.1.name", "'A' is declared twice"),
+    ({"loop": {"maxSeconds": 0}}, "loop.maxSeconds", "must be more than 0"),
+]
+
+
+@pytest.mark.parametrize(("config", "path", "words"), FAULTY, ids=[path for _, path, _ in FAULTY])
+def test_an_error_is_named_by_its_path(config: dict[str, Any], path: str, words: str) -> None:
+    with pytest.raises(InvalidConfiguration) as refused:
+        read_agent(config, Identity(name="planner"), {}, trusted=True)
+    [fault, *_] = refused.value.details
+    assert fault["path"] == path
+    assert fault["message"].startswith(words)
