@@ -56,6 +56,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Toolwright needs Python 3.11 or later, and $(PYTHON) is Python %d.%d: name another one, as in make PYTHON=python3.11 demo" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 
 # A stamp tells what is installed; it is older than its files when these have changed.

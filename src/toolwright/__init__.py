@@ -1,7 +1,12 @@
 """Toolwright: a tool is declared once, anything may carry it out, and no result is ever lost."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.version_info < (3, 11):  # noqa: UP036 - a checkout on the path is imported by any Python
+    version = ".".join(map(str, sys.version_info[:2]))
+    raise ImportError(f"Toolwright needs Python 3.11 or later, and this is Python {version}.")
 
 if TYPE_CHECKING:
     from toolwright import testing as testing

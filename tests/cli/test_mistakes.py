@@ -46,7 +46,7 @@ def test_without_an_app_a_command_says_what_is_missing(empty: Shell, arguments: 
         (["call", "add", "[1]"], "The arguments must be a JSON object"),
         (["chat", "helpr"], "There is no agent 'helpr'. Did you mean 'helper'?"),
         (["chat", "helper", "--app", "app:ap"], "The module 'app' has no 'ap'. Did you mean 'app:app'?"),
-        (["chat", "helper", "--app", "app:helper"], "not a toolwright.App but of the type 'Agent'"),
+        (["chat", "helper", "--app", "app:add"], "neither a tw.App nor a tw.Agent but of the type 'Tool'"),
     ],
 )
 def test_a_name_or_a_text_that_is_wrong_is_refused_with_a_hint(

@@ -30,6 +30,16 @@ def test_an_app_is_served_until_ctrl_c(shell: Shell) -> None:
         assert server.end() == 0
 
 
+def test_an_agent_is_served_as_it_is(shell: Shell) -> None:
+    shell.write("alone.py", "import toolwright as tw\n\nagent = tw.Agent('helper', instructions='Help.')\n")
+    with shell.start("serve", "alone:agent", "--port", "0") as server:
+        url = url_of(server)
+        agents = httpx.get(f"{url}/api/agents", trust_env=False).json()["agents"]
+        assert [agent["name"] for agent in agents] == ["helper"]
+        server.ctrl_c()
+        assert server.end() == 0
+
+
 def test_without_a_target_the_app_is_empty(shell: Shell) -> None:
     with shell.start("serve", "--port", "0") as server:
         url = url_of(server)

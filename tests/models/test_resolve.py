@@ -1,10 +1,12 @@
 """Models by name, and what is said when a name does not do."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pydantic_ai.providers import infer_provider_class
 
-from toolwright.adapters.models.providers.provider import missing_sdk
+from toolwright.adapters.models.providers.provider import PROVIDERS, missing_sdk
 from toolwright.adapters.models.resolve import Resolver, resolve
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
 
@@ -20,6 +22,30 @@ def test_a_name_without_a_provider_is_refused(name: str) -> None:
 def test_an_unknown_provider_is_named() -> None:
     with pytest.raises(DefinitionError, match="'nobody:gpt-5' has an unknown provider: 'nobody'"):
         resolve("nobody:gpt-5")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("opnai:gpt-5", "openai"), ("anthropi:claude", "anthropic"), ("olama:llama3", "ollama")],
+)
+def test_an_unknown_provider_is_answered_with_the_nearest_and_all_others(name: str, meant: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        resolve(name)
+    assert f"Did you mean {meant!r}? Providers: anthropic, azure, " in refused.value.message
+
+
+@pytest.mark.parametrize("provider", [each for each in PROVIDERS if each != "scripted"])
+def test_each_provider_that_an_error_names_exists(provider: str) -> None:
+    with suppress(ImportError):  # its library is not installed
+        infer_provider_class(provider)
+
+
+def test_a_variable_that_is_no_key_is_not_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
+    with pytest.raises(ModelRefused) as refused:
+        resolve("ollama:llama3")
+    wanted = "The model 'ollama:llama3' is not set up: set the environment variable OLLAMA_BASE_URL."
+    assert refused.value.message == wanted
 
 
 @pytest.mark.parametrize(

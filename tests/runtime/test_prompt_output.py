@@ -87,7 +87,9 @@ async def test_tools_are_called_natively_and_only_the_answer_is_judged() -> None
 async def test_a_faulty_answer_is_sent_back_twice_and_then_the_run_has_failed() -> None:
     run, messages, model = await answered([{"text": "Berlin."}, text({"city": 1}), text({}), text(BERLIN)])
     assert (run.status, run.output, run.step_count) == ("failed", None, 3)
-    assert run.error == "The model's answer broke its schema 3 times in a row: city: is missing."
+    assert run.error == (
+        "The model's answer broke its schema 3 times in a row: city: is missing. The last answer: {}"
+    )
     assert run.error_code == "output"
     assert [m.role for m in messages] == ["user", "assistant", "user", "assistant", "user", "assistant"]
     assert "the text is not valid JSON" in messages[2].content

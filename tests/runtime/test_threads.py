@@ -119,6 +119,7 @@ def test_settings_refuse_names_and_databases_that_do_not_exist() -> None:
             tw.Settings(database_url=url)
 
 
+ASKS: dict[str, object] = {"calls": [{"name": "ask", "args": {}}]}
 OUTSIDE = tw.Tool.from_config(
     {"name": "ask", "description": "Ask.", "inputSchema": {"type": "object"}, "executionType": "external"}
 )
@@ -128,7 +129,7 @@ OUTSIDE = tw.Tool.from_config(
 async def test_lists_take_an_agent_by_name_or_id(named: str) -> None:
     app = tw.App(
         agents=[
-            tw.Agent("a", model=ScriptedModel([{"calls": [{"name": "ask", "args": {}}]}]), tools=[OUTSIDE]),
+            tw.Agent("a", model=ScriptedModel([ASKS]), tools=[OUTSIDE]),
             tw.Agent("b", model=ScriptedModel([{"text": "Hi."}])),
         ]
     )

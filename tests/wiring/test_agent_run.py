@@ -5,6 +5,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -420,3 +421,65 @@ def test_a_bug_in_a_tool_is_logged_with_its_traceback_once_for_each_place(
     assert warning.getMessage() == f"The tool '{tool.name}' raised KeyError."
     assert warning.exc_info is not None
     assert warning.exc_info[0] is KeyError
+
+
+def tool_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize("awaits", [True, False])
+def test_a_handler_that_blocks_the_event_loop_is_named_once(
+    awaits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def block() -> str:
+        """Block."""
+        if awaits:
+            await asyncio.sleep(0)
+        time.sleep(0.6)  # noqa: ASYNC251 - the mistake that is looked at
+        return "done"
+
+    async def block_at_once() -> str:
+        """Block."""
+        time.sleep(0.6)  # noqa: ASYNC251 - the mistake that is looked at
+        return "done"
+
+    tool = tw.tool(name=f"block_{int(awaits)}")(block if awaits else block_at_once)
+    turns: list[object] = [{"calls": [{"name": tool.name, "args": {}}] * 2}, {"text": "Done."}]
+    result = tw.run_sync(tw.Agent("blocker", model=ScriptedModel(turns), tools=[tool]), "Go.")
+    assert [each.result.result for each in result.calls if each.result] == ["done", "done"]
+    [warning] = tool_warnings(caplog)
+    assert warning.startswith(f"The tool '{tool.name}' held the event loop for ")
+
+
+def test_a_plain_function_may_block(caplog: pytest.LogCaptureFixture) -> None:
+    def block_in_a_thread() -> str:
+        """Block."""
+        time.sleep(0.6)
+        return "done"
+
+    turns: list[object] = [{"calls": [{"name": "block_in_a_thread", "args": {}}]}, {"text": "Done."}]
+    tw.run_sync(tw.Agent("patient", model=ScriptedModel(turns), tools=[block_in_a_thread]), "Go.")
+    assert tool_warnings(caplog) == []
+
+
+def test_a_name_of_the_env_that_nothing_declares_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def look_around(state: tw.ThreadState) -> str:
+        """Look."""
+        return f"{await state.env('UNDECLARED')} {await state.env('DECLARED')} {await state.env('SET')}"
+
+    tool = tw.tool(variables=[tw.Variable("DECLARED", required=False)])(look_around)
+    turns: list[object] = [{"calls": [{"name": "look_around", "args": {}}] * 2}, {"text": "Done."}]
+    agent = tw.Agent("looker", model=ScriptedModel(turns), tools=[tool])
+    tw.run_sync(agent, "Go.", env={"SET": {"value": "x", "type": "text"}})
+    [warning] = tool_warnings(caplog)
+    assert "The tool 'look_around' reads the env name 'UNDECLARED', which has no value" in warning
+
+
+def test_another_python_is_refused_by_name() -> None:
+    code = "import sys; sys.version_info = (3, 9, 18); import toolwright"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: Toolwright needs Python 3.11 or later, and this is Python 3.9."
+    )

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
 
@@ -29,7 +30,9 @@ def find_app(target: str | None) -> App:
 
 
 def load_app(target: str) -> App:
-    """The app of `module:app`, or of `module` if it is called `app`; the current folder is searched first.
+    """Return the app of `module:app`, or of `module` if it is called `app`; the current folder is searched first.
+
+    `module:agent` is an app of that agent alone.
 
     Raises `DefinitionError`, in one sentence, where there is no such module or app, or the module fails.
     """
@@ -83,15 +86,17 @@ def _app_in(module: ModuleType, path: str) -> App:
         if not hasattr(found, name):
             raise DefinitionError(f"The module {module.__name__!r} has no {path!r}.{_hint(module, path)}")
         found = getattr(found, name)
+    if isinstance(found, Agent):
+        return App(agents=[found])
     if not isinstance(found, App):
         raise DefinitionError(
-            f"'{module.__name__}:{path}' is not a toolwright.App but of the type {type(found).__name__!r}."
+            f"'{module.__name__}:{path}' is neither a tw.App nor a tw.Agent but of the type {type(found).__name__!r}."
             f"{_hint(module, path)}"
         )
     return found
 
 
 def _hint(module: ModuleType, path: str) -> str:
-    apps = [name for name, value in vars(module).items() if isinstance(value, App)]
+    apps = [name for name, value in vars(module).items() if isinstance(value, App | Agent)]
     close = get_close_matches(path, apps, n=1) or apps[:1]
     return f" Did you mean '{module.__name__}:{close[0]}'?" if close else ""

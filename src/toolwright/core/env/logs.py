@@ -47,7 +47,17 @@ _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default
 _FORMATTER = logging.Formatter()
 
 
+MOST_TOLD = 10_000  # different things that are logged once a process
+_told: set[tuple[object, ...]] = set()
 T = TypeVar("T")
+
+
+def is_first(*what: object) -> bool:
+    """Return whether the process asks this for the first time: for warnings that are logged once."""
+    if what in _told or len(_told) >= MOST_TOLD:
+        return False
+    _told.add(what)
+    return True
 
 
 def without_secrets(written: T) -> T:

@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor as Pool
 from contextvars import copy_context
+from time import monotonic
 from types import CoroutineType
-from typing import cast
+from typing import Any, cast
 
 from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.dependencies.opener import Opener, Overrides
-from toolwright.core.env.logs import logger
+from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import DefinitionError
 from toolwright.core.results.content import has_large_file
 from toolwright.core.results.result import ToolResult
@@ -23,8 +25,7 @@ from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool
 
 THREADS = 256
-MOST_PLACES = 10_000  # at which tools have raised; the log warns of no more
-_PLACES: set[tuple[str, str, int]] = set()
+MOST_HELD = 0.5  # seconds that a handler may hold the event loop before the log warns of it
 _log = logger("toolwright.tools")
 
 
@@ -65,9 +66,9 @@ class FunctionExecutor:
                         return _failed(tool.name, error)
             if type(value) is CoroutineType:  # the common case, without the slow check below
                 if signature is None or signature.waits:
-                    value = await cast("Awaitable[object]", value)
+                    value = await _watched(tool.name, cast("Coroutine[Any, Any, object]", value))
                 else:
-                    value = _returned(cast("Coroutine[object, None, object]", value))
+                    value = _returned(tool.name, cast("Coroutine[object, None, object]", value))
             elif isinstance(value, Awaitable):
                 value = await cast("Awaitable[object]", value)  # whatever it yields
             kind = type(value)
@@ -135,7 +136,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
     except (ArgumentFault, DefinitionError) as error:
         return refusal(error)
     try:
-        value = _returned(handler(**keywords))  # type: ignore[arg-type]  # a coroutine, for the tool stands alone
+        value = _returned(tool.name, handler(**keywords))  # type: ignore[arg-type]  # a coroutine, for the tool stands alone
         kind = type(value)
         if kind is not str and kind is not dict and has_large_file(value):
             return _result_from_thread(tool, value)
@@ -157,21 +158,41 @@ async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
 
 def _failed(tool: str, error: BaseException) -> ToolResult:
     """Return the result of a handler that has raised, and log it: a warning the first time at that place."""
-    level = logging.INFO if _is_known(tool, error) else logging.WARNING
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = () if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    level = logging.WARNING if is_first(tool, *place) else logging.INFO
     _log.log(level, "The tool %r raised %s.", tool, type(error).__name__, exc_info=error)
     return as_failure(error)
 
 
-def _is_known(tool: str, error: BaseException) -> bool:
-    """Return whether this tool has raised at this line before, and remember it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = (tool, "", 0) if trace is None else (tool, trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-    if place in _PLACES or len(_PLACES) >= MOST_PLACES:
-        return True
-    _PLACES.add(place)
-    return False
+def _steps(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
+    """Run a handler's coroutine, and warn if it holds the event loop between two of its awaits."""
+    step: Callable[[Any], Any] = work.send
+    given: Any = None
+    while True:
+        began = monotonic()
+        try:
+            yielded = step(given)
+        except StopIteration as end:
+            return end.value
+        finally:
+            held = monotonic() - began
+            if held > MOST_HELD and is_first(tool, "holds the loop"):
+                _log.warning(
+                    "The tool %r held the event loop for %.1f s: make it a plain def, which runs in a thread, "
+                    "or await asyncio.to_thread(…) for what blocks.",
+                    tool,
+                    held,
+                )
+        try:
+            step, given = work.send, (yield yielded)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the handler
+            step, given = work.throw, error
+
+
+_watched = types.coroutine(_steps)
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:
@@ -185,10 +206,10 @@ def ends_at_once(executor: object, tool: Tool) -> bool:
     )
 
 
-def _returned(call: Coroutine[object, None, object]) -> object:
+def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
     """What a coroutine returns that waits for nothing; its context variables are its own, as in a task."""
     try:
-        copy_context().run(call.send, None)
+        copy_context().run(next, _steps(tool, call))
     except StopIteration as end:
         return end.value
     raise AssertionError("code without an await gives the loop no turn")

@@ -51,6 +51,9 @@ MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
 """Errors that are the model's fault, or that of how it was named, and not of what it was asked (D21)."""
 
 
+MOST_SHOWN = 500  # characters of an answer that its error shows
+
+
 class Loop:
     """Leads runs. Their state is in the `RunContext` and in the journal."""
 
@@ -217,7 +220,8 @@ class Loop:
         )
         if corrections(context.root.messages, context.run.id) >= MOST_CORRECTIONS:
             error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
-            end = End("failed", error=sentence(error), error_code=OUTPUT_FAULT)
+            error = f"{sentence(error)} The last answer: {brief(response.text, MOST_SHOWN)}"
+            end = End("failed", error=error, error_code=OUTPUT_FAULT)
             return changed(following, end=end)
         changes = following.changes
         context.say(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvRow, EnvType, EnvVar, checked_name, read_env
+from toolwright.core.env.logs import is_first, logger
 from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.env.types import SECRETS
 from toolwright.core.json_value import JSONObject
@@ -11,6 +12,8 @@ from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment, tenv_vars
+
+_log = logger("toolwright.tools")
 
 
 class CallEnv:
@@ -46,7 +49,23 @@ class CallEnv:
             return self._set[name]
         await self._context.look_at_env()
         env = self._context.env_for(self._active)
-        return env.get(name, own=name not in self._set, tool=self._tool)
+        value = env.get(name, own=name not in self._set, tool=self._tool)
+        if value is None and not self._is_declared(name) and is_first(self._tool, "env", name):
+            _log.warning(
+                "The tool %r reads the env name %r, which has no value and which nothing declares: write "
+                "@tw.tool(variables=[tw.Variable(%r)]), and runs wait until it has one.",
+                self._tool,
+                name,
+                name,
+            )
+        return value
+
+    def _is_declared(self, name: str) -> bool:
+        """Return whether a tool or prompt of the active agent declares the name."""
+        active = self._context.root.active
+        return active is None or any(
+            each.name == name for side in active.sides.values() for each in side.variables
+        )
 
     def set(self, name: str, value: str | None, type: EnvType | None) -> None:
         """Set a name for this thread, or take it away; of the declared type, else a secret."""

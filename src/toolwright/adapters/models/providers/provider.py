@@ -1,5 +1,6 @@
 """A pydantic-ai model from its name; what is missing for it is said in one sentence."""
 
+import difflib
 import hashlib
 import re
 
@@ -8,6 +9,12 @@ from pydantic_ai.models import Model, infer_model
 
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
 
+PROVIDERS = (
+    "anthropic", "azure", "bedrock", "cerebras", "cohere", "deepseek", "fireworks", "google", "google-cloud", "groq",
+    "huggingface", "litellm", "mistral", "moonshotai", "ollama", "openai", "openai-chat", "openrouter", "scripted",
+    "together", "vercel", "xai",
+)  # fmt: skip
+"""Providers that an error names; pydantic-ai knows some more."""
 _OUR_EXTRAS = ("openai", "anthropic")
 
 
@@ -43,11 +50,19 @@ def missing_sdk(name: str, error: ImportError) -> MissingExtra:
 def _unusable(name: str, message: str) -> DefinitionError | ModelRefused:
     variables = re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)`", message)
     if variables:
+        missing = (
+            "has no key" if any("KEY" in each or "TOKEN" in each for each in variables) else "is not set up"
+        )
         return ModelRefused(
-            f"The model {name!r} has no key: set the environment variable {' or '.join(variables)}."
+            f"The model {name!r} {missing}: set the environment variable {' or '.join(variables)}."
         )
     if message.startswith("Unknown model"):
-        return DefinitionError(f"The model {name!r} has an unknown provider: {name.partition(':')[0]!r}.")
+        provider = name.partition(":")[0]
+        close = difflib.get_close_matches(provider, PROVIDERS, n=1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        return DefinitionError(
+            f"The model {name!r} has an unknown provider: {provider!r}.{meant} Providers: {', '.join(PROVIDERS)}."
+        )
     return DefinitionError(f"The model {name!r} cannot be used: {message}")
 
 

@@ -13,7 +13,12 @@ from typing import TypeAlias, TypeVar
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
 from toolwright.adapters.store.engine.program import Reading
 from toolwright.adapters.store.engine.statement import DialectName, statements
-from toolwright.adapters.store.sqlite.file import connect
+from toolwright.adapters.store.sqlite.file import (
+    NOTICE_SECONDS,
+    connect,
+    execute_patiently,
+    set_patience,
+)
 from toolwright.adapters.store.sqlite.readers import SqliteReaders
 from toolwright.adapters.store.sqlite.writing import Writing
 from toolwright.adapters.store.statements.threads import Statements
@@ -43,6 +48,7 @@ class SqliteDriver:
         self._failed: StoreError | None = None
         self._connection = opened(path)
         self._path, self._inode = path, path.stat().st_ino
+        set_patience(self._connection, NOTICE_SECONDS)  # only its transactions wait, patiently
         self.synchronous = int(self._connection.execute("PRAGMA synchronous").fetchone()[0])
         self._readers = SqliteReaders(path)
         self._writing = Writing(self._connection, statements(Statements, "sqlite"))
@@ -106,7 +112,7 @@ class SqliteDriver:
         """One synced commit for all; when an error has ended the transaction, each unit on its own."""
         try:
             self._check_file()
-            self._connection.execute("BEGIN IMMEDIATE")
+            execute_patiently(self._connection, self._path, "BEGIN IMMEDIATE")
         except (sqlite3.Error, OSError) as error:
             return [_refused(error)] * len(units)
         try:
@@ -151,7 +157,7 @@ class SqliteDriver:
         self._writing.forget()
         if len(units) == 1:
             return [_refused(error)]
-        execute("BEGIN IMMEDIATE")
+        execute_patiently(self._connection, self._path, "BEGIN IMMEDIATE")
         outcomes: list[Outcome] = []
         for unit in units:
             execute("SAVEPOINT unit")
