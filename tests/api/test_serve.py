@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -158,3 +159,48 @@ async def test_a_server_is_at_work_within_the_lifespan_of_its_app() -> None:
     async with mounted.router.lifespan_context(mounted):
         assert said == ["begin", "end", "begin"]
     assert said == ["begin", "end"] * 2
+
+
+EMBEDDED = """
+import sys
+import uvicorn
+import toolwright as tw
+from toolwright.testing import ScriptedModel
+from toolwright.wiring.gateway import gateway
+
+agent = tw.Agent("tester", model=ScriptedModel([{"text": "Hi."}]))
+application = gateway(tw.App(agents=[agent]), tw.Settings(database_url="memory://"))
+uvicorn.run(application, port=int(sys.argv[1]), log_level="info")
+print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_gateway_in_somebody_elses_server_stops_with_an_open_stream(number: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        EMBEDDED,
+        str(port),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        while b"running on" not in await process.stderr.readline():
+            pass
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            made = (await client.post("/api/threads", json={"agentId": "tester"})).json()
+            async with client.stream("GET", f"/api/threads/{made['threadId']}/stream") as stream:
+                chunks = stream.aiter_raw()
+                assert b"connected" in await anext(chunks)
+                process.send_signal(number)
+                assert [chunk async for chunk in chunks] == []
+                await process.communicate()  # until it has ended, while the reader is still there
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -1,8 +1,12 @@
 """Builds the gateway: a FastAPI application over a runtime."""
 
+import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+import signal
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from types import FrameType
 from typing import TypeAlias
 
 from fastapi import FastAPI
@@ -63,12 +67,45 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
         async with opening() as runtime:
             serving.opened = runtime
             try:
-                yield
+                with _closing_on_signal(serving.options.closing):
+                    yield
             finally:
                 await end_parts(serving)
                 serving.opened = None
 
     return _application(serving, lifespan)
+
+
+@contextmanager
+def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
+    """Set `closing` when SIGINT or SIGTERM comes, then do what the process does with that signal.
+
+    A server waits for open connections before it tells the application that it stops: without this, one open stream
+    would hold up the server's end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals come to the main thread, and whoever serves in another one stops it otherwise
+        return
+    loop = asyncio.get_running_loop()
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+
+    def close(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(closing.set)
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    taken = [
+        each for each, handler in before.items() if callable(handler)
+    ]  # others end the process, or nothing
+    for each in taken:
+        signal.signal(each, close)
+    try:
+        yield
+    finally:
+        for each in taken:
+            if signal.getsignal(each) is close:
+                signal.signal(each, before[each])
 
 
 async def end_parts(serving: Serving) -> None:

@@ -68,9 +68,9 @@ REQUEST_GRACE = 5  # seconds that requests at work have to end when the server s
 
 
 def gateway(app: App, settings: Settings) -> FastAPI:
-    """The app as an ASGI application, for a server of your choice; it is at work while that runs.
+    """Return the app as an ASGI application, for a server of your choice; its runtime lives as long as that runs.
 
-    Such a server must not wait for open streams when it stops: uvicorn needs `--timeout-graceful-shutdown`.
+    Open streams end on SIGINT and SIGTERM, also where the server waits for its connections before it stops.
     """
     return open_gateway(lambda: app.runtime(settings), _options(app, settings))
 
