@@ -1,8 +1,11 @@
-"""A connection of the server: refused in JSON, cut off where it is stuck, never held by a request that never comes."""
+"""Connections of the server: bounded, refused in JSON, cut off where they are stuck or no request comes."""
 
 import asyncio
+import logging
 import socket
 import struct
+from collections import OrderedDict
+from time import monotonic
 from typing import Any
 
 import h11
@@ -15,13 +18,84 @@ from toolwright.web.streams.stream import CUT
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 HEAD_GRACE = 30.0  # seconds in which the head of a request must have come
+LOG_EVERY = 1.0  # seconds between two lines of the log about the same flood
+log = logging.getLogger("toolwright.serve")
+
+
+class Connections:
+    """Bounds the open connections, in all and of one address, so that files are left for everything else.
+
+    Where a new connection would be one too many, the one is closed that has been idle for longest: of its own address
+    if that has its share, otherwise of the address with the most. Without an idle one the new connection is closed.
+    """
+
+    def __init__(self, most: int, most_of_address: int) -> None:
+        self._most = most
+        self._most_of_address = most_of_address
+        self._by_address: dict[str, OrderedDict[Connection, None]] = {}
+        self._count = 0
+        self._said = -LOG_EVERY
+
+    def add(self, connection: "Connection") -> bool:
+        """Count a new connection; False if it has to be closed."""
+        own = self._by_address.setdefault(connection.address, OrderedDict())
+        crowded: OrderedDict[Connection, None] | None = None
+        if len(own) >= self._most_of_address:
+            crowded = own
+        elif self._count >= self._most:
+            crowded = max(self._by_address.values(), key=len)
+        if crowded is not None and not self._close_idle(crowded):
+            return False
+        own = self._by_address.setdefault(connection.address, OrderedDict())
+        own[connection] = None
+        self._count += 1
+        return True
+
+    def use(self, connection: "Connection") -> None:
+        """Note that a request has come: the connection is now the last one to be closed."""
+        own = self._by_address.get(connection.address)
+        if own is not None and connection in own:
+            own.move_to_end(connection)
+
+    def remove(self, connection: "Connection") -> None:
+        """Forget a connection that is closed, or has become a web socket."""
+        own = self._by_address.get(connection.address)
+        if own is None or connection not in own:
+            return
+        del own[connection]
+        self._count -= 1
+        if not own:
+            del self._by_address[connection.address]
+
+    def _close_idle(self, connections: "OrderedDict[Connection, None]") -> bool:
+        """Close the connection that has been idle for longest; False if all are in use."""
+        self._say(len(connections), next(iter(connections), None))
+        idle = next((each for each in connections if each.is_idle), None)
+        if idle is None:
+            return False
+        self.remove(idle)
+        idle.transport.abort()
+        return True
+
+    def _say(self, count: int, one: "Connection | None") -> None:
+        now = monotonic()
+        if now - self._said >= LOG_EVERY:
+            self._said = now
+            log.warning(
+                "%d connections are open, %d of them from %s: idle ones are closed, others are refused.",
+                self._count,
+                count,
+                "-" if one is None else one.address,
+            )
 
 
 class Connection(H11Protocol):
     """uvicorn's own, with what it has no hooks for; of its two kinds the one that every installation has."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # uvicorn's own
+    def __init__(self, *args: Any, bounds: Connections, **kwargs: Any) -> None:  # uvicorn's own
         super().__init__(*args, **kwargs)
+        self._bounds = bounds
+        self.address = ""
         self._inner: ASGIApp = self.app  # type: ignore[assignment]  # uvicorn spells ASGI in its own types
         self.app = self._with_cut  # type: ignore[assignment]  # as above
         self._patience: asyncio.TimerHandle | None = None
@@ -29,11 +103,16 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Somebody calls: now a request must come."""
         super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        if not self._bounds.add(self):
+            transport.abort()
+            return
         _send_at_once(transport)
         self._patience = self.loop.call_later(HEAD_GRACE, self._lose_patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
+        self._bounds.remove(self)
         self._expect_nothing()
         super().connection_lost(exc)
 
@@ -42,8 +121,21 @@ class Connection(H11Protocol):
         super().handle_events()
         if self.conn.their_state is not h11.IDLE:
             self._expect_nothing()
+            self._bounds.use(self)
         elif self.conn.trailing_data[0] and self._patience is None:
             self._patience = self.loop.call_later(HEAD_GRACE, self._lose_patience)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """A web socket is not one of these connections any more."""
+        self._bounds.remove(self)
+        self._expect_nothing()
+        super().handle_websocket_upgrade(event)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is in progress."""
+        begun = self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]  # None at first
+        return not begun
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP as all errors are."""

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib import import_module
 from types import FrameType
 
@@ -27,10 +28,15 @@ from toolwright.web.auth.verifier import TokenVerifier
 from toolwright.web.gateway import create_gateway, end_parts, open_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.wiring.app import App
-from toolwright.wiring.connection import Connection
+from toolwright.wiring.connection import Connection, Connections
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
 from toolwright.wiring.parts import warn_of_agents
 from toolwright.wiring.settings import Settings
+
+if sys.platform == "win32":
+    resource = None
+else:
+    import resource
 
 log = logging.getLogger("toolwright.serve")
 
@@ -61,10 +67,35 @@ def _give_back() -> None:
             mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
+MOST_FILES = 65_536  # open files and sockets that `serve` asks the system for
+MOST_CONNECTIONS = 10_000
+RESERVED_FILES = 256  # for the journal, files, models, tools and what is being accepted
+ACCEPTED_AT_ONCE = 100  # connections in one turn of the loop
 KEEP_ALIVE_TIMEOUT = (
     75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
 )
+BACKLOG = 2048  # connections that wait to be accepted
 REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
+
+
+def raise_file_limit() -> None:
+    """Raise the soft limit of open files, as far as the hard one allows: each connection is a file."""
+    if resource is None:  # there is no such limit on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def connections() -> Connections:
+    """Return the bounds of a server's connections: as many as files are left for, half of them of one address."""
+    files = MOST_FILES
+    if resource is not None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        files = MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    most = max(min(MOST_CONNECTIONS, files - RESERVED_FILES), files // 4)
+    return Connections(most, max(most // 2, 1))
 
 
 def gateway(app: App, settings: Settings) -> FastAPI:
@@ -93,6 +124,7 @@ async def serve(
     """
     bound = listener or listen(host, port)
     with bound:
+        raise_file_limit()
         _check_reach(bound, settings)
         async with app.runtime(settings, grace=grace) as runtime:
             options = _options(app, settings)
@@ -133,10 +165,12 @@ class Server(uvicorn.Server):
         options: GatewayOptions,
         listener: socket.socket,
         ready: Callable[[str], None] | None = None,
+        bounds: Connections | None = None,
     ) -> None:
         config = uvicorn.Config(
             application,
-            http=Connection,
+            http=partial(Connection, bounds=bounds or connections()),  # type: ignore[arg-type]  # it is called as the class is
+            backlog=ACCEPTED_AT_ONCE,
             ws="none" if options.console is None else "websockets-sansio",
             lifespan="off",
             log_config=None,
@@ -153,6 +187,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then say so."""
         await super().startup(sockets)
+        self._listener.listen(BACKLOG)  # uvicorn has made it as short as what is accepted at once
         if self._ready is not None:
             self._ready(url_of(self._listener))
 
@@ -226,7 +261,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.create_server(address[:2], family=family, backlog=2048)
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         raise CannotServe(sentence(f"The server cannot listen on {host!r}, port {port}: {error}")) from error
     listener.setblocking(False)

@@ -1,0 +1,161 @@
+"""Floods of connections: a server stays reachable, whoever opens as many as the system allows."""
+
+import asyncio
+import re
+import resource
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from toolwright.adapters.system import SystemClock
+from toolwright.web.options import GatewayOptions
+from toolwright.wiring.connection import Connections
+from toolwright.wiring.gateway import Server, connections, listen, raise_file_limit
+
+pytestmark = pytest.mark.anyio
+MOST, SHARE = 20, 10
+HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers at once, or with a stream that never ends."""
+
+    async def endless() -> AsyncGenerator[bytes]:
+        yield b"begun"
+        await asyncio.Event().wait()
+
+    if scope["path"] == "/stream":
+        await StreamingResponse(endless())(scope, receive, send)
+    else:
+        await PlainTextResponse("ok")(scope, receive, send)
+
+
+@asynccontextmanager
+async def served() -> AsyncGenerator[int]:
+    """The port of a server with these bounds."""
+    with listen("127.0.0.1", 0) as listener:
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        options = GatewayOptions(clock=SystemClock())
+        server = Server(application, options, listener, ready.set_result, Connections(MOST, SHARE))
+        serving = asyncio.create_task(server.serve([listener]))
+        await ready
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = server.force_exit = True
+            await serving
+
+
+async def opened(stack: AsyncExitStack, port: int, source: str = "127.0.0.1") -> Opened:
+    """A connection from that address of this machine."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+    stack.callback(writer.close)
+    return reader, writer
+
+
+async def health(port: int) -> int:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        return (await client.get("/health")).status_code
+
+
+async def streaming(stack: AsyncExitStack, port: int, source: str = "127.0.0.1") -> Opened:
+    """A connection with a request in progress."""
+    reader, writer = await opened(stack, port, source)
+    writer.write(HEALTH.replace(b"/health", b"/stream"))
+    await reader.readuntil(b"begun")
+    return reader, writer
+
+
+async def test_idle_connections_give_way_to_new_ones_the_oldest_first() -> None:
+    async with served() as port, AsyncExitStack() as stack:
+        idle = [await opened(stack, port) for _ in range(3 * SHARE)]
+        assert await health(port) == 200
+        for reader, _ in idle[: 2 * SHARE]:
+            with pytest.raises(ConnectionResetError):
+                assert await reader.read() == b""
+                raise ConnectionResetError  # closed in order: the same for a client
+        reader, writer = idle[-1]
+        writer.write(HEALTH)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+
+
+async def test_an_address_with_its_share_takes_none_of_anothers() -> None:
+    async with served() as port, AsyncExitStack() as stack:
+        reader, writer = await opened(stack, port, "127.0.0.2")
+        for _ in range(3 * SHARE):
+            await opened(stack, port)
+        writer.write(HEALTH)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+
+
+async def test_many_addresses_together_are_bounded_too() -> None:
+    async with served() as port, AsyncExitStack() as stack:
+        own, writer = await opened(stack, port, "127.0.1.1")
+        for n in range(2, 12):
+            for _ in range(SHARE):
+                await opened(stack, port, f"127.0.0.{n}")
+        writer.write(HEALTH)
+        assert (await own.readline()).startswith(b"HTTP/1.1 200")
+        assert await health(port) == 200
+
+
+async def test_requests_in_progress_are_never_closed_for_new_connections() -> None:
+    async with served() as port, AsyncExitStack() as stack:
+        streams = [await streaming(stack, port) for _ in range(SHARE)]
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await streaming(stack, port)
+        await streaming(stack, port, "127.0.0.2")  # another address has its own share
+        assert not any(reader.at_eof() for reader, _ in streams)
+        streams[0][1].close()
+        await streams[0][1].wait_closed()
+
+
+async def test_the_soft_limit_of_files_is_raised_and_connections_leave_some() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1_024), hard))
+    try:
+        raise_file_limit()
+        raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert raised == (65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536))
+        assert isinstance(connections(), Connections)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))
+from toolwright.cli.entry import main
+main(["serve", "--port", "0"])
+"""
+
+
+async def test_more_idle_connections_than_files_leave_a_server_that_answers(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIMITED]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, stdout=pipe, stderr=pipe)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        shown = ""
+        while (found := re.search(r"http://127\.0\.0\.1:(\d+)", shown)) is None:
+            line = await process.stdout.readline()
+            assert line, (await process.stderr.read()).decode()
+            shown += line.decode()
+        port = int(found[1])
+        async with AsyncExitStack() as stack:
+            for _ in range(600):
+                await opened(stack, port)
+            assert await health(port) == 200
+    finally:
+        process.terminate()
+        _, errors = await process.communicate()
+    assert b"out of system resource" not in errors
+    assert len(errors) < 10_000, errors[:2_000].decode()
