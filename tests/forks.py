@@ -7,6 +7,7 @@ frees memory; one that is run to its end spares itself that. What the interprete
 processes: see `Shell.start_anew`.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -173,6 +174,7 @@ def become(order: Order, streams: list[int]) -> None:
         carry_out(order)
         return
     status = 1
+    atexit._clear()  # pyright: ignore[reportPrivateUsage]  # what the server has registered is the server's
     try:
         carry_out(order)
         status = 0
@@ -180,6 +182,7 @@ def become(order: Order, streams: list[int]) -> None:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  # as at the end of an interpreter
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

@@ -2,15 +2,19 @@
 
 import os
 import socket
+import threading
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
 
 import toolwright as tw
 from tests.forks import Forks
 from tests.telemetry.program import PROGRAM, SECRET, lead
 from tests.telemetry.receiver import receiving
+from toolwright.adapters.telemetry.telemetry import OpenTelemetry
 from toolwright.core.errors import MissingExtra
 from toolwright.wiring.telemetry.choice import TelemetryChoice
 from toolwright.wiring.telemetry.opening import open_telemetry
@@ -103,11 +107,11 @@ def test_without_the_extra_it_says_what_to_install(variables: dict[str, str], ex
 def test_figures_alone_are_wanted_by_the_name_of_their_exporter() -> None:
     settings = tw.Settings(trace_content=True)
     wanted = TelemetryChoice.read(settings, {"OTEL_METRICS_EXPORTER": "Prometheus"})
-    assert wanted == TelemetryChoice(metrics="prometheus", content=True)
+    assert wanted == TelemetryChoice(metrics=("prometheus",), content=True)
     captured = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
-    assert TelemetryChoice.read(tw.Settings(), captured) == TelemetryChoice(content=True)
+    assert TelemetryChoice.read(tw.Settings(), captured) == TelemetryChoice(content=True, implied=True)
     assert not TelemetryChoice.read(tw.Settings(), captured)
-    assert TelemetryChoice.read(tw.Settings(sentry_dsn=" "), {}) == TelemetryChoice()
+    assert TelemetryChoice.read(tw.Settings(sentry_dsn=" "), {}) == TelemetryChoice(implied=True)
 
 
 def test_where_figures_alone_are_wanted_no_spans_are_made(tmp_path: Path, commands: Forks) -> None:
@@ -116,3 +120,79 @@ def test_where_figures_alone_are_wanted_no_spans_are_made(tmp_path: Path, comman
     variables = os.environ | {"OTEL_METRICS_EXPORTER": "prometheus"}
     done = commands.run([], tmp_path, variables, program="program.py")
     assert done.stdout.splitlines() == ["completed True", "ProxyTracerProvider"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        ("prometheus,otlp", ("prometheus", "otlp")),
+        (" Otlp , none,,otlp", ("otlp",)),
+        ("none", ()),
+        (",", ("otlp",)),
+    ],
+)
+def test_exporters_are_a_list(listed: str, names: tuple[str, ...]) -> None:
+    variables = {"OTEL_METRICS_EXPORTER": listed, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    assert TelemetryChoice.read(tw.Settings(), variables).metrics == names
+
+
+def test_several_exporters_do_not_stop_the_start(tmp_path: Path, commands: Forks) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        endpoint = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        variables = {"OTEL_METRICS_EXPORTER": "prometheus,otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+        assert lead(tmp_path, commands, **variables) == "completed True"
+
+
+def test_an_endpoint_without_the_extra_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    def lacking(name: str) -> ModuleType:
+        raise ModuleNotFoundError(name)
+
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    assert [open_telemetry(tw.Settings(), variables, lacking) for _ in range(3)] == [None] * 3
+    [warning] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "nothing is exported. Install toolwright[telemetry]" in warning
+
+
+def test_whoever_closes_a_runtime_waits_for_no_exporter() -> None:
+    released, handed_over = threading.Event(), threading.Semaphore(0)
+
+    def hang() -> None:
+        released.wait()
+        handed_over.release()
+
+    tracers, meters = TracerProvider(shutdown_on_exit=False), MeterProvider(shutdown_on_exit=False)
+    telemetry = OpenTelemetry(tracers, meters, ends=[hang])
+    for _ in range(3):
+        with pytest.raises(StopIteration):  # at once: it has awaited nothing
+            telemetry.close().send(None)
+    released.set()
+    assert handed_over.acquire(timeout=60)
+    assert handed_over.acquire(timeout=60)  # once more, for those that closed meanwhile
+
+
+REQUESTS = """
+import asyncio
+import httpx
+import toolwright as tw
+from toolwright.wiring.gateway import gateway
+
+async def main() -> None:
+    settings = tw.Settings(database_url="memory://", console=True)
+    application = gateway(tw.App(agents=[tw.Agent("boss")]), settings)
+    async with application.router.lifespan_context(application):
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            thread = (await client.post("/api/threads", json={"agentId": "boss"})).json()["threadId"]
+            for path in ("/health", f"/api/threads/{thread}/events?token=secret-word", "/console/?q=secret-word",
+                         "/console/static/console.js", "/nowhere?q=secret-word", "/metrics"):
+                await client.get(path, follow_redirects=True)
+
+asyncio.run(main())
+print([span.name for span in spans.get_finished_spans()])
+"""
+
+
+def test_requests_make_no_spans_of_their_own(tmp_path: Path, commands: Forks) -> None:
+    (tmp_path / "program.py").write_text(OWN_PROVIDER + REQUESTS, encoding="utf-8")
+    done = commands.run([], tmp_path, dict(os.environ), program="program.py")
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr

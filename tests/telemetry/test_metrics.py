@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 def counting() -> Watching:
     """Telemetry whose figures can be read as text."""
-    watching, meters = Watching(), Meters("prometheus")
+    watching, meters = Watching(), Meters(["prometheus"])
     watching.telemetry = OpenTelemetry(watching.tracers, meters, exposition=meters.text)
     return watching
 

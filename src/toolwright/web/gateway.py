@@ -24,7 +24,7 @@ from toolwright.web.middleware.caller_trace import CallerTrace
 from toolwright.web.middleware.cors import HEADERS, MCP_HEADERS, METHODS, Cors
 from toolwright.web.middleware.errors import Guard, add_fault_handlers
 from toolwright.web.middleware.other_paths import OtherPaths
-from toolwright.web.options import GatewayOptions
+from toolwright.web.options import NO_TELEMETRY, GatewayOptions
 from toolwright.web.routes import (
     agents,
     calls,
@@ -150,6 +150,7 @@ def _application(
         lifespan=lifespan,
         redirect_slashes=False,
         openapi_url=None,  # see `routes.docs`
+        telemetry=NO_TELEMETRY,
     )
     gateway.state.serving = serving
     for router in (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal, Protocol, TypeAlias
 
+from fastapi.telemetry import TelemetryConfig
 from starlette.types import Receive, Scope, Send
 
 from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
@@ -26,6 +27,10 @@ class GatewayPart(Protocol):
 
 OpenPart: TypeAlias = Callable[[Any], GatewayPart]
 """Makes it of the gateway's `Serving`, which is made of these options."""
+
+
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's own spans name queries, in which stream tokens and searched words stand; runs have spans of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

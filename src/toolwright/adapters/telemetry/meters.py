@@ -1,5 +1,7 @@
 """Our own meters, whose figures can also be read as text; they need Prometheus' library."""
 
+from collections.abc import Sequence
+
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
@@ -13,15 +15,18 @@ _PROMETHEUS = "prometheus"
 class Meters(MeterProvider):
     """Our own provider of meters, whose figures can also be read as text in Prometheus' format."""
 
-    def __init__(self, exporter: str | None) -> None:
+    def __init__(self, exporters: Sequence[str]) -> None:
         self._registry = CollectorRegistry()
         readers: list[MetricReader] = [
             PrometheusMetricReader(
                 registry=self._registry, disable_target_info=True, scope_info_enabled=False
             )
         ]
-        if exporter is not None and exporter != _PROMETHEUS:
-            readers.append(PeriodicExportingMetricReader(exporter_of("metrics", exporter)))
+        readers += [
+            PeriodicExportingMetricReader(exporter_of("metrics", exporter))
+            for exporter in exporters
+            if exporter != _PROMETHEUS
+        ]
         super().__init__(readers, resource(), shutdown_on_exit=False)
 
     def text(self) -> str:

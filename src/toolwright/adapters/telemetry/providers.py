@@ -1,6 +1,6 @@
 """OpenTelemetry's providers: those of the program, else our own with the exporters that are named."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -20,14 +20,14 @@ def use_providers(*, content: bool) -> OpenTelemetry:
 
 
 def open_providers(
-    *, traces: str | None, metrics: str | None, sentry_dsn: str | None, content: bool
+    *, traces: Sequence[str], metrics: Sequence[str], sentry_dsn: str | None, content: bool
 ) -> OpenTelemetry:
     """The telemetry of this process. Its providers are the process's own: a second runtime has the same.
 
     They are handed what is there when a runtime stops, and not shut down: others may use them. Raises
     `DefinitionError` for an exporter that is not installed.
     """
-    tracers = trace.get_tracer_provider() if traces is None and sentry_dsn is None else _tracers(traces)
+    tracers = trace.get_tracer_provider() if not traces and sentry_dsn is None else _tracers(traces)
     meters, exposition = _meters(metrics)
     report: Callable[[Failure], None] | None = None
     flushes = [getattr(each, "force_flush", None) for each in (tracers, meters)]  # no spans, nothing to flush
@@ -40,18 +40,18 @@ def open_providers(
     return OpenTelemetry(tracers, meters, content=content, exposition=exposition, report=report, ends=ends)
 
 
-def _tracers(exporter: str | None) -> TracerProvider:
+def _tracers(exporters: Sequence[str]) -> TracerProvider:
     provider = trace.get_tracer_provider()
     if isinstance(provider, TracerProvider):
         return provider
     made = TracerProvider(resource=resource(), shutdown_on_exit=False)
-    if exporter is not None:
+    for exporter in exporters:
         made.add_span_processor(BatchSpanProcessor(exporter_of("traces", exporter)))
     trace.set_tracer_provider(made)  # so that what tools trace themselves goes the same way
     return made
 
 
-def _meters(exporter: str | None) -> tuple[MeterProvider, Callable[[], str] | None]:
+def _meters(exporters: Sequence[str]) -> tuple[MeterProvider, Callable[[], str] | None]:
     """The provider, and its figures as text if it is one of ours."""
     ours = import_module(
         "toolwright.adapters.telemetry.meters"
@@ -59,7 +59,7 @@ def _meters(exporter: str | None) -> tuple[MeterProvider, Callable[[], str] | No
     sdk = import_module("opentelemetry.sdk.metrics")
     provider = metrics.get_meter_provider()
     if not isinstance(provider, sdk.MeterProvider):
-        provider = ours.Meters(exporter)
+        provider = ours.Meters(exporters)
         metrics.set_meter_provider(provider)
     made: Any = provider  # the class of `ours` is known by name alone
     return provider, made.text if isinstance(provider, ours.Meters) else None

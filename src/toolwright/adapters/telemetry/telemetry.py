@@ -1,10 +1,10 @@
 """The `Telemetry` port by OpenTelemetry."""
 
+import atexit
 import logging
 import threading
-from asyncio import get_running_loop
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
@@ -35,7 +35,7 @@ class OpenTelemetry:
     """Watches runs by OpenTelemetry's providers, whoever has made them.
 
     With `content` spans hold arguments and results, without secrets and bounded. `exposition` gives the figures as
-    text. `report` gets exceptions of handlers. `ends` are called, in a thread, when the runtime stops.
+    text. `report` gets exceptions of handlers. `ends` are called in a thread when the runtime stops.
     """
 
     def __init__(
@@ -116,25 +116,46 @@ class OpenTelemetry:
         return None if self._exposition is None else self._exposition()
 
     async def close(self) -> None:
-        """Hand over what is there. A process does not wait long for an exporter that hangs."""
-        if not self._ends:
-            return
-        loop = get_running_loop()
-        ended = loop.create_future()
+        """Begin to hand over what is there; the end of the process waits for that, and not long."""
+        if self._ends:
+            _HANDOVER.begin(self._ends)
 
-        def end() -> None:
-            for each in self._ends:
+
+class _Handover:
+    """Hands over spans and figures in a thread: whoever closes a runtime waits for no exporter that hangs."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._again: Sequence[Callable[[], object]] = ()
+
+    def begin(self, ends: Sequence[Callable[[], object]]) -> None:
+        """Call these in a thread, after those that are called there already."""
+        if self._thread is None:
+            atexit.register(self._finish)
+        if self._thread is not None and self._thread.is_alive():
+            self._again = ends
+            return
+        self._thread = threading.Thread(
+            target=self._call, args=(ends,), name="toolwright-telemetry-end", daemon=True
+        )
+        self._thread.start()
+
+    def _call(self, ends: Sequence[Callable[[], object]]) -> None:
+        while ends:
+            for each in ends:
                 try:
                     each()
                 except Exception:
                     log.exception("The end of the telemetry failed.")
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+            ends, self._again = self._again, ()
 
-        threading.Thread(target=end, name="toolwright-telemetry-end", daemon=True).start()
-        timer = loop.call_later(PATIENCE, lambda: ended.done() or ended.set_result(None))
-        await ended
-        timer.cancel()
+    def _finish(self) -> None:
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+
+
+_HANDOVER = _Handover()
+"""The one of this process, as its providers are."""
 
 
 class HttpSpan:

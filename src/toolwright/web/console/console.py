@@ -104,7 +104,11 @@ class Console:
         elif path.startswith("/files/"):
             response = await self._file(request, path, session)
         else:
-            served = {**scope, SCOPE: (self.site, session)}
+            served = {
+                **scope,
+                SCOPE: (self.site, session),
+                "fastapi.telemetry": None,
+            }  # NiceGUI's FastAPI makes no spans
             await self._until_closing(await self._open_pages(), served, receive, send)
             return
         await response(scope, receive, send)

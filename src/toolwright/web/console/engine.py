@@ -8,6 +8,8 @@ from fastapi import FastAPI
 from nicegui import ui
 from starlette.types import ASGIApp
 
+from toolwright.web.options import NO_TELEMETRY
+
 RECONNECT = 10.0  # seconds for which a page waits for its browser to come back
 
 
@@ -40,7 +42,7 @@ class Engine:
 
 
 def _host() -> FastAPI:
-    host = FastAPI(openapi_url=None)
+    host = FastAPI(openapi_url=None, telemetry=NO_TELEMETRY)
     ui.run_with(
         host,
         title="Toolwright",

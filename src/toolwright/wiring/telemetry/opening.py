@@ -1,8 +1,10 @@
 """Telemetry of a process: opened where its environment asks for it, or its program has set OpenTelemetry up."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -10,6 +12,8 @@ from toolwright.core.errors import MissingExtra
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.telemetry.choice import TelemetryChoice
+
+log = logging.getLogger("toolwright.telemetry")
 
 
 def open_telemetry(
@@ -19,7 +23,8 @@ def open_telemetry(
 ) -> Telemetry | None:
     """The telemetry that is wanted, None if none is. `load` finds modules by their names.
 
-    Raises `MissingExtra`, or `DefinitionError` for an exporter that there is not.
+    Raises `MissingExtra`, or `DefinitionError` for an exporter that there is not. If only an endpoint is set and the
+    extra is missing, the log warns once.
     """
     choice = TelemetryChoice.read(settings, os.environ if environment is None else environment)
     if choice.disabled or not (choice or _set_up()):
@@ -36,9 +41,21 @@ def open_telemetry(
             content=choice.content,
         )
     except ModuleNotFoundError as error:
+        if choice.implied:
+            _warn_of_missing_extra()
+            return None
         extra = "sentry" if choice.sentry_dsn is not None else "telemetry"
         raise MissingExtra(f"Telemetry needs an extra: install toolwright[{extra}].") from error
     return opened
+
+
+@cache
+def _warn_of_missing_extra() -> None:
+    """Once a process: the endpoint may be set for all programs of this host."""
+    log.warning(
+        "An OTLP endpoint is set, but the library for telemetry is not installed: nothing is exported. Install "
+        "toolwright[telemetry], or set OTEL_SDK_DISABLED=true."
+    )
 
 
 def _set_up() -> bool:
