@@ -14,7 +14,7 @@ from toolwright.core.model import ModelSettings
 from toolwright.core.schemas.answer_form import AnswerForm
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
-from toolwright.core.tools.relations import AgentCall, SubagentToolConfig, SubpromptConfig
+from toolwright.core.tools.relations import AgentCall, Handoff, SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -103,6 +103,23 @@ class ActiveAgent:
         for each in self.nested.values():
             yield each
             yield from each.below
+
+    @property
+    def calls_agents(self) -> Iterator[Handoff | AgentCall]:
+        """The relations of this prompt to agents that it hands the thread over to, or runs as children."""
+        yield from self.relations
+        for tool in self.tools:
+            if isinstance(tool.relation, Handoff):
+                yield tool.relation
+
+    @property
+    def values_set(self) -> frozenset[str]:
+        """The names of the values that the agent, its prompts and its tools set; not those of the app."""
+        names: set[str] = set()
+        for voice in self.voices:
+            _, *own = voice.env
+            names.update(*own, *voice.tool_env.values())
+        return frozenset(names)
 
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
         """A copy, every side with these tools behind its own."""

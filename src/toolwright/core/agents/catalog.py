@@ -15,7 +15,7 @@ from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.schemas.meta import ANONYMOUS
 from toolwright.core.text import hint, sentence
 from toolwright.core.tools.mcp import McpServer
-from toolwright.core.tools.relations import SubagentToolConfig
+from toolwright.core.tools.relations import AgentCall, SubagentToolConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
@@ -208,6 +208,45 @@ class Catalog:
         offered = [each for each in tools.values() if not (isinstance(each, Tool) and each.latent)]
         prompt = Prompt(APP_TOOLS.name, tools=offered)
         return self.activate(changed(APP_TOOLS, side_a=prompt, tool_env=values))
+
+    def tenvs_set(self, agent: ActiveAgent) -> frozenset[str]:
+        """Return the names of the tenvs that the app sets anywhere a thread of the agent can lead.
+
+        These are the tenvs of all prompts of the agent and of the agents that the thread can be handed over to, and
+        those of a child that is passed the name by its caller.
+        """
+        names: set[str] = set()
+        seen: set[tuple[str, frozenset[str] | None]] = set()
+        left: list[tuple[ActiveAgent, frozenset[str] | None]] = [(agent, None)]  # None: any name gets there
+        while left:
+            active, given = left.pop()
+            if (active.agent_id, given) in seen:
+                continue
+            seen.add((active.agent_id, given))
+            for voice in active.voices:
+                names |= {*voice.tenvs} if given is None else {*voice.tenvs} & given
+                for relation in voice.calls_agents:
+                    called = self.find(relation.agent_id)
+                    passed = given
+                    if isinstance(relation, AgentCall):
+                        own = frozenset(relation.config.pass_tenvs)
+                        passed = own if given is None else own & given
+                    if called is not None and (passed is None or passed):
+                        left.append((called, passed))
+        return frozenset(names)
+
+    def reached(self, agent: ActiveAgent) -> list[ActiveAgent]:
+        """Return the agent and all agents that answer in its threads or their children, each once."""
+        found: dict[str, ActiveAgent] = {}
+        left = [agent]
+        while left:
+            active = left.pop()
+            if active.agent_id in found:
+                continue
+            found[active.agent_id] = active
+            called = [self.find(each.agent_id) for voice in active.voices for each in voice.calls_agents]
+            left += [each for each in called if each is not None]
+        return [*found.values()]
 
     def find_named(self, name_or_id: str) -> ActiveAgent | None:
         """The active agent by its name or id, None if it is not declared here."""

@@ -137,6 +137,14 @@ class Agents:
         assert active is not None, "it was found a moment ago"
         return active
 
+    async def tenvs_set(self, name_or_id: str) -> frozenset[str]:
+        """Return the names of the tenvs that the app sets anywhere a new thread of the agent can lead."""
+        return self._catalog.tenvs_set(await self.active(name_or_id))
+
+    async def reached(self, name_or_id: str) -> Sequence[ActiveAgent]:
+        """Return the agent and all agents that answer in its threads or their children, the agent first."""
+        return self._catalog.reached(await self.active(name_or_id))
+
     async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
         """The active agent by its id, in that revision if one is given; None if there is no such agent."""
         declared = self._catalog.find(agent_id)

@@ -44,7 +44,7 @@ class Permits:
         """
         if caller.kind == "service":
             return
-        refused = sorted(set(names) - set((await self._runtime.agents.get(agent)).user_env))
+        refused = sorted(set(names) - await self.settable(agent))
         if refused and thread_id is not None:
             requests = await self._runtime.requests.list(thread_id)
             asked = {each.name for one in requests if one.kind == "run" for each in one.required}
@@ -52,14 +52,28 @@ class Permits:
         if refused:
             raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
 
+    async def settable(self, agent: str) -> frozenset[str]:
+        """Return the names of env that a person may set in a thread of that agent.
+
+        A name in its `user_env` is not among them if another agent that answers in the thread or in its children sets
+        a value of that name and does not list it: the person's value would replace that agent's.
+        """
+        first = (await self._runtime.agents.get(agent)).user_env
+        if not first:
+            return frozenset()
+        names = frozenset(first)
+        for each in await self._runtime.agents.reached(agent):
+            names -= each.values_set - {*each.agent.user_env}
+        return names
+
     async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
         """Whether the caller may bring these tenvs to a new thread, else `Forbidden`.
 
-        A person may not put their own in the place of those that the app has set: these are promised to its tools.
+        A person cannot replace a value that the app sets for any prompt or agent that the thread can lead to.
         """
-        if caller.kind == "service":
+        if caller.kind == "service" or not (asked := {*names}):
             return
-        refused = sorted(set(names) & set((await self._runtime.agents.active(agent)).tenvs))
+        refused = sorted(asked & await self._runtime.agents.tenvs_set(agent))
         if refused:
             raise Forbidden(
                 f"This agent has set {', '.join(map(repr, refused[:10]))}: leave it out of tenvs."
