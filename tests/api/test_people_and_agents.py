@@ -8,11 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 import toolwright as tw
 from tests.api.documented import document
 from tests.api.rig import JSON, at_work, read
 from tests.api.town import person
+from tests.mcp.server_rig import Host, end_parts
 from tests.web.signing import SECRET
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
@@ -21,7 +23,9 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.verifier import has_claim
 from toolwright.web.gateway import create_gateway
+from toolwright.web.mcp.endpoint import McpEndpoint
 from toolwright.web.options import GatewayOptions
 
 pytestmark = pytest.mark.anyio
@@ -35,6 +39,7 @@ class Crowd:
 
     rt: Runtime
     client: httpx.AsyncClient
+    application: FastAPI
     ids: dict[str, str] = field(default_factory=dict[str, str])
 
     async def ask(self, who: str | dict[str, str], path: str, body: Any = None, status: int = 200) -> JSON:
@@ -59,6 +64,7 @@ async def crowd(
         clock=SystemClock(),
         secret_keys=("sk",),
         public_keys=("pk",),
+        mcp=McpEndpoint,
         verify_token=SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
     )
     async with testing.runtime(app, model=model or ScriptedModel([{"text": "Yes."}])) as rt:
@@ -70,7 +76,10 @@ async def crowd(
                 async with httpx.AsyncClient(
                     base_url=url, event_hooks=hooks, timeout=10, verify=False
                 ) as client:
-                    yield Crowd(rt, client, ids)
+                    try:
+                        yield Crowd(rt, client, application, ids)
+                    finally:
+                        await end_parts(application.state.serving)
 
 
 # ── what the app sets ───────────────────────────────────────────────────────────────────────────────────────
@@ -159,3 +168,187 @@ async def test_a_person_sets_no_env_that_an_agent_behind_has_set_and_does_not_op
                 f"/api/threads/{thread_id}/env", headers=headers, json={"env": {name: "x"}}
             )
             assert answer.status_code == status
+
+
+# ── who may open threads ────────────────────────────────────────────────────────────────────────────────────
+
+KITS = ("spaces", "mind", "channels", "memory")
+
+
+@pytest.mark.parametrize("kit", KITS)
+def test_an_agent_with_a_toolkit_is_open_to_members_and_any_other_to_everyone(kit: str) -> None:
+    assert tw.Agent("a", "p").open_to == "everyone"
+    assert tw.Agent("a", "p", toolkits=[kit]).open_to == "members"
+    assert tw.Agent("a", "p", toolkits=[kit], open_to="everyone").open_to == "everyone"
+    assert tw.Agent("a", "p", toolkits=[kit], open_to=("role=admin",)).open_to == ("role=admin",)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"open_to": "all"}, "open_to must be 'everyone', 'members', 'nobody' or a list of claims, not 'all'."),
+        ({"open_to": 5}, "open_to must be a list of claims, not 5."),
+        ({"open_to": [5]}, "open_to must be a list of claims, not one with 5."),
+        ({"open_to": []}, "open_to must list at least one claim, each with a name, such as 'role=admin'."),
+        ({"open_to": ["=admin"]}, "open_to must list at least one claim, each with a name, such as 'role=admin'."),
+        ({"home_tools": "some"}, "home_tools must be 'own', 'all' or 'none', not 'some'."),
+        ({"shared_memory": 1}, "shared_memory must be true or false, not 1."),
+    ],
+)  # fmt: skip
+def test_a_faulty_declaration_is_refused_by_name(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(tw.errors.DefinitionError) as refused:
+        tw.Agent("a", "p", **options)
+    assert refused.value.message == f"Agent 'a': {words}"
+
+
+def agent(name: str, **options: Any) -> tw.Agent:
+    return tw.Agent(name, tw.Prompt(name), **{**EXPOSED, **options})
+
+
+TOWN = [
+    agent("everyone"),
+    agent("members", open_to="members"),
+    agent("remembers", toolkits=["mind"]),
+    agent("nobody", open_to="nobody"),
+    agent("admins", open_to=["role=admin", "staff"]),
+]
+OPEN = {  # to Ada, who shares a space with two of them; to Bob, who shares none; to Eve, who has the claims
+    "ada": {"everyone", "members", "remembers"},
+    "bob": {"everyone"},
+    "eve": {"everyone", "admins"},
+    "ann": {"everyone", "admins"},
+}
+CLAIMS: dict[str, dict[str, Any]] = {
+    "ada": {"role": "user", "staff": False},
+    "bob": {"role": ["user"], "staff": ""},
+    "eve": {"role": ["user", "admin"]},
+    "ann": {"staff": "yes"},
+}
+
+
+@asynccontextmanager
+async def small_town() -> AsyncGenerator[Crowd]:
+    async with crowd(tw.App(agents=TOWN), people=[*OPEN]) as made:
+        ids = made.ids
+        await made.rt.spaces.create("Tea", members=[ids["ada"], "members", "remembers"])
+        await made.rt.spaces.create("Cake", members=[ids["ada"], ids["bob"]])
+        await made.rt.spaces.create("Board", "public", members=["members", "remembers"])
+        yield made
+
+
+def signed_in(who: str) -> dict[str, str]:
+    return person(f"user-{who}", **CLAIMS[who])
+
+
+@pytest.mark.parametrize("who", [*OPEN])
+async def test_a_thread_is_opened_with_agents_that_are_open_to_the_person_and_the_others_are_not_there(
+    who: str,
+) -> None:
+    async with small_town() as made:
+        opened: set[str] = set()
+        for each in TOWN:
+            for name in (each.name, each.id):
+                body = {"agentId": name}
+                answer = await made.client.post("/api/threads", json=body, headers=signed_in(who))
+                if answer.status_code == 201:
+                    opened.add(each.name)
+                else:
+                    absent = await made.open(signed_in(who), "nowhere", 404)
+                    assert read(answer, 404) == {"error": absent["error"].replace("'nowhere'", repr(name))}
+            await made.open(SERVICE, each.name, userId=made.ids[who])
+        assert opened == OPEN[who]
+
+
+async def test_leaving_the_last_shared_space_closes_the_agent() -> None:
+    async with small_town() as made:
+        await made.open("ada", "members")
+        [space] = [each for each in await made.rt.spaces.list() if each.name == "Tea"]
+        await made.rt.spaces.remove_member(space.id, made.ids["ada"])
+        await made.open("ada", "members", 404)
+
+
+async def test_the_api_lists_to_whom_each_agent_is_open() -> None:
+    async with small_town() as made:
+        shown = (await made.ask(SERVICE, "/api/agents"))["agents"]
+        assert {each["name"]: each["openTo"] for each in shown} == {
+            "everyone": "everyone", "members": "members", "remembers": "members", "nobody": "nobody",
+            "admins": ["role=admin", "staff"],
+        }  # fmt: skip
+        config = {"openTo": ["tier=2"], "homeTools": "none", "sharedMemory": True}
+        body = {"name": "scout", "config": config}
+        saved = (await made.ask(SERVICE, "/api/agents", body, 201))["agent"]
+        assert {name: saved[name] for name in config} == config
+        await made.open("ada", "scout", 404)
+        await made.open(person("user-ada", tier=2), "scout")
+        plain = (await made.ask(SERVICE, "/api/agents", {"name": "plain", "config": {}}, 201))["agent"]
+        assert (plain["openTo"], plain["homeTools"], plain["sharedMemory"]) == ("members", "own", False)
+        faulty = {"name": "x", "config": {"openTo": "all", "homeTools": 1, "sharedMemory": "no"}}
+        refused = await made.ask(SERVICE, "/api/agents", faulty, 400)
+        paths = {each["path"] for each in refused["details"]}
+        assert paths == {"config.openTo", "config.homeTools", "config.sharedMemory"}
+
+
+@pytest.mark.parametrize("options", [{"home_tools": "all"}, {"shared_memory": True}])
+@pytest.mark.parametrize("call", ["inner", {"name": "inner"}], ids=["handoff", "child"])
+async def test_an_agent_that_leads_to_one_that_shows_more_is_open_to_those_to_whom_both_are(
+    call: Any, options: dict[str, Any]
+) -> None:
+    front = tw.Agent("front", tw.Prompt("own", tools=[call]))
+    inner = agent("inner", toolkits=["mind"], **options)
+    async with crowd(tw.App(agents=[front, inner])) as made:
+        await made.rt.spaces.create("Tea", members=[made.ids["ada"], "inner"])
+        await made.open("ada", "front")
+        await made.open("bob", "front", 404)
+
+
+CLAIMED: list[tuple[dict[str, Any], str, bool]] = [
+    ({"role": "admin"}, "role=admin", True),
+    ({"role": "admins"}, "role=admin", False),
+    ({"role": ["a", "admin"]}, "role=admin", True),
+    ({"role": ["a", ["admin"]]}, "role=admin", False),
+    ({"role": {"admin": True}}, "role=admin", False),
+    ({"role": {"admin": True}}, "role.admin", True),
+    ({"realm": {"roles": ["admin"]}}, "realm.roles=admin", True),
+    ({"https://app.test/role": "admin"}, "https://app.test/role=admin", True),
+    ({"tier": 2}, "tier=2", True),
+    ({"tier": 2}, "tier=02", False),
+    ({"paid": True}, "paid=true", True),
+    ({"paid": True}, "paid", True),
+    ({"role": "a=b"}, "role=a=b", True),
+    ({"paid": None}, "paid", False),
+    ({"paid": False}, "paid", False),
+    ({"paid": ""}, "paid", False),
+    ({"paid": []}, "paid", False),
+    ({"paid": {}}, "paid", False),
+    ({"paid": 0}, "paid", True),
+    ({}, "paid", False),
+    ({}, "role=admin", False),
+    ({"role": None}, "role=None", False),
+    ({"role": None}, "role=null", False),
+]
+
+
+@pytest.mark.parametrize(("claims", "wanted", "has"), CLAIMED)
+def test_a_claim_is_wanted_by_its_name_or_with_a_value(claims: Any, wanted: str, has: bool) -> None:
+    assert has_claim(claims, wanted) is has
+
+
+# ── the same behind the other doors ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("who", ["ada", "bob", "eve"])
+async def test_a_host_is_told_of_agents_that_are_open_to_its_user_and_calls_no_other(who: str) -> None:
+    """A call of an agent over `/mcp` opens a child thread with it."""
+    async with small_town() as made:
+        host = Host(made.rt, str(made.client.base_url), made.application)
+        async with host.wire("legacy", signed_in(who)) as wire:
+            listed = {each["name"] for each in (await wire.request("tools/list"))["result"]["tools"]}
+            assert listed == OPEN[who]
+            for each in TOWN:
+                answer = await wire.call(each.name, message="Hello")
+                assert ("result" in answer) == (each.name in OPEN[who])
+                if each.name not in OPEN[who]:
+                    assert answer["error"]["message"] == f"Unknown tool: {each.name}"
+        async with host.wire("legacy", SERVICE) as wire:
+            listed = {each["name"] for each in (await wire.request("tools/list"))["result"]["tools"]}
+            assert listed == {each.name for each in TOWN}

@@ -25,13 +25,21 @@ class Agent(Shape, title="AgentShape"):
     name: str
     description: str = ""
     type: str
+    open_to: str | tuple[str, ...] = Field(
+        description="Who may open threads with it: `everyone`, `members`, `nobody`, or people with one of these claims."
+    )
+    home_tools: str
+    shared_memory: bool
     config: Absent[JsonObject] = Field(
         None, description="Of an agent that was configured as JSON, without any values."
     )
 
 
 def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
-    """`{id, agentId, entityId, name, description, type, config?}`; `config` of one that was configured as JSON."""
+    """`{id, agentId, entityId, name, description, type, openTo, homeTools, sharedMemory, config?}`.
+
+    `config` is there for an agent that was configured as JSON.
+    """
     fields: JSONObject = {
         "id": agent.id,
         "agentId": agent.id,
@@ -39,6 +47,9 @@ def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
         "name": agent.name,
         "description": agent.description,
         "type": agent.type,
+        "openTo": agent.open_to if isinstance(agent.open_to, str) else [*(agent.open_to or ())],
+        "homeTools": agent.home_tools,
+        "sharedMemory": agent.shared_memory,
     }
     return fields if config is None else {**fields, "config": config}
 

@@ -235,18 +235,25 @@ class Catalog:
                         left.append((called, passed))
         return frozenset(names)
 
-    def reached(self, agent: ActiveAgent) -> list[ActiveAgent]:
-        """Return the agent and all agents that answer in its threads or their children, each once."""
+    def reached(self, voices: Iterable[ActiveAgent]) -> list[ActiveAgent]:
+        """Return all agents that these prompts hand over to or run as children, and those that these call in turn."""
         found: dict[str, ActiveAgent] = {}
-        left = [agent]
+        left = [relation for voice in voices for relation in voice.calls_agents]
         while left:
-            active = left.pop()
-            if active.agent_id in found:
-                continue
-            found[active.agent_id] = active
-            called = [self.find(each.agent_id) for voice in active.voices for each in voice.calls_agents]
-            left += [each for each in called if each is not None]
+            called = self.find(left.pop().agent_id)
+            if called is not None and called.agent_id not in found:
+                found[called.agent_id] = called
+                left += [relation for voice in called.voices for relation in voice.calls_agents]
         return [*found.values()]
+
+    def reached_by(self, tool: Tool) -> list[ActiveAgent]:
+        """Return the agents that a call of this tool of the app can come to, the one that it calls first."""
+        if isinstance(tool.relation, AgentCall):
+            called = self.find(tool.relation.agent_id)
+            others = [] if called is None else self.reached(called.voices)
+            return [each for each in (called, *others) if each is not None]
+        below = self.app_tools.nested.get(tool.name)
+        return [] if below is None else self.reached([below, *below.below])
 
     def find_named(self, name_or_id: str) -> ActiveAgent | None:
         """The active agent by its name or id, None if it is not declared here."""

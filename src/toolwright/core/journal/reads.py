@@ -241,8 +241,10 @@ class SpaceReads(Protocol):
         """Memberships of an entity, by space."""
         ...
 
-    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
-        """The spaces that an entity is a member of, the oldest first."""
+    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
+        """The spaces that an entity is a member of, the oldest first; with `with_id` those that it shares with that
+        other entity.
+        """
         ...
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:

@@ -7,7 +7,6 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, faulty, read_agent
-from toolwright.core.agents.prompt import Prompt
 from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
@@ -29,6 +28,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.configured import (
+    bare_agent,
     check_description,
     check_lengths,
     check_name,
@@ -79,7 +79,7 @@ class Agents:
     ) -> None:
         self._models = models
         self._store = store
-        self._catalog = catalog
+        self.catalog = catalog
         self._environment = environment
         self._clock = clock
         self._new_id = new_id
@@ -88,7 +88,7 @@ class Agents:
     @property
     def declared(self) -> Sequence[Agent]:
         """The agents that the app declares, in their order."""
-        return self._catalog.agents
+        return self.catalog.agents
 
     async def get(self, name_or_id: str) -> Agent:
         """The agent as it is now; one whose configuration no longer fits the app has neither tools nor values."""
@@ -99,7 +99,7 @@ class Agents:
         agent = await self._find(name_or_id)
         if isinstance(agent, ConfiguredAgent):
             return await self._view(agent)
-        return Shown(agent=self._catalog.agent(name_or_id) if agent is None else agent)  # raises, with a hint
+        return Shown(agent=self.catalog.agent(name_or_id) if agent is None else agent)  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
         """The agent's id; that of one which is gone is taken as it is, since it may still have runs."""
@@ -137,17 +137,9 @@ class Agents:
         assert active is not None, "it was found a moment ago"
         return active
 
-    async def tenvs_set(self, name_or_id: str) -> frozenset[str]:
-        """Return the names of the tenvs that the app sets anywhere a new thread of the agent can lead."""
-        return self._catalog.tenvs_set(await self.active(name_or_id))
-
-    async def reached(self, name_or_id: str) -> Sequence[ActiveAgent]:
-        """Return the agent and all agents that answer in its threads or their children, the agent first."""
-        return self._catalog.reached(await self.active(name_or_id))
-
     async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
         """The active agent by its id, in that revision if one is given; None if there is no such agent."""
-        declared = self._catalog.find(agent_id)
+        declared = self.catalog.find(agent_id)
         if declared is not None:
             return declared
         active = self._ready.get((agent_id, revision)) if revision is not None else None
@@ -171,9 +163,7 @@ class Agents:
 
     async def exists(self, agent_id: str) -> bool:
         """Whether there is such an agent now, whether it can run or not."""
-        return (
-            self._catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
-        )
+        return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
     async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
         """Configure an agent, or the one of that name anew; a run at work keeps what it began with.
@@ -245,7 +235,7 @@ class Agents:
         return agent or self._declared(name_or_id) or await self._store.agents.named(name_or_id)
 
     async def _with_id(self, agent_id: str) -> Agent | ConfiguredAgent | None:
-        declared = self._catalog.find(agent_id)
+        declared = self.catalog.find(agent_id)
         return await self._store.agents.agent(agent_id) if declared is None else declared.agent
 
     async def _configured(self, name_or_id: str) -> ConfiguredAgent:
@@ -317,7 +307,7 @@ class Agents:
         """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
         try:
             agent = self._read(row, config)
-            active = self._catalog.activate(agent)
+            active = self.catalog.activate(agent)
         except InvalidConfiguration as error:
             raise faulty([within_config(fault) for fault in error.details]) from error
         except DefinitionError as error:
@@ -334,7 +324,7 @@ class Agents:
 
         What it lacks otherwise, a key or a library, may come later.
         """
-        active = self._catalog.activate(agent)
+        active = self.catalog.activate(agent)
         model = active.model
         if not isinstance(model, str):
             return
@@ -358,19 +348,16 @@ class Agents:
         try:
             return Shown(agent=(await self._activate(row)).agent, config=config)
         except (InvalidRequest, DefinitionError):
-            who = identity_of(row)
-            bare = Prompt(row.name)
-            agent = Agent(row.name, bare, description=row.description, key=who.key, revision=who.revision)
-            return Shown(agent=agent, config=config)
+            return Shown(agent=bare_agent(row), config=config)
 
     def _read(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
-        tools = {tool.name: tool for tool in self._catalog.tools}
+        tools = {tool.name: tool for tool in self.catalog.tools}
         return read_agent(config, identity_of(row), tools, trusted=row.config.get("trusted") is True)
 
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
         """The rows of its values: env and tenvs under the revision, those of single tools under their place in it."""
         change, at = self._environment.change, row.updated_at
-        active = self._catalog.activate(agent)
+        active = self.catalog.activate(agent)
         types = active.types
         changes = [change(row.owner, name, var, at) for name, var in types.stored(agent.env).items()]
         tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
@@ -400,7 +387,7 @@ class Agents:
         if ready is not None:
             return ready
         config = await self._full_config(row)
-        active = await in_thread_if_large(config, lambda: self._catalog.activate(self._read(row, config)))
+        active = await in_thread_if_large(config, lambda: self.catalog.activate(self._read(row, config)))
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
         self._ready[row.id, row.revision] = active

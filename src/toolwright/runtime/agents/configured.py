@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.config import ConfiguredAgent, Identity, faulty, length_faults
+from toolwright.core.agents.prompt import Prompt
 from toolwright.core.env.env import EnvVar
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.errors import InvalidRequest
@@ -79,6 +80,19 @@ def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
 
 def env_json(values: Mapping[str, EnvVar]) -> JSONObject:
     return {name: {"value": var.value, "type": var.type} for name, var in values.items()}
+
+
+def bare_agent(row: ConfiguredAgent) -> Agent:
+    """Return the agent of a configuration that no longer fits the app: nobody opens threads with it."""
+    who = identity_of(row)
+    return Agent(
+        row.name,
+        Prompt(row.name),
+        description=row.description,
+        key=who.key,
+        revision=who.revision,
+        open_to="nobody",
+    )
 
 
 def identity_of(row: ConfiguredAgent) -> Identity:

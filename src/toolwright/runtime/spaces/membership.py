@@ -31,6 +31,10 @@ class Membership:
         member = await self._store.spaces.member(space_id, entity_id)
         return space if open_to(space, is_member=member is not None) else None
 
+    async def share_a_space(self, entity_id: str, other_id: str) -> bool:
+        """Return whether both entities are members of one space."""
+        return bool(await self._store.spaces.spaces_of(entity_id, 1, other_id))
+
     async def admit(self, entity: Entity) -> None:
         """Whether the entity can live in a space: an agent reads it in its home thread, which must be possible (D4).
 

@@ -6,14 +6,19 @@ What is not theirs is answered as what is not there, in the same words.
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.space import Space, SpaceMessage
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
+from toolwright.core.tools.relations import AgentCall
+from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
+from toolwright.web.auth.verifier import has_claim
 from toolwright.wire.call import message_id_of
 from toolwright.wire.result import result_from_json
 
@@ -27,13 +32,62 @@ class Permits:
         self._runtime = runtime
 
     async def agent(self, caller: Caller, name_or_id: str) -> None:
-        """A person who asks for an agent that is not there is not told which are: the list is a service's."""
+        """Whether the caller may open a thread with that agent, else `NotFound`.
+
+        An agent that is not open to a person is answered as one that is not there, and they are not told which agents
+        there are: the list is a service's.
+        """
         if caller.kind == "service":
             return
+        absent = NotFound(f"There is no agent {name_or_id!r}.")
         try:
-            await self._runtime.agents.get(name_or_id)
+            agent = await self._runtime.agents.get(name_or_id)
         except NotFound:
-            raise NotFound(f"There is no agent {name_or_id!r}.") from None
+            raise absent from None
+        if not await self._is_open(caller, agent) or not await self._all_open(
+            caller, await self._reached(agent.id)
+        ):
+            raise absent
+
+    async def tool(self, caller: Caller, tool: Tool) -> bool:
+        """Return whether the caller may call this tool of the app: not if it runs an agent that is not open to them."""
+        if caller.kind == "service" or tool.relation is None:
+            return True
+        reached = self._runtime.agents.catalog.reached_by(tool)
+        called = reached[:1] if isinstance(tool.relation, AgentCall) else ()
+        for each in called:
+            if not await self._is_open(caller, each.agent):
+                return False
+        return await self._all_open(caller, reached)
+
+    async def _reached(self, agent: str) -> list[ActiveAgent]:
+        """Return the agent, and all agents that its threads can be handed over to or have as children."""
+        active = await self._runtime.agents.active(agent)
+        return [active, *self._runtime.agents.catalog.reached(active.voices)]
+
+    async def _all_open(self, caller: Caller, agents: Iterable[ActiveAgent]) -> bool:
+        """Return whether those of the agents are open to the person that show them more than what is theirs.
+
+        Other agents that are reached serve each person for themselves alone, whoever may open threads with them.
+        """
+        for each in agents:
+            agent = each.agent
+            shows_more = agent.toolkits and (agent.home_tools == "all" or agent.shared_memory)
+            if shows_more and not await self._is_open(caller, agent):
+                return False
+        return True
+
+    async def _is_open(self, caller: Caller, agent: Agent) -> bool:
+        """Return whether the person may open threads with the agent, as it declares."""
+        match agent.open_to:
+            case "everyone":
+                return True
+            case "members":
+                return await self._runtime.spaces.share_a_space(caller.entity_id or "", agent.entity_id)
+            case str() | None:
+                return False
+            case wanted:
+                return any(has_claim(caller.claims, each) for each in wanted)
 
     async def env(
         self, caller: Caller, agent: str, names: Iterable[str], thread_id: str | None = None
@@ -62,7 +116,7 @@ class Permits:
         if not first:
             return frozenset()
         names = frozenset(first)
-        for each in await self._runtime.agents.reached(agent):
+        for each in await self._reached(agent):
             names -= each.values_set - {*each.agent.user_env}
         return names
 
@@ -73,7 +127,8 @@ class Permits:
         """
         if caller.kind == "service" or not (asked := {*names}):
             return
-        refused = sorted(asked & await self._runtime.agents.tenvs_set(agent))
+        agents = self._runtime.agents
+        refused = sorted(asked & agents.catalog.tenvs_set(await agents.active(agent)))
         if refused:
             raise Forbidden(
                 f"This agent has set {', '.join(map(repr, refused[:10]))}: leave it out of tenvs."

@@ -262,9 +262,12 @@ class MemorySpaces:
         found.sort(key=lambda space: (micros(space.created_at), space.id))
         return found[offset : offset + limit]
 
-    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
+        both = {entity_id, entity_id if with_id is None else with_id}
         found = [
-            each for each in self._tables.spaces.values() if (each.id, entity_id) in self._tables.members
+            each
+            for each in self._tables.spaces.values()
+            if all((each.id, one) in self._tables.members for one in both)
         ]
         return sorted(found, key=lambda space: (micros(space.created_at), space.id))[:limit]
 
