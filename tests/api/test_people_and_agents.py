@@ -67,7 +67,7 @@ async def crowd(
         mcp=McpEndpoint,
         verify_token=SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
     )
-    async with testing.runtime(app, model=model or ScriptedModel([{"text": "Yes."}])) as rt:
+    async with testing.runtime(app, model=model) as rt:
         ids = {name: (await rt.entities.create(external_id=f"user-{name}")).id for name in people}
         application = create_gateway(rt, options)
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -228,7 +228,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
 
 @asynccontextmanager
 async def small_town() -> AsyncGenerator[Crowd]:
-    async with crowd(tw.App(agents=TOWN), people=[*OPEN]) as made:
+    async with crowd(tw.App(agents=TOWN), ScriptedModel([{"text": "Yes."}]), [*OPEN]) as made:
         ids = made.ids
         await made.rt.spaces.create("Tea", members=[ids["ada"], "members", "remembers"])
         await made.rt.spaces.create("Cake", members=[ids["ada"], ids["bob"]])

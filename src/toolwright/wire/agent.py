@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from toolwright.core.agents.agent import Agent as AgentRow
+from toolwright.core.agents.agent import agent_of_keeper
 from toolwright.core.agents.memory import Block as BlockRow
 from toolwright.core.agents.memory import Passage as PassageRow
 from toolwright.core.agents.mind import Goal as GoalRow
@@ -130,7 +131,7 @@ def block_json(block: BlockRow) -> JSONObject:
         "label": block.label,
         "content": block.content,
         "isShared": block.is_shared,
-        "ownerId": block.agent_id,
+        "ownerId": agent_of_keeper(block.agent_id),
         "updatedAt": block.updated_at.isoformat(),
     }
 

@@ -221,7 +221,7 @@ def _toolkit_parts(shared: _Shared, equipment: Equipment) -> ToolkitParts:
         store=parts.store,
         catalog=shared.catalog,
         agents=shared.agents,
-        tools_of=lambda active: callable_tools(equipment.equip(active)),
+        tools_of=lambda active, user_id: callable_tools(equipment.equip(active, user_id)),
         lineages=shared.lineages,
         files=shared.keeper,
         motor=parts.motor,

@@ -129,6 +129,14 @@ class ActiveAgent:
             sides[name] = changed(side, tools=tools, by_name={tool.name: tool for tool in tools}, sides=sides)
         return sides[self.side]
 
+    def without_toolkits(self) -> "ActiveAgent":
+        """A copy that has no toolkits, and is told nothing of what they are about."""
+        bare = changed(self.agent, toolkits=())
+        sides: dict[SideName, ActiveAgent] = {}
+        for name, side in self.sides.items():
+            sides[name] = changed(side, agent=bare, sides=sides)
+        return sides[self.side]
+
     def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
         """A copy that is offered these tools; calls are `taken` by those."""
         return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})

@@ -263,9 +263,33 @@ def home_thread_id_of(agent_id: str) -> str:
 def keeper_of(agent_id: str, user_id: str | None) -> str:
     """Return the id under which the agent keeps goals, memories, plans, blocks and passages for that user.
 
-    Without a user it is the agent's own id. No query for one finds anything of another.
+    Without a user it is the agent's own id. No query for one finds anything of another. Colons are escaped: they end
+    the id in the names of timers.
     """
-    return agent_id if user_id is None else f"{agent_id}/{user_id}"
+    if user_id is None:
+        return agent_id
+    return f"{agent_id}/{user_id.replace('%', '%25').replace(':', '%3A')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What an agent's home tools reach in a thread: the id under which it keeps what it is told there, and the person
+    to whose spaces they are limited, or None if they are not limited.
+
+    `plans` is the id under which plans are kept: a person's plans are their own also where the memory is shared.
+    """
+
+    keeper: str
+    plans: str
+    person: str | None = None
+
+
+def reach_of(agent: Agent, person: str | None) -> Reach:
+    """Return what the agent's home tools reach in a thread that belongs to that person, or to no one."""
+    if person is None or agent.home_tools == "all":
+        return Reach(keeper=agent.id, plans=agent.id)
+    own = keeper_of(agent.id, person)
+    return Reach(keeper=agent.id if agent.shared_memory else own, plans=own, person=person)
 
 
 def agent_of_keeper(keeper: str) -> str:
@@ -275,7 +299,8 @@ def agent_of_keeper(keeper: str) -> str:
 
 def user_of_keeper(keeper: str) -> str | None:
     """Return the user for whom something is kept under that id, or None if it is the agent's own."""
-    return keeper.partition("/")[2] or None
+    user_id = keeper.partition("/")[2]
+    return user_id.replace("%3A", ":").replace("%25", "%") or None
 
 
 def agent_id_of(entity_id: str) -> str:

@@ -39,6 +39,14 @@ class AgentReads(Protocol):
         """The ids of threads with pending calls whose results nobody will read, as their agent was deleted."""
         ...
 
+    async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        """The ids under which the agent keeps something for people (`core.agents.agent.keeper_of`), in order."""
+        ...
+
+    async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        """The ids under which any agent keeps something for that user, in order."""
+        ...
+
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         """An agent's goals, the oldest first."""
         ...

@@ -32,6 +32,7 @@ from toolwright.runtime.agents.configured import (
     check_description,
     check_lengths,
     check_name,
+    drop_minds,
     env_json,
     identity_of,
     read_object,
@@ -213,6 +214,8 @@ class Agents:
         refused = True
         while refused:  # once more where a space has changed meanwhile
             was = await self._configured(name_or_id)
+            while keepers := await self._store.agents.keepers_of_agent(was.id):
+                await drop_minds(self._store, keepers, self._clock, self._new_id)
             entity_id = entity_id_of(was.id)
             unit = DropAgent(
                 token=self._new_id("unit"),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import reach_of
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.runtime.agents.agents import Agents
@@ -49,7 +50,8 @@ class Prompts:
         elif (open_space_id := await self._open(active, by_id("space", space_id))) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         places = [] if open_space_id is None else [Place(space_id=open_space_id)]
-        parts = sections(active, await self._system_prompts.of(active, places), open_space_id)
+        reach = reach_of(active.agent, None)
+        parts = sections(active, await self._system_prompts.of(active, reach, places), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 
     async def _home_space(self, active: ActiveAgent) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from toolwright.core.agents.agent import agent_id_of
+from toolwright.core.agents.agent import Agent, Reach, agent_id_of, reach_of
 from toolwright.core.broken_rows import all_of
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Effect
@@ -23,8 +23,22 @@ class Membership:
         self._agents = agents
         self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same agents are in it message after message
 
-    async def open_to(self, space_id: str, entity_id: str) -> Space | None:
-        """The space, if that entity may read and speak there."""
+    async def person(self, user_id: str) -> str:
+        """Return the id of the person to whom a thread with that user belongs.
+
+        It is the id of the entity of that id or external id, or the user id itself if there is none.
+        """
+        entity = await self._store.entity(user_id) or await self._store.entity_named(user_id)
+        return user_id if entity is None else entity.id
+
+    async def reach(self, agent: Agent, user_id: str | None) -> Reach:
+        """Return what the agent's home tools reach in a thread that belongs to that user, or to no one."""
+        return reach_of(agent, None if user_id is None else await self.person(user_id))
+
+    async def open_to(self, space_id: str, entity_id: str, person: str | None = None) -> Space | None:
+        """The space, if that entity may read and speak there, and the person for whom it does so if there is one."""
+        if person is not None and await self.open_to(space_id, person) is None:
+            return None
         space = await self._store.spaces.space(space_id)
         if space is None:
             return None
