@@ -83,12 +83,13 @@ class House:
 
     async def shown(self, who: str, agent: str) -> list[Any]:
         """All that the agent is shown in that thread: its system text, and what tools that read give."""
-        reads = {"spaces": [("get_plans", {})], "channels": [("search_memory", {"query": MARK})]}
+        reads: dict[str, tuple[str, dict[str, str]]] = {
+            "spaces": ("get_plans", {}),
+            "channels": ("search_memory", {"query": MARK}),
+        }
         kits = (await self.crowd.rt.agents.get(agent)).toolkits
-        return [
-            await self.system(who, agent),
-            *[await self.use(who, agent, name, **args) for name, args in reads[kits[0]]],
-        ]
+        name, args = reads[kits[0]]
+        return [await self.system(who, agent), await self.use(who, agent, name, **args)]
 
 
 PLAN = {"name": f"{MARK} plan", "instruction": "Tell.", "cron": "0 0 1 1 *"}

@@ -263,12 +263,17 @@ def home_thread_id_of(agent_id: str) -> str:
 def keeper_of(agent_id: str, user_id: str | None) -> str:
     """Return the id under which the agent keeps goals, memories, plans, blocks and passages for that user.
 
-    Without a user it is the agent's own id. No query for one finds anything of another. Colons are escaped: they end
-    the id in the names of timers.
+    Without a user it is the agent's own id. No query for one finds anything of another. Slashes and colons of a user's
+    id are escaped: they end the agent's id, and this one in the names of timers.
     """
     if user_id is None:
         return agent_id
-    return f"{agent_id}/{user_id.replace('%', '%25').replace(':', '%3A')}"
+    for mark, escaped in _ESCAPED:
+        user_id = user_id.replace(mark, escaped)
+    return f"{agent_id}/{user_id}"
+
+
+_ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +305,9 @@ def agent_of_keeper(keeper: str) -> str:
 def user_of_keeper(keeper: str) -> str | None:
     """Return the user for whom something is kept under that id, or None if it is the agent's own."""
     user_id = keeper.partition("/")[2]
-    return user_id.replace("%3A", ":").replace("%25", "%") or None
+    for mark, escaped in reversed(_ESCAPED):
+        user_id = user_id.replace(escaped, mark)
+    return user_id or None
 
 
 def agent_id_of(entity_id: str) -> str:
