@@ -12,6 +12,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import Lacking, tenvs_lacking
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.keepers import person_of
 from toolwright.runtime.spaces.showing import Intended, Showing
 
 
@@ -23,17 +24,9 @@ class Membership:
         self._agents = agents
         self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same agents are in it message after message
 
-    async def person(self, user_id: str) -> str:
-        """Return the id of the person to whom a thread with that user belongs.
-
-        It is the id of the entity of that id or external id, or the user id itself if there is none.
-        """
-        entity = await self._store.entity(user_id) or await self._store.entity_named(user_id)
-        return user_id if entity is None else entity.id
-
     async def reach(self, agent: Agent, user_id: str | None) -> Reach:
         """Return what the agent's home tools reach in a thread that belongs to that user, or to no one."""
-        return reach_of(agent, None if user_id is None else await self.person(user_id))
+        return reach_of(agent, None if user_id is None else await person_of(self._store, user_id))
 
     async def open_to(self, space_id: str, entity_id: str, person: str | None = None) -> Space | None:
         """The space, if that entity may read and speak there, and the person for whom it does so if there is one."""
