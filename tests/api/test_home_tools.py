@@ -13,6 +13,7 @@ import pytest
 
 import toolwright as tw
 from tests.api.test_people_and_agents import EXPOSED, SERVICE, Crowd, crowd
+from toolwright.client import Client
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.tools.toolkits import TOOLKITS
@@ -461,3 +462,77 @@ async def test_a_thread_that_a_service_opens_for_a_user_is_that_persons_by_eithe
         assert await made.use_in(unknown["threadId"], "get_plans") == {"plans": []}
         refused = await made.use_in(unknown["threadId"], "read_messages", spaceId=made.rooms["ada's"])
         assert "error" in refused
+
+
+# ── what services read and set ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_service_reads_and_sets_the_agents_own_unless_it_names_a_person() -> None:
+    async with lived_in() as made, Client(str(made.crowd.client.base_url), secret_key="sk") as client:
+        agents, blocks, passages = client.agents, client.blocks, client.passages
+        for user_id in ("user-bob", made.crowd.ids["bob"]):
+            assert [each.description for each in await agents.goals("helper", user_id=user_id)] == [
+                f"{MARK} goal of a person"
+            ]
+            assert [each.value for each in await agents.memories("helper", user_id=user_id)] == [
+                f"{MARK} value of a person"
+            ]
+            assert [each.name for each in await agents.plans("helper", user_id=user_id)] == [
+                f"{MARK} plan of a person"
+            ]
+            [block] = await blocks.list("scribe", user_id=user_id)
+            assert (block.content, block.owner_id) == (
+                f"{MARK} block of a person",
+                (await made.crowd.rt.agents.get("scribe")).id,
+            )
+            assert await blocks.get("scribe", "persona", user_id=user_id) == block
+            [passage] = await passages.list("scribe", user_id=user_id)
+            assert passage.content == f"{MARK} passage of a person"
+            assert await passages.get("scribe", passage.id, user_id=user_id) == passage
+            assert await passages.search("scribe", MARK, user_id=user_id) == [passage]
+            assert "of a person" in (await agents.prompt("helper", user_id=user_id)).prompt
+        assert "of a person" not in (await agents.prompt("helper")).prompt
+        assert [each.description for each in await agents.goals("helper")] == [f"{MARK} goal"]
+        assert [each.value for each in await agents.memories("helper")] == [f"{MARK} value"]
+        assert [each.name for each in await agents.plans("helper")] == [f"{MARK} plan"]
+        assert [each.content for each in await blocks.list("scribe")] == [f"{MARK} persona"]
+        assert [each.content for each in await passages.list("scribe")] == [f"{MARK} passage"]
+        with pytest.raises(tw.errors.NotFound):
+            await passages.get("scribe", passage.id)
+        assert list(await made.crowd.rt.minds.people("helper")) == [made.crowd.ids["bob"]]
+        assert list(await made.crowd.rt.minds.people("scribe")) == [made.crowd.ids["bob"]]
+
+
+async def test_what_a_service_sets_for_a_person_is_theirs_alone() -> None:
+    async with lived_in() as made, Client(str(made.crowd.client.base_url), secret_key="sk") as client:
+        before = {
+            who: [await made.shown(who, each) for each in ("helper", "scribe")] for who in ("bob", "home")
+        }
+        agents, blocks, passages, ada = client.agents, client.blocks, client.passages, "user-ada"
+        [goal] = await agents.set_goals("helper", [GoalChange(description="mine")], user_id=ada)
+        await agents.set_memories("helper", [MemoryChange(key="mine", value="tea")], user_id=ada)
+        await blocks.write("scribe", "mine", "cake", user_id=ada)
+        passage = await passages.add("scribe", "mine", user_id=ada)
+        for agent in ("helper", "scribe"):
+            assert "mine" in await made.system("ada", agent)
+        with pytest.raises(tw.errors.InvalidRequest, match="has no readers"):
+            await blocks.write("scribe", "mine", "cake", ["helper"], user_id=ada)
+        headers, body = SERVICE, {"plans": [PLAN]}
+        refused = await made.crowd.client.post(
+            "/api/agents/helper/plans?userId=user-ada", headers=headers, json=body
+        )
+        assert refused.status_code == 400  # a person's plans are made in their threads
+        await agents.drop_goal("helper", goal.id, user_id=ada)
+        await agents.drop_memory("helper", "mine", user_id=ada)
+        await blocks.drop("scribe", "mine", user_id=ada)
+        await passages.drop("scribe", passage.id, user_id=ada)
+        for agent in ("helper", "scribe"):
+            assert "mine" not in await made.system("ada", agent)
+            assert list(await made.crowd.rt.minds.people(agent)) == [made.crowd.ids["bob"]]
+        after = {
+            who: [await made.shown(who, each) for each in ("helper", "scribe")] for who in ("bob", "home")
+        }
+        assert after == before
+        await agents.drop_plan("helper", "p", user_id="user-bob")
+        assert list(await agents.plans("helper", user_id="user-bob")) == []
+        assert [each.name for each in await agents.plans("helper")] == [f"{MARK} plan"]
