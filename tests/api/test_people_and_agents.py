@@ -345,10 +345,64 @@ async def test_a_host_is_told_of_agents_that_are_open_to_its_user_and_calls_no_o
             listed = {each["name"] for each in (await wire.request("tools/list"))["result"]["tools"]}
             assert listed == OPEN[who]
             for each in TOWN:
-                answer = await wire.call(each.name, message="Hello")
+                answer = await wire.call(each.name, {"message": "Hello"})
                 assert ("result" in answer) == (each.name in OPEN[who])
                 if each.name not in OPEN[who]:
                     assert answer["error"]["message"] == f"Unknown tool: {each.name}"
         async with host.wire("legacy", SERVICE) as wire:
             listed = {each["name"] for each in (await wire.request("tools/list"))["result"]["tools"]}
             assert listed == {each.name for each in TOWN}
+
+
+DELEGATES: dict[str, Any] = {
+    "fixed": {"const": "inner"},
+    "one of some": {"type": "string", "enum": ["anonymous", "inner"]},
+    "any": {"type": "string"},
+}
+
+
+def sums_up(delegate: Any) -> tw.Registry:
+    """A registry with one tool whose calls have that delegate."""
+    properties = {"text": {"type": "string"}, "_delegate": delegate, "_output": {"type": "object"}}
+    registry = tw.Registry()
+    registry.tool("sum_up", {"type": "object", "description": "Sum up.", "properties": properties})
+    return registry
+
+
+@pytest.mark.parametrize("delegate", DELEGATES.values(), ids=DELEGATES)
+@pytest.mark.parametrize("configured", [False, True])
+async def test_a_delegate_that_shows_more_is_reached_too(delegate: Any, configured: bool) -> None:
+    inner = agent("inner", toolkits=["mind"], home_tools="all")
+    others = [agent("other")] if configured else [inner]
+    registry = sums_up({"type": "string"} if configured else delegate)
+    front = tw.Agent("front", tw.Prompt("own", tools=["sum_up"]))
+    async with crowd(tw.App(agents=[front, *others], registry=registry)) as made:
+        if configured:
+            await made.rt.agents.save("inner", {"homeTools": "all"})
+        await made.rt.spaces.create("Tea", members=[made.ids["ada"], "inner"])
+        await made.open("ada", "front")
+        await made.open("bob", "front", 404)
+
+
+def shortened(text: str) -> dict[str, str]:
+    return {"short": text}
+
+
+@pytest.mark.parametrize("delegate", DELEGATES.values(), ids=DELEGATES)
+async def test_a_host_delegates_to_agents_that_are_open_to_its_user_alone(delegate: Any) -> None:
+    registry, is_fixed = sums_up(delegate), "const" in delegate
+    if not is_fixed:
+        registry.handler("sum_up", shortened)  # which makes it a tool that hosts are offered
+    inner = agent("inner", open_to="nobody")
+    async with crowd(tw.App(agents=[inner], registry=registry), ScriptedModel([{"text": "{}"}])) as made:
+        host = Host(made.rt, str(made.client.base_url), made.application)
+        chosen = {} if is_fixed else {"_delegate": "inner"}
+        async with host.wire("legacy", person("user-ada")) as wire:
+            listed = [each["name"] for each in (await wire.request("tools/list"))["result"]["tools"]]
+            assert listed == ([] if is_fixed else ["sum_up"])
+            answer = await wire.call("sum_up", {"text": "long", **chosen})
+            assert answer["error"]["message"] == "Unknown tool: sum_up"
+            if not is_fixed:
+                assert "result" in await wire.call("sum_up", {"text": "long"})
+        async with host.wire("legacy", SERVICE) as wire:
+            assert "result" in await wire.call("sum_up", {"text": "long", **chosen})

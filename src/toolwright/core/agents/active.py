@@ -113,6 +113,13 @@ class ActiveAgent:
                 yield tool.relation
 
     @property
+    def delegates(self) -> Iterator[str | None]:
+        """The names of agents and requests that calls of this prompt's tools can be delegated to; None for any."""
+        for tool in self.tools:
+            if tool.meta is not None:
+                yield from tool.meta.delegates
+
+    @property
     def values_set(self) -> frozenset[str]:
         """The names of the values that the agent, its prompts and its tools set; not those of the app."""
         names: set[str] = set()

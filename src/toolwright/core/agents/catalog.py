@@ -236,22 +236,28 @@ class Catalog:
         return frozenset(names)
 
     def reached(self, voices: Iterable[ActiveAgent]) -> list[ActiveAgent]:
-        """Return all agents that these prompts hand over to or run as children, and those that these call in turn."""
+        """Return all agents that these prompts hand over to, run as children or delegate to, and those of these."""
         found: dict[str, ActiveAgent] = {}
-        left = [relation for voice in voices for relation in voice.calls_agents]
+        left = [called for voice in voices for called in self._called(voice)]
         while left:
-            called = self.find(left.pop().agent_id)
-            if called is not None and called.agent_id not in found:
+            called = left.pop()
+            if called.agent_id not in found:
                 found[called.agent_id] = called
-                left += [relation for voice in called.voices for relation in voice.calls_agents]
+                left += [each for voice in called.voices for each in self._called(voice)]
         return [*found.values()]
+
+    def _called(self, voice: ActiveAgent) -> Iterator[ActiveAgent]:
+        """The agents that a prompt calls itself, also as delegates; all of the app where its calls choose freely."""
+        named = [self.find(each.agent_id) for each in voice.calls_agents]
+        for name in voice.delegates:
+            named += [*self._active.values()] if name is None else [self.find_named(name)]
+        yield from (each for each in named if each is not None and each.agent_id not in RESERVED)
 
     def reached_by(self, tool: Tool) -> list[ActiveAgent]:
         """Return the agents that a call of this tool of the app can come to, the one that it calls first."""
         if isinstance(tool.relation, AgentCall):
             called = self.find(tool.relation.agent_id)
-            others = [] if called is None else self.reached(called.voices)
-            return [each for each in (called, *others) if each is not None]
+            return [] if called is None else [called, *self.reached(called.voices)]
         below = self.app_tools.nested.get(tool.name)
         return [] if below is None else self.reached([below, *below.below])
 

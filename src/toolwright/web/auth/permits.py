@@ -22,6 +22,8 @@ from toolwright.web.auth.verifier import has_claim
 from toolwright.wire.call import message_id_of
 from toolwright.wire.result import result_from_json
 
+MOST_CONFIGURED = 1_000  # agents that are looked at where calls choose their delegates freely
+
 Sight: TypeAlias = Literal["whole", "status"]
 
 
@@ -49,21 +51,41 @@ class Permits:
         ):
             raise absent
 
-    async def tool(self, caller: Caller, tool: Tool) -> bool:
-        """Return whether the caller may call this tool of the app: not if it runs an agent that is not open to them."""
-        if caller.kind == "service" or tool.relation is None:
+    async def tool(self, caller: Caller, tool: Tool, delegate: object = None) -> bool:
+        """Return whether the caller may call this tool of the app: not if it runs an agent that is not open to them.
+
+        `delegate` is the one that the call chooses.
+        """
+        if caller.kind == "service":
             return True
-        reached = self._runtime.agents.catalog.reached_by(tool)
-        called = reached[:1] if isinstance(tool.relation, AgentCall) else ()
-        for each in called:
-            if not await self._is_open(caller, each.agent):
+        fixed = None if tool.meta is None else tool.meta.delegate
+        called = tool.relation.agent_id if isinstance(tool.relation, AgentCall) else None
+        for name in (called, fixed, delegate):
+            if isinstance(name, str) and await self._names_closed(caller, name):
                 return False
-        return await self._all_open(caller, reached)
+        return await self._all_open(caller, self._runtime.agents.catalog.reached_by(tool))
+
+    async def _names_closed(self, caller: Caller, name: str) -> bool:
+        """Return whether that is the name of an agent that is not open to the caller; a delegate may be a request."""
+        try:
+            await self._runtime.agents.get(name)
+        except NotFound:
+            return False
+        try:
+            await self.agent(caller, name)
+        except NotFound:
+            return True
+        return False
 
     async def _reached(self, agent: str) -> list[ActiveAgent]:
         """Return the agent, and all agents that its threads can be handed over to or have as children."""
-        active = await self._runtime.agents.active(agent)
-        return [active, *self._runtime.agents.catalog.reached(active.voices)]
+        agents = self._runtime.agents
+        active = await agents.active(agent)
+        reached = [active, *agents.catalog.reached(active.voices)]
+        if any(None in voice.delegates for each in reached for voice in each.voices):
+            configured = [await agents.usable(each.id) for each in await agents.list(MOST_CONFIGURED)]
+            reached += [each for each in configured if each is not None]
+        return reached
 
     async def _all_open(self, caller: Caller, agents: Iterable[ActiveAgent]) -> bool:
         """Return whether those of the agents are open to the person that show them more than what is theirs.

@@ -47,9 +47,9 @@ class McpParts:
             self._pages = ToolPages(tools)
         return self._pages
 
-    async def allows(self, context: Context, tool: Tool) -> bool:
-        """Return whether the tool is there for the caller of that request."""
-        return await Permits(self.runtime).tool(self.caller(context), tool)
+    async def allows(self, context: Context, tool: Tool, delegate: object = None) -> bool:
+        """Return whether the tool is there for the caller of that request, with the delegate that a call chooses."""
+        return await Permits(self.runtime).tool(self.caller(context), tool, delegate)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Do something that the end of a request does not end."""
