@@ -267,6 +267,18 @@ async def test_leaving_the_last_shared_space_closes_the_agent() -> None:
         await made.open("ada", "members", 404)
 
 
+async def test_whoever_joins_a_public_space_by_themselves_is_no_member_of_its_agents() -> None:
+    async with small_town() as made:
+        [board] = [each for each in await made.rt.spaces.list() if each.name == "Board"]
+        await made.ask("bob", f"/api/spaces/{board.id}/messages", {"content": "Hello"}, 201)
+        assert await made.rt.spaces.is_member(board.id, made.ids["bob"])
+        await made.open("bob", "members", 404)
+        dm = await made.rt.spaces.create(kind="dm", members=[made.ids["bob"], "members"])
+        await made.open("bob", "members")
+        await made.open("bob", "remembers", 404)
+        assert dm.kind == "dm"
+
+
 async def test_the_api_lists_to_whom_each_agent_is_open() -> None:
     async with small_town() as made:
         shown = (await made.ask(SERVICE, "/api/agents"))["agents"]

@@ -93,10 +93,10 @@ class Agent:
     `mcp` are the MCP servers whose tools it has: configurations by name, or a list of them and of names of the app's
     servers; None is all of the app's.
 
-    `open_to` says which people may open threads with it: `"everyone"`, `"members"` (people who are a member of a space
-    that the agent is a member of too), `"nobody"`, or a list of claims, of which their token must have one: `"role"` is
-    a claim that is set, `"role=admin"` one with that value or with a list that has it. The default is `"members"` for
-    an agent with toolkits, and `"everyone"` for any other.
+    `open_to` says which people may open threads with it: `"everyone"`, `"members"` (people who share a space with the
+    agent that is not public), `"nobody"`, or a list of claims, of which their token must have one: `"role"` is a claim
+    that is set, `"role=admin"` one with that value or with a list that has it. The default is `"members"` for an agent
+    with toolkits, and `"everyone"` for any other.
 
     `home_tools` says what its toolkits and the parts of its system prompt that come from them reach in a thread that
     belongs to a user: `"own"` what that person may see and do, with a memory of that agent and that person alone,

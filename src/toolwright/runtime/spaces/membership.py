@@ -15,6 +15,8 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of
 from toolwright.runtime.spaces.showing import Intended, Showing
 
+MOST_SHARED = 1_000  # spaces of two entities that are looked at, the oldest first
+
 
 class Membership:
     """Asks who is in a space. What is said there holds no secret of any agent in it, whoever says it."""
@@ -39,8 +41,9 @@ class Membership:
         return space if open_to(space, is_member=member is not None) else None
 
     async def share_a_space(self, entity_id: str, other_id: str) -> bool:
-        """Return whether both entities are members of one space."""
-        return bool(await self._store.spaces.spaces_of(entity_id, 1, other_id))
+        """Return whether both entities are members of one space that is not public: people join those by themselves."""
+        shared = await self._store.spaces.spaces_of(entity_id, MOST_SHARED, other_id)
+        return any(space.kind != "public" for space in shared)
 
     async def admit(self, entity: Entity) -> None:
         """Whether the entity can live in a space: an agent reads it in its home thread, which must be possible (D4).

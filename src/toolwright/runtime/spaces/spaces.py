@@ -173,7 +173,7 @@ class Spaces:
         return await self._store.spaces.memberships(entity_id)
 
     async def share_a_space(self, entity_id: str, other_id: str) -> bool:
-        """Return whether both entities are members of one space."""
+        """Return whether both entities are members of one space that is not public."""
         return await self._membership.share_a_space(entity_id, other_id)
 
     async def is_member(self, space_id: str, entity_id: str) -> bool:
