@@ -51,7 +51,8 @@ async def test_health_is_unavailable_when_the_files_cannot_be_written(tmp_path: 
 async def test_agents_are_listed_and_found_by_name_and_id() -> None:
     async with serving() as api:
         [agent] = (await api.get("/api/agents"))["agents"]
-        assert set(agent) == {"id", "agentId", "entityId", "name", "description", "type"}
+        named = {"id", "agentId", "entityId", "name", "description", "type"}
+        assert set(agent) == named | {"openTo", "homeTools", "sharedMemory"}
         assert (agent["name"], agent["type"]) == ("tester", "ai_human")
         by_name = await api.get("/api/agents/tester")
         assert by_name == await api.get(f"/api/agents/{agent['id']}")

@@ -8,14 +8,21 @@ import pytest
 from tests.conformance.test_spaces import act, delivery, joins, made, member, space
 from tests.play import AT, committed, later, token
 
+from toolwright.core.agents.agent import keeper_of, user_of_keeper
 from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.agents.search import read_query
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.journal.effects import (
+    AddPassage,
+    Deliver,
     DropGoal,
     DropMemory,
+    DropMind,
     DropPlan,
     FirePlan,
+    SetBlock,
     SetGoal,
     SetMemory,
     SetPlan,
@@ -150,3 +157,72 @@ async def test_a_plan_has_a_timer_and_fires_once(store: Store):
     await committed(store, act(DropPlan(agent_id="agt_1", id="p0"), DropPlan(agent_id="agt_1", id="p9")))
     assert list(await store.agents.plans("agt_1")) == []
     assert await store.wake("plan:agt_1:p0") is None
+
+
+ADA, BOB = keeper_of("agt_1", "ent_ada"), keeper_of("agt_1", "tenant:7/x%")
+
+
+async def test_what_is_kept_for_a_person_is_found_by_agent_and_person_and_by_no_other_query(store: Store):
+    """An id that begins or ends like another is no part of it."""
+    own = Goal(agent_id="agt_1", id="g", description="own", status="", priority="", created_at=AT)
+    keepers = ["agt_1", ADA, BOB, keeper_of("agt_11", "ent_ada"), keeper_of("agt_1", "my_ent_ada")]
+    for each in keepers:
+        goal = replace(own, agent_id=each, description=each)
+        await committed(store, act(SetGoal(goal=goal), SetPlan(plan=plan(agent_id=each))))
+    for each in keepers:
+        assert [one.description for one in await store.agents.goals(each)] == [each]
+        assert [one.agent_id for one in await store.agents.plans(each)] == [each]
+    assert await store.agents.keepers_of_agent("agt_1") == sorted([ADA, BOB, keepers[4]])
+    assert await store.agents.keepers_of_agent("agt_1", limit=1) == sorted([ADA, BOB, keepers[4]])[:1]
+    assert await store.agents.keepers_of_user("ent_ada") == sorted([ADA, keepers[3]])
+    assert await store.agents.keepers_of_user("tenant:7/x%") == [BOB]
+    assert (user_of_keeper(BOB), user_of_keeper("agt_1")) == ("tenant:7/x%", None)
+    assert await store.agents.keepers_of_agent("agt_2") == await store.agents.keepers_of_user("x%") == []
+
+
+async def test_all_that_is_kept_for_a_person_is_deleted_at_once_and_nothing_else(store: Store):
+    for each in (ADA, BOB, "agt_1", keeper_of("agt_1", "ent_ada:x")):
+        goal = Goal(agent_id=each, id="g", description="", status="", priority="", created_at=AT)
+        memory = Memory(agent_id=each, key="k", value="v", updated_at=AT)
+        block = Block(agent_id=each, label="l", content="c", updated_at=AT)
+        passage = Passage(agent_id=each, id="p", content="tea and cake", created_at=AT)
+        effects = (
+            SetGoal(goal=goal),
+            SetMemory(memory=memory),
+            SetBlock(block=block),
+            AddPassage(passage=passage),
+        )
+        await committed(store, act(*effects, SetPlan(plan=plan(agent_id=each))))
+    await committed(store, act(DropMind(agent_id=ADA)))
+
+    async def kept(keeper: str) -> list[int]:
+        reads = store.agents
+        rows = [await reads.goals(keeper), await reads.memories(keeper), await reads.plans(keeper)]
+        rows += [await reads.blocks(keeper), await reads.passages(keeper)]
+        rows += [await reads.matches(keeper, read_query("cake"), limit=9)]
+        return [len(each) for each in rows] + [int(await store.wake(plan(agent_id=keeper).timer) is not None)]
+
+    assert await kept(ADA) == [0] * 7
+    for each in (BOB, "agt_1", keeper_of("agt_1", "ent_ada:x")):
+        assert await kept(each) == [1] * 7
+    assert ADA not in await store.agents.keepers_of_agent("agt_1")
+
+
+async def test_a_plan_keeps_the_thread_that_it_wakes(store: Store):
+    await committed(store, act(SetPlan(plan=plan(agent_id=ADA, thread_id="thr_1"))))
+    assert [each.thread_id for each in await store.agents.plans(ADA)] == ["thr_1"]
+    await committed(store, act(SetPlan(plan=plan(agent_id=ADA, thread_id="thr_2"))))
+    assert [each.thread_id for each in await store.agents.plans(ADA)] == ["thr_2"]
+
+
+async def test_a_delivery_for_a_thread_that_is_gone_makes_none(store: Store):
+    tea = plan(agent_id=ADA, thread_id="thr_home")
+    await committed(store, act(SetPlan(plan=tea)))
+    gone = replace(delivery(), existing=True)
+    answer = await store.commit(act(FirePlan(plan=tea, then=None, delivery=gone)))
+    assert isinstance(answer, Committed) and answer.runs == ()
+    assert await store.thread("thr_home") is None
+    assert list(await store.agents.plans(ADA)) == []
+    await committed(store, act(Deliver(delivery=delivery())))
+    await committed(store, act(Deliver(delivery=replace(delivery(), existing=True))))
+    assert len(await store.unread("thr_home")) == 2

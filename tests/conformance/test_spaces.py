@@ -227,6 +227,10 @@ async def test_an_entity_knows_its_company(room: Store):
     await committed(room, act(made(space("spc_3"))))
     assert [one.id for one in await room.spaces.spaces_of("ent_ann", 9)] == ["spc_1", "spc_2"]
     assert [one.id for one in await room.spaces.spaces_of("ent_ann", 1)] == ["spc_1"]
+    for one, other in (("ent_ann", bob.entity_id), (bob.entity_id, "ent_ann")):
+        assert [each.id for each in await room.spaces.spaces_of(one, 9, other)] == ["spc_2"]
+        assert list(await room.spaces.spaces_of(one, 0, other)) == []
+    assert list(await room.spaces.spaces_of("ent_ann", 9, "ent_none")) == []
     ann = member("ent_ann"), "Ann\x00"
     here = [(member("ent_ann", "spc_2"), "Ann\x00"), (bot, None), (bob, None)]
     assert list(await room.spaces.company("ent_ann", 9)) == [ann, *here]

@@ -1,12 +1,15 @@
 """The toolkit `memory`: blocks in the prompt, passages that are searched, and their doors in Python."""
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.databases import stores
 from tests.runtime.mind_rig import JSON, Died, Mind, thinking
 from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED, Passage
 from toolwright.core.errors import InvalidRequest, NotFound
@@ -16,7 +19,7 @@ from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.toolkits.builtins import BuiltinState
 from toolwright.runtime.toolkits.memory import MemoryToolkit
-from toolwright.testing import MemoryStore
+from toolwright.testing import MemoryBus, MemoryStore, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio
 
@@ -303,3 +306,40 @@ async def test_a_process_that_dies_around_the_commit_has_stored_a_passage_once(w
         assert isinstance(effect, AddPassage)
         assert (passage.id, passage.content) == (effect.passage.id, "once")
         assert await mind.answer() == {"passageId": passage.id}
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+@pytest.mark.parametrize("embedder", [None, TrigramEmbedder()], ids=["by keyword", "by meaning"])
+async def test_every_journal_keeps_people_apart(
+    kind: str, embedder: TrigramEmbedder | None, tmp_path: Path
+) -> None:
+    """What one person's thread stores, another's neither finds nor changes, and the agent's own thread no more."""
+    async with stores(kind, tmp_path) as open_store:
+        store = await open_store(MemoryBus())
+        async with thinking(store, agents=AGENTS, embedder=embedder) as mind:
+            people: dict[str | None, Mind] = {None: mind}
+            for name in ("ada", "bob"):
+                entity = await mind.rt.entities.create(external_id=name)
+                thread = await mind.rt.threads.create("thinker", entity.id)
+                people[name] = replace(mind, thread_id=thread.id)
+            for name, each in people.items():
+                await each.call("update_memory", label="mood", content=f"mood of {name}")
+                await each.call("store_memory", content=f"{name} likes green tea")
+                await each.call("set_memories", memories=[{"key": "tea", "value": f"tea of {name}"}])
+                await each.call("set_goals", goals=[{"id": "g", "description": f"goal of {name}"}])
+            for name, each in people.items():
+                found = await each.call("search_memory", query="green tea")
+                assert [one["content"] for one in found["passages"]] == [f"{name} likes green tea"]
+                assert [one.content for one in await mind.rt.blocks.list("thinker", user_id=name)] == [
+                    f"mood of {name}"
+                ]
+                assert [one.value for one in await mind.rt.minds.memories("thinker", user_id=name)] == [
+                    f"tea of {name}"
+                ]
+            assert (await people["ada"].call("delete_goals", ids=["g"])) == {"goals": []}
+            for name in (None, "bob"):
+                assert [one.description for one in await mind.rt.minds.goals("thinker", user_id=name)] == [
+                    f"goal of {name}"
+                ]
+            await mind.rt.entities.delete((await mind.rt.entities.create(external_id="ada")).id)
+            assert len(await mind.rt.minds.people("thinker")) == 1

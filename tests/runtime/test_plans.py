@@ -10,18 +10,22 @@ from typing import Any
 
 import pytest
 
+import toolwright as tw
 from tests.conformance.test_spaces import act
 from tests.databases import database, opened, stores
 from tests.play import committed
 from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
+from toolwright import testing
 from toolwright.core.agents.mind import Plan
 from toolwright.core.journal.effects import DropPlan, FirePlan, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.threads.event import Topic
+from toolwright.core.threads.message import Message
+from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.mind import MindToolkit
-from toolwright.testing import ManualClock, MemoryBus, MemoryStore, ScriptedModel
+from toolwright.testing import FunctionModel, ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -239,3 +243,96 @@ async def test_a_plan_fires_by_the_motor_of_a_served_app() -> None:
                 if event.type == "run.completed":
                     break
         assert [message.content for message in await rig.transcript(home)][1:] == ["Tea is made."]
+
+
+# ── plans of people ─────────────────────────────────────────────────────────────────────────────────────────
+
+PLANS = [{"name": "Tea", "instruction": "Make tea.", "cron": "0 16 * * *"}]
+
+
+def plans_tea(messages: tuple[Message, ...]) -> Any:  # a turn
+    """Plan what a message asks for, and only read what comes of it."""
+    asked = messages[-1].role == "user" and "Plan my tea" in messages[-1].content
+    calls = [{"name": "set_plans", "args": {"plans": PLANS}}]
+    return {"calls": calls} if asked else {"text": "Well."}
+
+
+def planner(**options: Any) -> tw.Agent:  # an agent's own
+    prompt = tw.Prompt("planner", model=FunctionModel(plans_tea))
+    return tw.Agent("planner", prompt, toolkits=["mind"], **options)
+
+
+async def planned(rt: Runtime, motor: ManualMotor, agent: str = "planner") -> tuple[str, str]:
+    """A person, and a thread of theirs in which the agent has made a plan."""
+    ada = await rt.entities.create(external_id="ada")
+    thread = await rt.threads.create(agent, ada.id)
+    await rt.threads.send(thread.id, "Plan my tea")
+    await motor.run_until_idle()
+    return ada.id, thread.id
+
+
+async def test_a_persons_plan_wakes_the_thread_in_which_it_was_made_and_no_other() -> None:
+    async with testing.by_hand(tw.App(agents=[planner()])) as (rt, motor):
+        user_id, thread_id = await planned(rt, motor)
+        other = await rt.threads.create("planner", user_id)
+        assert list(await rt.minds.plans("planner")) == []
+        [kept] = await rt.minds.plans("planner", user_id=user_id)
+        assert (kept.name, kept.thread_id) == ("Tea", thread_id)
+        before = len(await rt.threads.messages(thread_id))
+        await motor.run_timers()
+        [told] = [one for one in (await rt.threads.messages(thread_id))[before:] if one.role == "user"]
+        assert "Make tea." in told.content
+        assert await rt.threads.messages(other.id) == []
+        assert [run.thread_id for run in await rt.runs.list()] == [thread_id] * 2
+        assert list(await rt.inboxes.list("planner")) == []
+
+
+async def test_a_persons_plan_ends_with_the_thread_that_it_wakes() -> None:
+    async with testing.by_hand(tw.App(agents=[planner()])) as (rt, motor):
+        user_id, thread_id = await planned(rt, motor)
+        await rt.threads.delete(thread_id)
+        await motor.run_timers()
+        assert list(await rt.minds.plans("planner", user_id=user_id)) == []
+        assert [run.thread_id for run in await rt.runs.list()] == []
+
+
+async def test_in_a_child_of_a_persons_thread_no_plans_are_made() -> None:
+    calls_child = [{"calls": [{"name": "planner", "args": {"message": "Plan my tea"}}]}, {"text": "Done."}]
+    child = planner(expose_as_tool=True, tool_description="It plans.")
+    config = tw.SubagentToolConfig(name="planner", init_user_message_property="message")
+    front = tw.Agent("front", tw.Prompt("front", model=ScriptedModel(calls_child), tools=[config]))
+    async with testing.by_hand(tw.App(agents=[front, child])) as (rt, motor):
+        user_id, thread_id = await planned(rt, motor, "front")
+        [below] = await rt.threads.children(thread_id)
+        [result] = [one for one in await rt.threads.messages(below.id) if one.role == "tool"]
+        assert "it is a child of a person's thread" in result.content
+        for user in (None, user_id):
+            assert list(await rt.minds.plans("planner", user_id=user)) == []
+
+
+@pytest.mark.parametrize("gone", ["person", "agent"])
+async def test_who_is_deleted_leaves_nothing_that_was_kept_for_a_person(gone: str) -> None:
+    async with testing.by_hand(tw.App(), model=FunctionModel(plans_tea)) as (rt, motor):
+        for name in ("planner", "planner2"):
+            await rt.agents.save(name, {"model": "test"})
+        ada, bob = [await rt.entities.create(external_id=name) for name in ("ada", "bob")]
+        threads = {
+            (agent, person.id): (await rt.threads.create(agent, person.id)).id
+            for agent in ("planner", "planner2")
+            for person in (ada, bob)
+        }
+        for thread_id in threads.values():
+            await rt.threads.send(thread_id, "Plan my tea")
+        await motor.run_until_idle()
+        if gone == "person":
+            await rt.entities.delete(ada.id)
+        else:
+            await rt.agents.delete("planner")
+        left = [key for key in threads if (key[1] != ada.id if gone == "person" else key[0] != "planner")]
+        assert len(left) == 2
+        await motor.run_timers()
+        for (agent, person), thread_id in threads.items():
+            kept = (agent, person) in left
+            assert len(await rt.runs.list(thread_id=thread_id)) == (2 if kept else 1)
+            if gone == "person" or agent != "planner":
+                assert len(await rt.minds.plans(agent, user_id=person)) == int(kept)

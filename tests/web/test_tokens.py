@@ -100,7 +100,7 @@ async def test_audience_and_issuer_are_looked_at_once_they_are_given(
 
 async def test_a_token_without_an_end_is_good_for_ever() -> None:
     verify = SharedSecret(SECRET, Wanted(claim="sub"), ManualClock(NOW + timedelta(days=10_000)))
-    assert await verify(raw(HS, {"sub": "ada"})) == Named(external_id="ada")
+    assert await verify(raw(HS, {"sub": "ada"})) == Named(external_id="ada", claims={"sub": "ada"})
 
 
 NOT_SIGNED_BY_US: dict[str, str] = {
@@ -155,10 +155,11 @@ async def test_a_token_of_which_one_letter_changed_is_refused() -> None:
 async def test_nothing_is_remembered_beyond_its_time() -> None:
     clock = ManualClock(NOW)
     verify = SharedSecret(SECRET, Wanted(claim="sub"), clock)
-    token = signed({"sub": "ada", "exp": AT + 60})
-    assert await verify(token) == Named(external_id="ada", until=AT + 60)
+    claims: Claims = {"sub": "ada", "exp": AT + 60}
+    token = signed(claims)
+    assert await verify(token) == Named(external_id="ada", until=AT + 60, claims=claims)
     clock.advance(59)
-    assert await verify(token) == Named(external_id="ada", until=AT + 60)
+    assert await verify(token) == Named(external_id="ada", until=AT + 60, claims=claims)
     clock.advance(1)
     with pytest.raises(Unauthorized, match="expired"):
         await verify(token)

@@ -56,9 +56,12 @@ class Agents:
         body: JSONObject = {"serviceName": service_name, "payload": payload}
         await self._http.call("POST", f"{_path(agent)}/trigger", body)
 
-    async def prompt(self, agent: str, space_id: str | None = None) -> SystemPrompt:
-        """System prompt of the agent now, or as if it were in that space."""
-        return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", {"spaceId": space_id}))
+    async def prompt(
+        self, agent: str, space_id: str | None = None, user_id: str | None = None
+    ) -> SystemPrompt:
+        """System prompt of the agent now, or as if it were in that space, or in a new thread of that user."""
+        query = {"spaceId": space_id, "userId": user_id}
+        return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", query))
 
     async def mcp(self, agent: str, thread_id: str | None = None) -> Items[McpServer]:
         """The MCP servers of the agent, asked with the values of a thread, or with its own. Raises `NotFound`."""
@@ -70,60 +73,75 @@ class Agents:
         path = f"{_path(agent)}/mcp/{segment(server)}/tools/{segment(tool)}/accept"
         await self._http.call("POST", path, {})
 
-    async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Goal]:
+    async def goals(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Items[Goal]:
         """Goals of the agent, the oldest first. Raises `NotFound`."""
-        return read_list(Goal, await self._items(agent, "goals", limit, offset), "goals")
+        return read_list(Goal, await self._items(agent, "goals", limit, offset, user_id), "goals")
 
-    async def set_goals(self, agent: str, changes: Sequence[GoalChange]) -> Items[Goal]:
+    async def set_goals(
+        self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
+    ) -> Items[Goal]:
         """Make and change goals, all or none: all its goals then. Raises `InvalidRequest`."""
-        return read_list(Goal, await self._set(agent, "goals", changes), "goals")
+        return read_list(Goal, await self._set(agent, "goals", changes, user_id), "goals")
 
-    async def drop_goal(self, agent: str, goal_id: str) -> None:
+    async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
         """Have it give up a goal. Raises `NotFound`."""
-        await self._drop(agent, "goals", goal_id)
+        await self._drop(agent, "goals", goal_id, user_id)
 
-    async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Memory]:
+    async def memories(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Items[Memory]:
         """Memories of the agent, by key. Raises `NotFound`."""
-        return read_list(Memory, await self._items(agent, "memories", limit, offset), "memories")
+        return read_list(Memory, await self._items(agent, "memories", limit, offset, user_id), "memories")
 
-    async def set_memories(self, agent: str, changes: Sequence[MemoryChange]) -> Items[Memory]:
+    async def set_memories(
+        self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
+    ) -> Items[Memory]:
         """Have it remember values by key, all or none: all its memories then. Raises `InvalidRequest`."""
-        return read_list(Memory, await self._set(agent, "memories", changes, repeat="lost"), "memories")
+        return read_list(
+            Memory, await self._set(agent, "memories", changes, user_id, repeat="lost"), "memories"
+        )
 
-    async def drop_memory(self, agent: str, key: str) -> None:
+    async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
         """Have it forget a memory. Raises `NotFound`."""
-        await self._drop(agent, "memories", key)
+        await self._drop(agent, "memories", key, user_id)
 
-    async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Plan]:
+    async def plans(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Items[Plan]:
         """Plans of the agent, the next one first. Raises `NotFound`."""
-        return read_list(Plan, await self._items(agent, "plans", limit, offset), "plans")
+        return read_list(Plan, await self._items(agent, "plans", limit, offset, user_id), "plans")
 
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Items[Plan]:
         """Make and change plans, all or none: all its plans then. Raises `InvalidRequest`."""
         return read_list(Plan, await self._set(agent, "plans", changes), "plans")
 
-    async def drop_plan(self, agent: str, plan_id: str) -> None:
+    async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
         """Have it give up a plan. Raises `NotFound`."""
-        await self._drop(agent, "plans", plan_id)
+        await self._drop(agent, "plans", plan_id, user_id)
 
     async def _set(
         self,
         agent: str,
         noun: str,
         changes: Sequence[GoalChange | MemoryChange | PlanChange],
+        user_id: str | None = None,
         repeat: Repeat = "unsent",
     ) -> JSON:
         items: list[JSON] = [
             {to_camel(name): said for name, said in asdict(each).items()} for each in changes
         ]
-        return (await self._http.call("POST", f"{_path(agent)}/{noun}", {noun: items}, repeat=repeat)).json
+        path, query = f"{_path(agent)}/{noun}", {"userId": user_id}
+        return (await self._http.call("POST", path, {noun: items}, query=query, repeat=repeat)).json
 
-    async def _drop(self, agent: str, noun: str, name: str) -> None:
-        await self._http.call("DELETE", f"{_path(agent)}/{noun}/{segment(name)}", repeat="lost")
+    async def _drop(self, agent: str, noun: str, name: str, user_id: str | None) -> None:
+        path = f"{_path(agent)}/{noun}/{segment(name)}"
+        await self._http.call("DELETE", path, query={"userId": user_id}, repeat="lost")
 
-    async def _items(self, agent: str, noun: str, limit: int, offset: int) -> JSON:
+    async def _items(self, agent: str, noun: str, limit: int, offset: int, user_id: str | None) -> JSON:
         path = f"/api/agents/{segment(agent)}/{noun}"
-        return await self._http.get(path, {"limit": limit, "offset": offset})
+        return await self._http.get(path, {"limit": limit, "offset": offset, "userId": user_id})
 
 
 def _path(agent: str) -> str:

@@ -9,32 +9,49 @@ from toolwright.wire.reading import Items, read_field, read_list
 
 
 class Blocks:
-    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for what is not there."""
+    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for what is not there.
+
+    They are the agent's own; with a `user_id` those that it keeps for that person.
+    """
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    async def list(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Block]:
+    async def list(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Items[Block]:
         """The blocks that it reads, its own and those of others that it is linked to, by label."""
         path = f"/api/agents/{segment(agent)}/memory"
-        return read_list(Block, await self._http.get(path, {"limit": limit, "offset": offset}), "blocks")
+        query = {"limit": limit, "offset": offset, "userId": user_id}
+        return read_list(Block, await self._http.get(path, query), "blocks")
 
-    async def get(self, agent: str, label: str) -> Block:
+    async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
         """The block of that label that it reads: its own, else the one that it is linked to."""
-        return read_field(Block, await self._http.get(_block_path(agent, label)), "block")
+        answer = await self._http.get(_block_path(agent, label), {"userId": user_id})
+        return read_field(Block, answer, "block")
 
-    async def write(self, agent: str, label: str, content: str, readers: Sequence[str] = ()) -> Block:
+    async def write(
+        self,
+        agent: str,
+        label: str,
+        content: str,
+        readers: Sequence[str] = (),
+        *,
+        user_id: str | None = None,
+    ) -> Block:
         """Write a block of the agent's own; the `readers`, other agents, read it from now on too.
 
         Raises `InvalidRequest`, also for a label that stands for another agent's block.
         """
         body: JSONObject = {"content": content, "readers": [*readers]}
-        answer = await self._http.call("PUT", _block_path(agent, label), body, repeat="lost")
+        path, query = _block_path(agent, label), {"userId": user_id}
+        answer = await self._http.call("PUT", path, body, query=query, repeat="lost")
         return read_field(Block, answer.json, "block")
 
-    async def drop(self, agent: str, label: str) -> None:
+    async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
         """Take a block of the agent's own away, also from those who are linked to it."""
-        await self._http.call("DELETE", _block_path(agent, label), repeat="lost")
+        query = {"userId": user_id}
+        await self._http.call("DELETE", _block_path(agent, label), query=query, repeat="lost")
 
     async def link(self, agent: str, label: str, reader: str) -> None:
         """Have another agent, the `reader`, read this agent's block from now on."""
@@ -54,36 +71,51 @@ def _link_path(agent: str, label: str, reader: str) -> str:
 
 
 class Passages:
-    """Archival passages of an agent, by its name or id. Raises `NotFound` for what is not there."""
+    """Archival passages of an agent, by its name or id. Raises `NotFound` for what is not there.
+
+    They are the agent's own; with a `user_id` those that it keeps for that person.
+    """
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    async def list(self, agent: str, limit: int = 50, offset: int = 0) -> Items[Passage]:
+    async def list(
+        self, agent: str, limit: int = 50, offset: int = 0, *, user_id: str | None = None
+    ) -> Items[Passage]:
         """Its passages, the newest first."""
-        query = {"limit": limit, "offset": offset}
+        query = {"limit": limit, "offset": offset, "userId": user_id}
         return read_list(Passage, await self._http.get(_passages_path(agent), query), "passages")
 
-    async def get(self, agent: str, passage_id: str) -> Passage:
+    async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
         """One of its passages."""
         path = f"{_passages_path(agent)}/{segment(passage_id)}"
-        return read_field(Passage, await self._http.get(path), "passage")
+        return read_field(Passage, await self._http.get(path, {"userId": user_id}), "passage")
 
-    async def search(self, agent: str, query: str, limit: int = 20, offset: int = 0) -> Items[Passage]:
+    async def search(
+        self,
+        agent: str,
+        query: str,
+        limit: int = 20,
+        offset: int = 0,
+        *,
+        user_id: str | None = None,
+    ) -> Items[Passage]:
         """Its passages in which every word of the query stands, by their rank. Raises `InvalidRequest`."""
-        asked = {"q": query, "limit": limit, "offset": offset}
+        asked = {"q": query, "limit": limit, "offset": offset, "userId": user_id}
         return read_list(Passage, await self._http.get(_passages_path(agent), asked), "passages")
 
-    async def add(self, agent: str, content: str, tags: Sequence[str] = ()) -> Passage:
+    async def add(
+        self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
+    ) -> Passage:
         """A new passage. It is not repeated when its answer is lost (`AnswerLost`)."""
         body: JSONObject = {"content": content, "tags": [*tags]}
-        return read_field(
-            Passage, (await self._http.call("POST", _passages_path(agent), body)).json, "passage"
-        )
+        answer = await self._http.call("POST", _passages_path(agent), body, query={"userId": user_id})
+        return read_field(Passage, answer.json, "passage")
 
-    async def drop(self, agent: str, passage_id: str) -> None:
+    async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
         """Take a passage away."""
-        await self._http.call("DELETE", f"{_passages_path(agent)}/{segment(passage_id)}", repeat="lost")
+        path = f"{_passages_path(agent)}/{segment(passage_id)}"
+        await self._http.call("DELETE", path, query={"userId": user_id}, repeat="lost")
 
 
 def _passages_path(agent: str) -> str:

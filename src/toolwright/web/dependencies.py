@@ -108,7 +108,8 @@ async def identified(request: Request, serving: Serving, key: str | None, public
 
 async def person_of(serving: Serving, named: Named) -> Caller:
     """The caller whom a good token names, else `Forbidden`."""
-    return person(await serving.runtime.entities.named(named.external_id), named.until)
+    entity = await serving.runtime.entities.named(named.external_id)
+    return person(entity, named.until, named.claims)
 
 
 def address_of(connection: HTTPConnection) -> str | None:

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from toolwright.core.agents.agent import Agent as AgentRow
+from toolwright.core.agents.agent import agent_of_keeper
 from toolwright.core.agents.memory import Block as BlockRow
 from toolwright.core.agents.memory import Passage as PassageRow
 from toolwright.core.agents.mind import Goal as GoalRow
@@ -25,13 +26,21 @@ class Agent(Shape, title="AgentShape"):
     name: str
     description: str = ""
     type: str
+    open_to: str | tuple[str, ...] = Field(
+        description="Who may open threads with it: `everyone`, `members`, `nobody`, or people with one of these claims."
+    )
+    home_tools: str
+    shared_memory: bool
     config: Absent[JsonObject] = Field(
         None, description="Of an agent that was configured as JSON, without any values."
     )
 
 
 def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
-    """`{id, agentId, entityId, name, description, type, config?}`; `config` of one that was configured as JSON."""
+    """`{id, agentId, entityId, name, description, type, openTo, homeTools, sharedMemory, config?}`.
+
+    `config` is there for an agent that was configured as JSON.
+    """
     fields: JSONObject = {
         "id": agent.id,
         "agentId": agent.id,
@@ -39,6 +48,9 @@ def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
         "name": agent.name,
         "description": agent.description,
         "type": agent.type,
+        "openTo": agent.open_to if isinstance(agent.open_to, str) else [*(agent.open_to or ())],
+        "homeTools": agent.home_tools,
+        "sharedMemory": agent.shared_memory,
     }
     return fields if config is None else {**fields, "config": config}
 
@@ -119,7 +131,7 @@ def block_json(block: BlockRow) -> JSONObject:
         "label": block.label,
         "content": block.content,
         "isShared": block.is_shared,
-        "ownerId": block.agent_id,
+        "ownerId": agent_of_keeper(block.agent_id),
         "updatedAt": block.updated_at.isoformat(),
     }
 

@@ -17,6 +17,7 @@ from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.agents.inboxes import Inboxes
+from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.agents.plans import Plans
@@ -113,6 +114,7 @@ def assemble(
     entities = Entities(store, agents, environment, clock, ids)
     speech = Speech(store, membership, shared.deliveries)
     effect_commits = EffectCommits(store, motor, clock, ids, parts.telemetry)
+    keepers = Keepers(store, agents)
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
     semantics = _semantics(parts)
     equipment = _equipment(store, spaces, speech, semantics)
@@ -169,9 +171,9 @@ def assemble(
         calls=pending,
         offers=offers,
         files=ThreadFiles(store, keeper),
-        minds=Minds(store, agents, effect_commits, clock, ids),
-        blocks=Blocks(store, agents, effect_commits, clock),
-        passages=Passages(store, agents, effect_commits, clock, ids, semantics),
+        minds=Minds(store, agents, keepers, effect_commits, clock, ids),
+        blocks=Blocks(store, agents, keepers, effect_commits, clock),
+        passages=Passages(store, keepers, effect_commits, clock, ids, semantics),
         prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),
         inboxes=Inboxes(store, agents, shared.deliveries, effect_commits, motor, clock, ids),
         entities=entities,
@@ -221,7 +223,7 @@ def _toolkit_parts(shared: _Shared, equipment: Equipment) -> ToolkitParts:
         store=parts.store,
         catalog=shared.catalog,
         agents=shared.agents,
-        tools_of=lambda active: callable_tools(equipment.equip(active)),
+        tools_of=lambda active, user_id: callable_tools(equipment.equip(active, user_id)),
         lineages=shared.lineages,
         files=shared.keeper,
         motor=parts.motor,

@@ -287,3 +287,27 @@ async def test_a_person_gets_none_of_these_views(context: BrowserContext, path: 
         page = await made.enter(context, path, person="ada")
         await expect(page.get_by_role("heading", name="Not here")).to_be_visible()
         await expect(page.locator("#view")).not_to_contain_text("concierge")
+
+
+async def test_what_an_agent_keeps_for_a_person_is_shown_under_their_name(context: BrowserContext) -> None:
+    async with house(app()) as made:
+        ada = await made.rt.entities.create(external_id="ada-7", display_name=f"Ada {HOSTILE}")
+        await made.rt.minds.set_goals("concierge", [GoalChange(description="Own goal")])
+        page = await page_of(made, context)
+        await expect(page.get_by_text("people in a space with it")).to_be_visible()
+        page = await page_of(made, context, "mind")
+        await expect(page.get_by_role("navigation", name="Owner")).to_have_count(0)
+        await made.rt.minds.set_goals("concierge", [GoalChange(description="Her goal")], user_id=ada.id)
+        await page.reload()
+        owners = page.get_by_role("navigation", name="Owner")
+        await expect(page.get_by_text("Own goal")).to_be_visible()
+        await expect(page.get_by_text("Her goal")).to_have_count(0)
+        await owners.get_by_role("link", name="Ada").click()
+        await expect(page.get_by_text("Her goal")).to_be_visible()
+        await expect(page.get_by_text("Own goal")).to_have_count(0)
+        await page.get_by_role("button", name="Give this goal up").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Give up").click()
+        await expect(page.get_by_text("Her goal")).to_have_count(0)
+        assert list(await made.rt.minds.goals("concierge", user_id=ada.id)) == []
+        assert len(await made.rt.minds.goals("concierge")) == 1
+        assert await page.evaluate("window.hurt") is None

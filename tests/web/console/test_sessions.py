@@ -2,10 +2,11 @@
 
 import pytest
 
+from toolwright.core.json_value import JSON
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.testing import ManualClock
 from toolwright.web.auth.access import Caller
-from toolwright.web.console.sessions import Sessions
+from toolwright.web.console.sessions import LONGEST_COOKIE, Sessions
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "名", "🎉"])
@@ -16,3 +17,24 @@ def test_whoever_has_the_longest_name_in_any_script_can_sign_in(letter: str) -> 
     back = sessions.read(sessions.seal(session))
     assert back is not None
     assert (back.id, back.caller.user_ids) == (session.id, caller.user_ids)
+
+
+def test_the_claims_of_a_person_are_kept_with_their_session_as_far_as_a_cookie_holds_them() -> None:
+    sessions = Sessions(ManualClock(), ["sk"])
+    claims: dict[str, JSON] = {
+        "iss": "i",
+        "exp": 5,
+        "role": ["admin"],
+        "long": "x" * 5_000,
+        **{f"n{n}": "é" * 100 for n in range(50)},
+    }
+    caller = Caller(kind="person", entity_id="ent_1", external_id="ada", claims=claims)
+    cookie = sessions.seal(sessions.begin(caller))
+    back = sessions.read(cookie)
+    assert len(cookie) < LONGEST_COOKIE
+    assert back is not None
+    kept = back.caller.claims
+    assert kept["role"] == ["admin"]
+    assert len(kept) > 5
+    assert not {"iss", "exp", "long"} & {*kept}
+    assert back.caller.claims == {name: claims[name] for name in kept}

@@ -29,6 +29,7 @@ REVISIONS = (
     "0015",
     "0016",
     "0017",
+    "0018",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

@@ -14,7 +14,7 @@ from toolwright.core.model import ModelSettings
 from toolwright.core.schemas.answer_form import AnswerForm
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
-from toolwright.core.tools.relations import AgentCall, AgentTool, SubagentToolConfig, SubpromptConfig
+from toolwright.core.tools.relations import AgentCall, AgentTool, Handoff, SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -104,12 +104,44 @@ class ActiveAgent:
             yield each
             yield from each.below
 
+    @property
+    def calls_agents(self) -> Iterator[Handoff | AgentCall]:
+        """The relations of this prompt to agents that it hands the thread over to, or runs as children."""
+        yield from self.relations
+        for tool in self.tools:
+            if isinstance(tool.relation, Handoff):
+                yield tool.relation
+
+    @property
+    def delegates(self) -> Iterator[str | None]:
+        """The names of agents and requests that calls of this prompt's tools can be delegated to; None for any."""
+        for tool in self.tools:
+            if tool.meta is not None:
+                yield from tool.meta.delegates
+
+    @property
+    def values_set(self) -> frozenset[str]:
+        """The names of the values that the agent, its prompts and its tools set; not those of the app."""
+        names: set[str] = set()
+        for voice in self.voices:
+            _, *own = voice.env
+            names.update(*own, *voice.tool_env.values())
+        return frozenset(names)
+
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
         """A copy, every side with these tools behind its own."""
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
             tools = Toolset([*side.tools, *more])
             sides[name] = changed(side, tools=tools, by_name={tool.name: tool for tool in tools}, sides=sides)
+        return sides[self.side]
+
+    def without_toolkits(self) -> "ActiveAgent":
+        """A copy that has no toolkits, and is told nothing of what they are about."""
+        bare = changed(self.agent, toolkits=())
+        sides: dict[SideName, ActiveAgent] = {}
+        for name, side in self.sides.items():
+            sides[name] = changed(side, agent=bare, sides=sides)
         return sides[self.side]
 
     def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":

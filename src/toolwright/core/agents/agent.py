@@ -27,6 +27,8 @@ from toolwright.core.tools.toolkits import faulty_toolkits
 from toolwright.core.tools.toolset import Toolset
 
 AgentType: TypeAlias = Literal["ai_human", "dual_ai"]
+OpenTo: TypeAlias = Literal["everyone", "members", "nobody"]
+HomeTools: TypeAlias = Literal["own", "all", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,16 @@ class Agent:
     an agent that is configured as JSON; `tool_env` are its values for single tools, by the tool's name.
     `mcp` are the MCP servers whose tools it has: configurations by name, or a list of them and of names of the app's
     servers; None is all of the app's.
+
+    `open_to` says which people may open threads with it: `"everyone"`, `"members"` (people who share a space with the
+    agent that is not public), `"nobody"`, or a list of claims, of which their token must have one: `"role"` is a claim
+    that is set, `"role=admin"` one with that value or with a list that has it. The default is `"members"` for an agent
+    with toolkits, and `"everyone"` for any other.
+
+    `home_tools` says what its toolkits and the parts of its system prompt that come from them reach in a thread that
+    belongs to a user: `"own"` what that person may see and do, with a memory of that agent and that person alone,
+    `"all"` all that the agent reaches elsewhere, `"none"` nothing: they are absent. With `shared_memory` its goals,
+    memories, plans, blocks and passages are the same for everybody.
     """
 
     name: str
@@ -125,6 +137,9 @@ class Agent:
     expose_as_tool: bool = False
     tool_description: str = ""
     mcp: object = field(default=None, repr=False)
+    open_to: OpenTo | Sequence[str] | None = None
+    home_tools: HomeTools = "own"
+    shared_memory: bool = False
     instructions: InitVar[str | None] = None
     model: InitVar[str | Model | object | None] = None
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
@@ -157,7 +172,8 @@ class Agent:
         fault = faulty_toolkits(self.toolkits)
         if fault is not None:
             raise DefinitionError(f"{whose}: toolkits {fault}.")
-        keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env")
+        self._check_people(whose)
+        keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env", "open_to")
         if self.mcp is not None:
             object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, whose)))
 
@@ -203,6 +219,27 @@ class Agent:
             object.__setattr__(self, "side_a", Side(prompt, **limits) if limits else prompt)
         except DefinitionError as error:
             raise DefinitionError(f"{whose}: {error.message}") from None
+
+    def _check_people(self, whose: str) -> None:
+        """Check what the agent is to people, and set `open_to` where it is left out."""
+        if self.open_to is None:
+            object.__setattr__(self, "open_to", "members" if self.toolkits else "everyone")
+        if isinstance(self.open_to, str) and self.open_to not in get_args(OpenTo):
+            raise DefinitionError(
+                f"{whose}: open_to must be 'everyone', 'members', 'nobody' or a list of claims, not "
+                f"{brief_value(self.open_to)}."
+            )
+        if not isinstance(self.open_to, str):
+            check_list(f"{whose}: open_to", self.open_to, str, "claims")
+            if not self.open_to or not all(each.partition("=")[0].strip() for each in self.open_to):
+                raise DefinitionError(
+                    f"{whose}: open_to must list at least one claim, each with a name, such as 'role=admin'."
+                )
+        if self.home_tools not in get_args(HomeTools):
+            raise DefinitionError(
+                f"{whose}: home_tools must be 'own', 'all' or 'none', not {brief_value(self.home_tools)}."
+            )
+        check_kind(f"{whose}: shared_memory", self.shared_memory, bool, "true or false")
 
     def _check_sides(self, whose: str) -> None:
         if self.type == "dual_ai":
@@ -262,6 +299,56 @@ def entity_id_of(agent_id: str) -> str:
 def home_thread_id_of(agent_id: str) -> str:
     """The home thread of the agent with that id."""
     return f"thr_{agent_id.removeprefix('agt_')}"
+
+
+def keeper_of(agent_id: str, user_id: str | None) -> str:
+    """Return the id under which the agent keeps goals, memories, plans, blocks and passages for that user.
+
+    Without a user it is the agent's own id. No query for one finds anything of another. Slashes and colons of a user's
+    id are escaped: they end the agent's id, and this one in the names of timers.
+    """
+    if user_id is None:
+        return agent_id
+    for mark, escaped in _ESCAPED:
+        user_id = user_id.replace(mark, escaped)
+    return f"{agent_id}/{user_id}"
+
+
+_ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What an agent's home tools reach in a thread: the id under which it keeps what it is told there, and the person
+    to whose spaces they are limited, or None if they are not limited.
+
+    `plans` is the id under which plans are kept: a person's plans are their own also where the memory is shared.
+    """
+
+    keeper: str
+    plans: str
+    person: str | None = None
+
+
+def reach_of(agent: Agent, person: str | None) -> Reach:
+    """Return what the agent's home tools reach in a thread that belongs to that person, or to no one."""
+    if person is None or agent.home_tools == "all":
+        return Reach(keeper=agent.id, plans=agent.id)
+    own = keeper_of(agent.id, person)
+    return Reach(keeper=agent.id if agent.shared_memory else own, plans=own, person=person)
+
+
+def agent_of_keeper(keeper: str) -> str:
+    """Return the id of the agent that keeps something under that id."""
+    return keeper.partition("/")[0]
+
+
+def user_of_keeper(keeper: str) -> str | None:
+    """Return the user for whom something is kept under that id, or None if it is the agent's own."""
+    user_id = keeper.partition("/")[2]
+    for mark, escaped in reversed(_ESCAPED):
+        user_id = user_id.replace(escaped, mark)
+    return user_id or None
 
 
 def agent_id_of(entity_id: str) -> str:

@@ -15,7 +15,7 @@ from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.schemas.meta import ANONYMOUS
 from toolwright.core.text import hint, sentence
 from toolwright.core.tools.mcp import McpServer
-from toolwright.core.tools.relations import AgentTool, SubagentToolConfig
+from toolwright.core.tools.relations import AgentCall, AgentTool, SubagentToolConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
@@ -55,7 +55,7 @@ class Catalog:
         check_list("App: prompts", prompts, Prompt, "prompts")
         called = _called_agents(agents, prompts)
         agents = list({id(each): each for each in [*agents, *called]}.values())
-        self._called = frozenset(each.name for each in called)
+        self._called_names = frozenset(each.name for each in called)
         check_values("App", {}, {} if env is None else env)
         self._env = cast("Env", deep_copy({} if env is None else env))
         self._models = dict(models or {})
@@ -212,6 +212,58 @@ class Catalog:
         prompt = Prompt(APP_TOOLS.name, tools=offered)
         return self.activate(changed(APP_TOOLS, side_a=prompt, tool_env=values))
 
+    def tenvs_set(self, agent: ActiveAgent) -> frozenset[str]:
+        """Return the names of the tenvs that the app sets anywhere a thread of the agent can lead.
+
+        These are the tenvs of all prompts of the agent and of the agents that the thread can be handed over to, and
+        those of a child that is passed the name by its caller.
+        """
+        names: set[str] = set()
+        seen: set[tuple[str, frozenset[str] | None]] = set()
+        left: list[tuple[ActiveAgent, frozenset[str] | None]] = [(agent, None)]  # None: any name gets there
+        while left:
+            active, given = left.pop()
+            if (active.agent_id, given) in seen:
+                continue
+            seen.add((active.agent_id, given))
+            for voice in active.voices:
+                names |= {*voice.tenvs} if given is None else {*voice.tenvs} & given
+                for relation in voice.calls_agents:
+                    called = self.find(relation.agent_id)
+                    passed = given
+                    if isinstance(relation, AgentCall):
+                        own = frozenset(relation.config.pass_tenvs)
+                        passed = own if given is None else own & given
+                    if called is not None and (passed is None or passed):
+                        left.append((called, passed))
+        return frozenset(names)
+
+    def reached(self, voices: Iterable[ActiveAgent]) -> list[ActiveAgent]:
+        """Return all agents that these prompts hand over to, run as children or delegate to, and those of these."""
+        found: dict[str, ActiveAgent] = {}
+        left = [called for voice in voices for called in self._called(voice)]
+        while left:
+            called = left.pop()
+            if called.agent_id not in found:
+                found[called.agent_id] = called
+                left += [each for voice in called.voices for each in self._called(voice)]
+        return [*found.values()]
+
+    def _called(self, voice: ActiveAgent) -> Iterator[ActiveAgent]:
+        """The agents that a prompt calls itself, also as delegates; all of the app where its calls choose freely."""
+        named = [self.find(each.agent_id) for each in voice.calls_agents]
+        for name in voice.delegates:
+            named += [*self._active.values()] if name is None else [self.find_named(name)]
+        yield from (each for each in named if each is not None and each.agent_id not in RESERVED)
+
+    def reached_by(self, tool: Tool) -> list[ActiveAgent]:
+        """Return the agents that a call of this tool of the app can come to, the one that it calls first."""
+        if isinstance(tool.relation, AgentCall):
+            called = self.find(tool.relation.agent_id)
+            return [] if called is None else [called, *self.reached(called.voices)]
+        below = self.app_tools.nested.get(tool.name)
+        return [] if below is None else self.reached([below, *below.below])
+
     def find_named(self, name_or_id: str) -> ActiveAgent | None:
         """The active agent by its name or id, None if it is not declared here."""
         try:
@@ -251,7 +303,7 @@ class Catalog:
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
         """Tools, and what is exposed as one, by name: all that a prompt can call."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
-        called = [each for each in self._agents.values() if each.name in self._called]
+        called = [each for each in self._agents.values() if each.name in self._called_names]
         return {each.name: each for each in [*called, *exposed, *self.tools]}
 
     @property

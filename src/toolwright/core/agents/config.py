@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias, cast
 
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, ValidationError
 
-from toolwright.core.agents.agent import Agent, Side
+from toolwright.core.agents.agent import Agent, HomeTools, OpenTo, Side
 from toolwright.core.agents.prompt import EFFORTS, Prompt
 from toolwright.core.env.env import MOST_NAMES
 from toolwright.core.env.form import (
@@ -36,6 +36,16 @@ from toolwright.core.value import changed, value
 
 Fault: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # sequences at which a model stops
+
+
+def _claims_or_word(value: object) -> str:
+    return OBJECT if isinstance(value, list) else TEXT
+
+
+OpenToForm: TypeAlias = Annotated[
+    Annotated[OpenTo, Tag(TEXT)] | Annotated[Names, Field(min_length=1), Tag(OBJECT)],
+    Discriminator(_claims_or_word),
+]
 
 
 class SystemForm(Form):
@@ -114,6 +124,9 @@ class AgentForm(Form):
     env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
     tenvs: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     user_env: Names = Field(default_factory=list[str])
+    open_to: OpenToForm | None = None
+    home_tools: HomeTools = "own"
+    shared_memory: bool = False
 
 
 @value
@@ -181,6 +194,9 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             revision=who.revision,
             tool_env=tool_env,
             mcp=servers,
+            open_to=form.open_to,
+            home_tools=form.home_tools,
+            shared_memory=form.shared_memory,
         )
     except DefinitionError as error:
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
@@ -212,6 +228,7 @@ LENGTHS: Mapping[str, int] = {
     "tools.*": MAX_ID,
     "toolkits.*": MAX_NAME,
     "userEnv.*": MAX_NAME,
+    "openTo.*": MAX_NAME,
 }
 """Most characters of a text, by its place in a configuration that somebody gives."""
 

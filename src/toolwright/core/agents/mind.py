@@ -46,7 +46,8 @@ class Memory:
 class Plan:
     """Something that the agent is to be reminded of at `next_run_at`, with `cron` again and again.
 
-    `timezone` is an IANA name, in which the fields of `cron` are read.
+    `timezone` is an IANA name, in which the fields of `cron` are read. A person's plan wakes the thread `thread_id`,
+    in which it was set; the agent's own, without one, its home thread.
     """
 
     agent_id: str
@@ -56,6 +57,7 @@ class Plan:
     next_run_at: datetime
     cron: str | None = None
     timezone: str | None = None
+    thread_id: str | None = None
     created_at: datetime
 
     @property
@@ -158,9 +160,11 @@ def changed_plans(
     agent_id: str,
     new_id: Callable[[int], str],
     now: datetime,
+    thread_id: str | None = None,
 ) -> dict[str, Plan]:
     """The plans that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
 
+    They wake the thread `thread_id`, or the agent's home thread.
     Raises `InvalidRequest` with the paths of what is faulty.
     """
     ids = _ids("plan", [each.id for each in changes], new_id)
@@ -176,6 +180,7 @@ def changed_plans(
             next_run_at=schedule.next_run_at,
             cron=schedule.cron,
             timezone=schedule.timezone,
+            thread_id=thread_id,
             created_at=now if was is None else was.created_at,
         )
     _check_count("plans", MOST_PLANS, {**kept, **new})

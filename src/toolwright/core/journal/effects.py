@@ -94,6 +94,13 @@ class FirePlan:
 
 
 @value
+class DropMind:
+    """Delete everything that is kept under one id: goals, memories, plans with their timers, blocks and passages."""
+
+    agent_id: str
+
+
+@value
 class SetBlock:
     """A memory block is new or has other content; who is linked to it stays so."""
 
@@ -318,6 +325,7 @@ Effect: TypeAlias = (
     | SetPlan
     | DropPlan
     | FirePlan
+    | DropMind
     | MemoryEffect
     | McpEffect
     | Spawn

@@ -39,6 +39,14 @@ class AgentReads(Protocol):
         """The ids of threads with pending calls whose results nobody will read, as their agent was deleted."""
         ...
 
+    async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        """The ids under which the agent keeps something for people (`core.agents.agent.keeper_of`), in order."""
+        ...
+
+    async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        """The ids under which any agent keeps something for that user, in order."""
+        ...
+
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         """An agent's goals, the oldest first."""
         ...
@@ -241,8 +249,10 @@ class SpaceReads(Protocol):
         """Memberships of an entity, by space."""
         ...
 
-    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
-        """The spaces that an entity is a member of, the oldest first."""
+    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
+        """The spaces that an entity is a member of, the oldest first; with `with_id` those that it shares with that
+        other entity.
+        """
         ...
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:

@@ -56,6 +56,14 @@ class Meta:
     choices: Mapping[str, JSONObject] = field(default_factory=dict[str, JSONObject])
     definitions: JSONObject = field(default_factory=dict[str, JSON])
 
+    @property
+    def delegates(self) -> tuple[str | None, ...]:
+        """The names that a call's delegate can have; None stands for any."""
+        if self.delegate is not None or "_delegate" not in self.choices:
+            return () if self.delegate is None else (self.delegate,)
+        listed = self.choices["_delegate"].get("enum")
+        return tuple([str(each) for each in listed]) if isinstance(listed, list) else (None,)
+
 
 @value
 class Call:

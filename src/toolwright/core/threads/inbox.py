@@ -108,6 +108,8 @@ def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
 class Delivery:
     """An event for the inbox of an agent's home thread, which is made if it is not there yet, and woken.
 
+    One for an `existing` thread is put nowhere if that thread is gone.
+
     The event waits for the next run: one that is queued, else `run`, with the event `queued`. A terminated thread
     gets nothing any more; one that is `required` fails the guard `terminated` there.
     """
@@ -117,3 +119,4 @@ class Delivery:
     run: Run
     queued: EventDraft
     required: bool = False
+    existing: bool = False

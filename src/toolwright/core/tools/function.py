@@ -167,7 +167,18 @@ def _failed(tool: str, error: BaseException) -> ToolResult:
     return as_failure(error)
 
 
-def _steps(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
+def _warn_of_hold(tool: str, seconds: float) -> None:
+    if is_first(tool, "holds the loop"):
+        _log.warning(
+            "The tool %r held the event loop for %.1f s: make it a plain def, which runs in a thread, "
+            "or await asyncio.to_thread(…) for what blocks.",
+            tool,
+            seconds,
+        )
+
+
+@types.coroutine
+def _watched(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
     """Run a handler's coroutine, and warn if it holds the event loop between two of its awaits."""
     step: Callable[[Any], Any] = work.send
     given: Any = None
@@ -178,21 +189,12 @@ def _steps(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any, 
         except StopIteration as end:
             return end.value
         finally:
-            held = monotonic() - began
-            if held > MOST_HELD and is_first(tool, "holds the loop"):
-                _log.warning(
-                    "The tool %r held the event loop for %.1f s: make it a plain def, which runs in a thread, "
-                    "or await asyncio.to_thread(…) for what blocks.",
-                    tool,
-                    held,
-                )
+            if monotonic() - began > MOST_HELD:
+                _warn_of_hold(tool, monotonic() - began)
         try:
             step, given = work.send, (yield yielded)
         except BaseException as error:  # noqa: BLE001 - it belongs to the handler
             step, given = work.throw, error
-
-
-_watched = types.coroutine(_steps)
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:
@@ -208,10 +210,14 @@ def ends_at_once(executor: object, tool: Tool) -> bool:
 
 def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
     """What a coroutine returns that waits for nothing; its context variables are its own, as in a task."""
+    began = monotonic()
     try:
-        copy_context().run(next, _steps(tool, call))
+        copy_context().run(call.send, None)
     except StopIteration as end:
         return end.value
+    finally:
+        if monotonic() - began > MOST_HELD:
+            _warn_of_hold(tool, monotonic() - began)
     raise AssertionError("code without an await gives the loop no turn")
 
 

@@ -7,7 +7,6 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, faulty, read_agent
-from toolwright.core.agents.prompt import Prompt
 from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
@@ -29,9 +28,11 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.configured import (
+    bare_agent,
     check_description,
     check_lengths,
     check_name,
+    drop_minds,
     env_json,
     identity_of,
     read_object,
@@ -79,7 +80,7 @@ class Agents:
     ) -> None:
         self._models = models
         self._store = store
-        self._catalog = catalog
+        self.catalog = catalog
         self._environment = environment
         self._clock = clock
         self._new_id = new_id
@@ -88,7 +89,7 @@ class Agents:
     @property
     def declared(self) -> Sequence[Agent]:
         """The agents that the app declares, in their order."""
-        return self._catalog.agents
+        return self.catalog.agents
 
     async def get(self, name_or_id: str) -> Agent:
         """The agent as it is now; one whose configuration no longer fits the app has neither tools nor values."""
@@ -99,7 +100,7 @@ class Agents:
         agent = await self._find(name_or_id)
         if isinstance(agent, ConfiguredAgent):
             return await self._view(agent)
-        return Shown(agent=self._catalog.agent(name_or_id) if agent is None else agent)  # raises, with a hint
+        return Shown(agent=self.catalog.agent(name_or_id) if agent is None else agent)  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
         """The agent's id; that of one which is gone is taken as it is, since it may still have runs."""
@@ -139,7 +140,7 @@ class Agents:
 
     async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
         """The active agent by its id, in that revision if one is given; None if there is no such agent."""
-        declared = self._catalog.find(agent_id)
+        declared = self.catalog.find(agent_id)
         if declared is not None:
             return declared
         active = self._ready.get((agent_id, revision)) if revision is not None else None
@@ -163,9 +164,7 @@ class Agents:
 
     async def exists(self, agent_id: str) -> bool:
         """Whether there is such an agent now, whether it can run or not."""
-        return (
-            self._catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
-        )
+        return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
     async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
         """Configure an agent, or the one of that name anew; a run at work keeps what it began with.
@@ -215,6 +214,8 @@ class Agents:
         refused = True
         while refused:  # once more where a space has changed meanwhile
             was = await self._configured(name_or_id)
+            while keepers := await self._store.agents.keepers_of_agent(was.id):
+                await drop_minds(self._store, keepers, self._clock, self._new_id)
             entity_id = entity_id_of(was.id)
             unit = DropAgent(
                 token=self._new_id("unit"),
@@ -237,7 +238,7 @@ class Agents:
         return agent or self._declared(name_or_id) or await self._store.agents.named(name_or_id)
 
     async def _with_id(self, agent_id: str) -> Agent | ConfiguredAgent | None:
-        declared = self._catalog.find(agent_id)
+        declared = self.catalog.find(agent_id)
         return await self._store.agents.agent(agent_id) if declared is None else declared.agent
 
     async def _configured(self, name_or_id: str) -> ConfiguredAgent:
@@ -309,7 +310,7 @@ class Agents:
         """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
         try:
             agent = self._read(row, config)
-            active = self._catalog.activate(agent)
+            active = self.catalog.activate(agent)
         except InvalidConfiguration as error:
             raise faulty([within_config(fault) for fault in error.details]) from error
         except DefinitionError as error:
@@ -326,7 +327,7 @@ class Agents:
 
         What it lacks otherwise, a key or a library, may come later.
         """
-        active = self._catalog.activate(agent)
+        active = self.catalog.activate(agent)
         model = active.model
         if not isinstance(model, str):
             return
@@ -350,19 +351,16 @@ class Agents:
         try:
             return Shown(agent=(await self._activate(row)).agent, config=config)
         except (InvalidRequest, DefinitionError):
-            who = identity_of(row)
-            bare = Prompt(row.name)
-            agent = Agent(row.name, bare, description=row.description, key=who.key, revision=who.revision)
-            return Shown(agent=agent, config=config)
+            return Shown(agent=bare_agent(row), config=config)
 
     def _read(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
-        tools = {tool.name: tool for tool in self._catalog.tools}
+        tools = {tool.name: tool for tool in self.catalog.tools}
         return read_agent(config, identity_of(row), tools, trusted=row.config.get("trusted") is True)
 
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
         """The rows of its values: env and tenvs under the revision, those of single tools under their place in it."""
         change, at = self._environment.change, row.updated_at
-        active = self._catalog.activate(agent)
+        active = self.catalog.activate(agent)
         types = active.types
         changes = [change(row.owner, name, var, at) for name, var in types.stored(agent.env).items()]
         tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
@@ -392,7 +390,7 @@ class Agents:
         if ready is not None:
             return ready
         config = await self._full_config(row)
-        active = await in_thread_if_large(config, lambda: self._catalog.activate(self._read(row, config)))
+        active = await in_thread_if_large(config, lambda: self.catalog.activate(self._read(row, config)))
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
         self._ready[row.id, row.revision] = active

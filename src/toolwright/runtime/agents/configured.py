@@ -1,15 +1,20 @@
 """Configurations of agents as they are kept: what is open in a row, and what are values of their own, maybe sealed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.config import ConfiguredAgent, Identity, faulty, length_faults
+from toolwright.core.agents.prompt import Prompt
 from toolwright.core.env.env import EnvVar
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.errors import InvalidRequest
+from toolwright.core.journal.effects import DropMind
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_DESCRIPTION
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
+from toolwright.core.ports import Clock, NewId
 
 LONGEST_NAME = 200  # characters
 VALUES = (
@@ -79,6 +84,26 @@ def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
 
 def env_json(values: Mapping[str, EnvVar]) -> JSONObject:
     return {name: {"value": var.value, "type": var.type} for name, var in values.items()}
+
+
+async def drop_minds(store: Store, keepers: Sequence[str], clock: Clock, new_id: NewId) -> None:
+    """Delete everything that is kept under these ids, each in a transaction of its own."""
+    for each in keepers:
+        effects = (DropMind(agent_id=each),)
+        await store.commit(Apply(token=new_id("unit"), at=clock.now(), effects=effects))
+
+
+def bare_agent(row: ConfiguredAgent) -> Agent:
+    """Return the agent of a configuration that no longer fits the app: nobody opens threads with it."""
+    who = identity_of(row)
+    return Agent(
+        row.name,
+        Prompt(row.name),
+        description=row.description,
+        key=who.key,
+        revision=who.revision,
+        open_to="nobody",
+    )
 
 
 def identity_of(row: ConfiguredAgent) -> Identity:

@@ -50,14 +50,19 @@ class Deliveries:
         *,
         depth: int = 0,
         author: str | None = None,
+        thread: Thread | None = None,
     ) -> Delivery:
-        """An event for the agent's inbox. A run that reads it is as deep as `depth` says."""
+        """An event for the agent's inbox, or for that thread, which is there. A run that reads it is as deep as `depth`
+        says.
+        """
         now, home = self._clock.now(), home_thread_id_of(agent_id)
-        run = Run(id=self._new_id("run"), thread_id=home, agent=agent_id, chain_depth=depth, created_at=now)
+        to = Thread(id=home, agent=agent_id, created_at=now) if thread is None else thread
+        run = Run(id=self._new_id("run"), thread_id=to.id, agent=to.agent, chain_depth=depth, created_at=now)
         return Delivery(
-            thread=Thread(id=home, agent=agent_id, created_at=now),
+            thread=to,
+            existing=thread is not None,
             event=InboxEvent(
-                thread_id=home,
+                thread_id=to.id,
                 event_id=event_id,
                 type=type_,
                 content=content,

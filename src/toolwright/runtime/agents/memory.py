@@ -30,6 +30,7 @@ from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.text import brief, quantity
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.checks import by_id, by_kind, by_list, page
 from toolwright.runtime.journal import EffectCommits
 
@@ -38,22 +39,30 @@ if TYPE_CHECKING:
 
 
 class Blocks:
-    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for agents and blocks that are not there."""
+    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for agents and blocks that are not there.
 
-    def __init__(self, store: Store, agents: Agents, effect_commits: EffectCommits, clock: Clock) -> None:
+    They are the agent's own; with a `user_id` those that it keeps for that person, to which nobody is linked.
+    """
+
+    def __init__(
+        self, store: Store, agents: Agents, keepers: Keepers, effect_commits: EffectCommits, clock: Clock
+    ) -> None:
         self._memory = store.agents
         self._agents = agents
+        self._keepers = keepers
         self._effect_commits = effect_commits
         self._clock = clock
 
-    async def list(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Block]:
+    async def list(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Sequence[Block]:
         """The blocks that it reads, its own and those of others that it is linked to, by label."""
         page(limit, offset)
-        return sliced(await self._memory.blocks(await self._id(agent)), limit, offset)
+        return sliced(await self._memory.blocks(await self._keepers.of(agent, user_id)), limit, offset)
 
-    async def get(self, agent: str, label: str) -> Block:
+    async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
         """The block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
-        label, agent_id = _label(label), await self._id(agent)
+        label, agent_id = _label(label), await self._keepers.of(agent, user_id)
         seen = await self._memory.blocks(agent_id)
         same = [block for block in seen if block.label == label]
         own = [block for block in same if block.agent_id == agent_id]
@@ -62,7 +71,15 @@ class Blocks:
             raise _no_block(label)
         return (own or same)[0]
 
-    async def write(self, agent: str, label: str, content: str, readers: Sequence[str] = ()) -> Block:
+    async def write(
+        self,
+        agent: str,
+        label: str,
+        content: str,
+        readers: Sequence[str] = (),
+        *,
+        user_id: str | None = None,
+    ) -> Block:
         """Write a block of the agent's own: a new label makes a new one, else the content is replaced.
 
         The `readers`, other agents, read it from now on, beside those who do already: see `link`. Raises
@@ -71,7 +88,9 @@ class Blocks:
         by_kind("label", label, str, "text")
         by_kind("content", content, str, "text")
         by_list("readers", readers, str, "names or ids of agents")
-        agent_id = await self._id(agent)
+        if readers and user_id is not None:
+            raise faulty("readers", "must be left out: a block that is kept for a person has no readers")
+        agent_id = await self._keepers.of(agent, user_id)
         seen = all_of(await self._memory.blocks(agent_id))
         check_block(seen, agent_id, label, content)
         block = Block(
@@ -86,9 +105,10 @@ class Blocks:
         await self._commit(label, SetBlock(block=block), *links)
         return block
 
-    async def drop(self, agent: str, label: str) -> None:
+    async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
         """Take a block of the agent's own away, also from those who are linked to it."""
-        await self._commit(label, DropBlock(agent_id=await self._id(agent), label=_label(label)))
+        keeper = await self._keepers.of(agent, user_id)
+        await self._commit(label, DropBlock(agent_id=keeper, label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
         """Have another agent, the `reader`, read this agent's block from now on.
@@ -136,39 +156,50 @@ def _no_block(label: str) -> NotFound:
 
 
 class Passages:
-    """Archival passages of an agent, by its name or id. Raises `NotFound` for an agent that is not there."""
+    """Archival passages of an agent, by its name or id. Raises `NotFound` for an agent that is not there.
+
+    They are the agent's own; with a `user_id` those that it keeps for that person.
+    """
 
     def __init__(
         self,
         store: Store,
-        agents: Agents,
+        keepers: Keepers,
         effect_commits: EffectCommits,
         clock: Clock,
         new_id: NewId,
         semantics: "Semantics | None",
     ) -> None:
         self._memory = store.agents
-        self._agents = agents
+        self._keepers = keepers
         self._effect_commits = effect_commits
         self._clock = clock
         self._new_id = new_id
         self._semantics = semantics
 
-    async def list(self, agent: str, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
+    async def list(
+        self, agent: str, limit: int = 50, offset: int = 0, *, user_id: str | None = None
+    ) -> Sequence[Passage]:
         """Its passages, the newest first."""
         page(limit, offset)
-        return await self._memory.passages(await self._id(agent), limit=limit, offset=offset)
+        return await self._memory.passages(await self._keepers.of(agent, user_id), limit=limit, offset=offset)
 
-    async def get(self, agent: str, passage_id: str) -> Passage:
+    async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
         """One of its passages. Raises `NotFound` if it is not there."""
-        agent_id = await self._id(agent)
+        agent_id = await self._keepers.of(agent, user_id)
         passage = await self._memory.passage(agent_id, by_id("passage", passage_id))
         if passage is None:
             raise _no_passage(passage_id)
         return passage
 
     async def search(
-        self, agent: str, query: str, limit: int = MOST_FOUND, offset: int = 0
+        self,
+        agent: str,
+        query: str,
+        limit: int = MOST_FOUND,
+        offset: int = 0,
+        *,
+        user_id: str | None = None,
     ) -> Sequence[Passage]:
         """Its passages in which every word of the query stands, by their rank: see `core.agents.search`.
 
@@ -179,16 +210,20 @@ class Passages:
         page(limit, offset)
         by_kind("query", query, str, "text")
         wanted = read_query(query)
-        ranking = await rank_passages(self._memory, self._semantics, await self._id(agent), wanted, query)
+        ranking = await rank_passages(
+            self._memory, self._semantics, await self._keepers.of(agent, user_id), wanted, query
+        )
         return sliced(ranking, limit, offset)
 
-    async def add(self, agent: str, content: str, tags: Sequence[str] = ()) -> Passage:
+    async def add(
+        self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
+    ) -> Passage:
         """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for faulty tags."""
         by_kind("content", content, str, "text")
         by_list("tags", tags, str, "texts")
         check_passage(content, tags)
         passage = Passage(
-            agent_id=await self._id(agent),
+            agent_id=await self._keepers.of(agent, user_id),
             id=self._new_id("psg"),
             content=content,
             tags=tuple(tags),
@@ -198,14 +233,11 @@ class Passages:
         await self._effect_commits.commit(AddPassage(passage=passage, vector=vector))
         return passage
 
-    async def drop(self, agent: str, passage_id: str) -> None:
+    async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
         """Take a passage away. Raises `NotFound` if it is not there."""
-        gone = DropPassage(agent_id=await self._id(agent), id=by_id("passage", passage_id))
+        gone = DropPassage(agent_id=await self._keepers.of(agent, user_id), id=by_id("passage", passage_id))
         if isinstance(await self._effect_commits.commit(gone), Conflict):
             raise _no_passage(passage_id)
-
-    async def _id(self, agent: str) -> str:
-        return (await self._agents.get(agent)).id
 
 
 async def rank_passages(

@@ -31,6 +31,7 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.checks import by_list, page
 from toolwright.runtime.journal import EffectCommits
 
@@ -42,65 +43,85 @@ class Minds:
 
     What is set is held to the rules of the toolkit `mind` (`core.agents.mind`): all of it is done, or nothing is, with
     `InvalidRequest`. What a run of the agent changes meanwhile is written over.
+
+    All of it is the agent's own; with a `user_id` (an entity's id or external id, or the user of a thread) it is what
+    the agent keeps for that person.
     """
 
     def __init__(
-        self, store: Store, agents: Agents, effect_commits: EffectCommits, clock: Clock, new_id: NewId
+        self,
+        store: Store,
+        agents: Agents,
+        keepers: Keepers,
+        effect_commits: EffectCommits,
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
         self._minds = store.agents
         self._agents = agents
+        self._keepers = keepers
         self._effect_commits = effect_commits
         self._clock = clock
         self._new_id = new_id
 
-    async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Goal]:
+    async def goals(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Sequence[Goal]:
         """Its goals, the oldest first."""
         page(limit, offset)
-        return sliced(await self._minds.goals(await self._id(agent)), limit, offset)
+        return sliced(await self._minds.goals(await self._keepers.of(agent, user_id)), limit, offset)
 
-    async def set_goals(self, agent: str, changes: Sequence[GoalChange]) -> Sequence[Goal]:
+    async def set_goals(
+        self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
+    ) -> Sequence[Goal]:
         """Make goals and change some: all its goals then, the oldest first."""
         by_list("changes", changes, GoalChange, "GoalChange values")
-        agent_id = await self._id(agent)
+        agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.goals(agent_id)
         kept = {goal.id: goal for goal in rows}
         new = changed_goals(kept, changes, agent_id, lambda _: self._new_id("goal"), self._clock.now())
         await self._commit([SetGoal(goal=goal) for goal in new.values()])
         return Rows([*(kept | new).values()], broken_of(rows))
 
-    async def drop_goal(self, agent: str, goal_id: str) -> None:
+    async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
         """Have it give up a goal. Raises `NotFound` if it is not there."""
-        agent_id = await self._id(agent)
+        agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.goals(agent_id)
         _check_there("goal", goal_id, rows, {goal.id: goal for goal in rows})
         await self._commit([DropGoal(agent_id=agent_id, id=goal_id)])
 
-    async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Memory]:
+    async def memories(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Sequence[Memory]:
         """Its memories, by key."""
         page(limit, offset)
-        return sliced(await self._minds.memories(await self._id(agent)), limit, offset)
+        return sliced(await self._minds.memories(await self._keepers.of(agent, user_id)), limit, offset)
 
-    async def set_memories(self, agent: str, changes: Sequence[MemoryChange]) -> Sequence[Memory]:
+    async def set_memories(
+        self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
+    ) -> Sequence[Memory]:
         """Have it remember values by key: all its memories then, by key."""
         by_list("changes", changes, MemoryChange, "MemoryChange values")
-        agent_id = await self._id(agent)
+        agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.memories(agent_id)
         kept = {memory.key: memory for memory in rows}
         new = changed_memories(kept, changes, agent_id, self._clock.now())
         await self._commit([SetMemory(memory=memory) for memory in new.values()])
         return Rows(sorted((kept | new).values(), key=lambda memory: memory.key), broken_of(rows))
 
-    async def drop_memory(self, agent: str, key: str) -> None:
+    async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
         """Have it forget a memory. Raises `NotFound` if it is not there."""
-        agent_id = await self._id(agent)
+        agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.memories(agent_id)
         _check_there("memory", key, rows, {memory.key: memory for memory in rows})
         await self._commit([DropMemory(agent_id=agent_id, key=key)])
 
-    async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Plan]:
+    async def plans(
+        self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
+    ) -> Sequence[Plan]:
         """Its plans, the next one first."""
         page(limit, offset)
-        return sliced(await self._minds.plans(await self._id(agent)), limit, offset)
+        return sliced(await self._minds.plans(await self._keepers.of(agent, user_id)), limit, offset)
 
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Sequence[Plan]:
         """Make plans and change some: all its plans then, the next one first.
@@ -108,7 +129,7 @@ class Minds:
         Raises `InvalidRequest` also for an agent that can have no home thread, in which plans are carried out.
         """
         by_list("changes", changes, PlanChange, "PlanChange values")
-        agent_id = await self._id(agent)
+        agent_id = (await self._agents.get(agent)).id
         if changes:
             refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
         rows = await self._minds.plans(agent_id)
@@ -117,19 +138,20 @@ class Minds:
         await self._commit([SetPlan(plan=plan) for plan in new.values()])
         return Rows(in_order_of_time((kept | new).values()), broken_of(rows))
 
-    async def drop_plan(self, agent: str, plan_id: str) -> None:
+    async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
         """Have it give up a plan. Raises `NotFound` if it is not there."""
-        agent_id = await self._id(agent)
+        agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.plans(agent_id)
         _check_there("plan", plan_id, rows, {plan.id: plan for plan in rows})
         await self._commit([DropPlan(agent_id=agent_id, id=plan_id)])
 
+    async def people(self, agent: str) -> Sequence[str]:
+        """Return the ids of the people for whom the agent keeps something, up to 1,000."""
+        return await self._keepers.people(agent)
+
     async def _commit(self, effects: Sequence[Effect]) -> None:
         if effects:
             await self._effect_commits.commit(*effects)
-
-    async def _id(self, agent: str) -> str:
-        return (await self._agents.get(agent)).id
 
 
 def refuse_homeless(missing_home_tenvs: Lacking) -> None:

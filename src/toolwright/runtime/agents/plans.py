@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from toolwright.core.agents.agent import agent_of_keeper
 from toolwright.core.agents.mind import Plan
 from toolwright.core.agents.schedule import next_run
 from toolwright.core.env.logs import logger
@@ -13,6 +14,7 @@ from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.inbox import Delivery
+from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.deliveries import Deliveries
@@ -42,25 +44,24 @@ class Plans:
         self._new_id = new_id
 
     async def fire(self, what: str) -> None:
-        """Deliver the plan `<agent_id>:<plan_id>` if it is due, and set its next time.
+        """Deliver the plan `<keeper>:<plan_id>` if it is due, and set its next time.
 
-        What was missed while no process was there is made up for once. For an agent that can have no home thread, since
-        the app has changed, the time goes by.
+        A plan that was missed while no process was there is delivered once. For an agent that can have no home thread,
+        since the app has changed, the time goes by. A person's plan ends with the thread that it wakes.
         """
-        agent_id, _, plan_id = what.partition(":")
+        agent_id, _, plan_id = what.rpartition(":")
         while True:
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None or plan.next_run_at > self._clock.now():
                 return
             then = self._next_firing(plan)
-            lacking = await self._agents.missing_home_tenvs(agent_id)
-            if lacking:
-                log.error(
-                    "The plan %r of %s is left out, without a home thread: %s.", plan_id, agent_id, lacking
-                )
-                await self._commit(_plan_effect(plan, then))
+            thread = None if plan.thread_id is None else await self._store.thread(plan.thread_id)
+            refusal = await self._refusal(plan, thread)
+            if refusal is not None:
+                log.error("The plan %r of %s is left out, %s.", plan_id, agent_id, refusal)
+                await self._commit(_plan_effect(plan, then if plan.thread_id is None else None))
                 return
-            delivery = self._delivery(plan)
+            delivery = self._delivery(plan, thread)
             fired = FirePlan(plan=plan, then=then, delivery=delivery)
             match await self._commit(fired):
                 case Committed():
@@ -74,6 +75,14 @@ class Plans:
                     return
                 case Conflict(guard=guard):
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
+
+    async def _refusal(self, plan: Plan, thread: Thread | None) -> str | None:
+        """Return why nobody is told the plan, or None if its thread is there, or its agent's home thread can be."""
+        if plan.thread_id is not None:
+            gone = thread is None or thread.is_over
+            return f"since the thread {plan.thread_id!r} does not answer any more" if gone else None
+        lacking = await self._agents.missing_home_tenvs(plan.agent_id)
+        return f"without a home thread: {lacking}" if lacking else None
 
     async def _commit(self, effect: Effect) -> Committed | Conflict:
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
@@ -91,7 +100,7 @@ class Plans:
             log.warning("The plan %r of the agent %s ends: %s", plan.id, plan.agent_id, error.message)
             return None
 
-    def _delivery(self, plan: Plan) -> Delivery:
+    def _delivery(self, plan: Plan, thread: Thread | None) -> Delivery:
         due = (plan.next_run_at - _EPOCH) // timedelta(microseconds=1)
         content: JSONObject = {
             "planId": plan.id,
@@ -99,7 +108,10 @@ class Plans:
             "instruction": plan.instruction,
             "scheduledAt": plan.next_run_at.isoformat(),
         }
-        return self._deliveries.delivery(plan.agent_id, "plan", f"plan:{plan.id}:{due}", content)
+        event_id = f"plan:{plan.id}:{due}"
+        return self._deliveries.delivery(
+            agent_of_keeper(plan.agent_id), "plan", event_id, content, thread=thread
+        )
 
 
 def _plan_effect(plan: Plan, then: Plan | None) -> Effect:

@@ -17,7 +17,7 @@ class Speakers:
     """Finds agents for runs, with the tools of their toolkits."""
 
     def __init__(
-        self, agents: Agents, equip: Callable[[ActiveAgent], ActiveAgent], requests: RequestAgents
+        self, agents: Agents, equip: Callable[[ActiveAgent, str | None], ActiveAgent], requests: RequestAgents
     ) -> None:
         self._agents = agents
         self._equip = equip
@@ -50,7 +50,7 @@ class Speakers:
             return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
         if speaker is None:
             return f"The agent {agent_id!r} of this thread is not configured in this app."
-        equipped = self._equip(speaker)
+        equipped = self._equip(speaker, thread.user_id)
         equipped = self._requests.told_output(thread, equipped)
         return equipped.sides.get(run.side, equipped)
 
@@ -69,17 +69,22 @@ class Equipment:
 
     def __init__(self, kits: Mapping[str, Sequence[Tool]]) -> None:
         self._kits = kits
-        self._ready: dict[int, tuple[ActiveAgent, ActiveAgent]] = {}
+        self._ready: dict[tuple[int, bool], tuple[ActiveAgent, ActiveAgent]] = {}
 
-    def equip(self, agent: ActiveAgent) -> ActiveAgent:
-        """The agent with its toolkits' tools behind its own; the same one for the same agent."""
+    def equip(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
+        """The agent with its toolkits' tools behind its own; the same one for the same agent.
+
+        In a thread that belongs to a user it has none of them if it declares so.
+        """
         if not agent.agent.toolkits:
             return agent
-        ready = self._ready.get(id(agent))
+        bare = user_id is not None and agent.agent.home_tools == "none"
+        ready = self._ready.get((id(agent), bare))
         if ready is not None and ready[0] is agent:
             return ready[1]
-        made = agent.with_tools([tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())])
+        tools = [tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())]
+        made = agent.without_toolkits() if bare else agent.with_tools(tools)
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
-        self._ready[id(agent)] = agent, made
+        self._ready[id(agent), bare] = agent, made
         return made

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import Agent, Reach, home_thread_id_of
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store
@@ -40,6 +41,8 @@ class ActiveSpace:
         enters: bool | None,
     ) -> None:
         self._thread_id = thread.id
+        self._user_id = thread.user_id
+        self._reaches: dict[str, Reach] = {}
         self._reading = reading
         self._membership = membership
         self._store = store
@@ -115,12 +118,21 @@ class ActiveSpace:
         if self.space_id in self._gone:
             self.space_id = None
 
-    async def check(self, changes: Changes, author: Entity | None) -> None:
-        """Put the agent out of a space that it may be in no longer (D10)."""
+    async def reach(self, agent: Agent) -> Reach:
+        """Return what the agent's home tools reach in this thread."""
+        known = self._reaches.get(agent.id)
+        if known is None:
+            known = await self._retry(lambda: self._membership.reach(agent, self._user_id))
+            self._reaches[agent.id] = known
+        return known
+
+    async def check(self, changes: Changes, active: ActiveAgent | None) -> None:
+        """Put the agent out of a space that it may be in no longer (D10), or whose person may not (D27)."""
         space_id = self.space_id
-        if space_id is None or author is None:
+        if space_id is None or active is None:
             return
-        if await self._retry(lambda: self._membership.open_to(space_id, author.id)) is None:
+        me, person = active.agent.entity_id, (await self.reach(active.agent)).person
+        if await self._retry(lambda: self._membership.open_to(space_id, me, person)) is None:
             self.space_id = None
             changes.effects += (Enter(thread_id=self._thread_id, space_id=None),)
 

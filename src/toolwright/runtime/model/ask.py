@@ -188,11 +188,12 @@ class ModelAnswers:
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:
         """System prompt of an agent with toolkits. A space that it may be in no longer it is put out of (D10)."""
-        await context.where.check(changes, context.author)
+        await context.where.check(changes, active)
+        reach = await context.where.reach(active.agent)
         parts = sections(
             active,
             await context.retry_until_available(
-                lambda: self._system_prompts.of(active, context.where.places)
+                lambda: self._system_prompts.of(active, reach, context.where.places)
             ),
             context.where.space_id,
         )

@@ -30,7 +30,7 @@ class Prompts:
         agents: Agents,
         system_prompts: SystemPrompts,
         membership: Membership,
-        equip: Callable[[ActiveAgent], ActiveAgent],
+        equip: Callable[[ActiveAgent, str | None], ActiveAgent],
     ) -> None:
         self._store = store
         self._agents = agents
@@ -38,18 +38,20 @@ class Prompts:
         self._membership = membership
         self._equip = equip
 
-    async def of(self, agent: str, space_id: str | None = None) -> Told:
+    async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> Told:
         """The prompt of the agent in its home thread, as if it were in that space; without one, where it is.
 
-        Raises `NotFound` for an agent that is not there, and for a space that it cannot be in.
+        With a `user_id` it is that of a new thread which belongs to that user. Raises `NotFound` for an agent that is
+        not there, and for a space that it cannot be in.
         """
-        active = self._equip(await self._agents.active(agent))
+        active = self._equip(await self._agents.active(agent), user_id)
+        reach = await self._membership.reach(active.agent, user_id)
         if space_id is None:
-            open_space_id = await self._home_space(active)
-        elif (open_space_id := await self._open(active, by_id("space", space_id))) is None:
+            open_space_id = await self._home_space(active) if user_id is None else None
+        elif (open_space_id := await self._open(active, by_id("space", space_id), reach.person)) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         places = [] if open_space_id is None else [Place(space_id=open_space_id)]
-        parts = sections(active, await self._system_prompts.of(active, places), open_space_id)
+        parts = sections(active, await self._system_prompts.of(active, reach, places), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 
     async def _home_space(self, active: ActiveAgent) -> str | None:
@@ -58,5 +60,6 @@ class Prompts:
             return None
         return await self._open(active, thread.space_id)
 
-    async def _open(self, active: ActiveAgent, space_id: str) -> str | None:
-        return None if await self._membership.open_to(space_id, active.agent.entity_id) is None else space_id
+    async def _open(self, active: ActiveAgent, space_id: str, person: str | None = None) -> str | None:
+        space = await self._membership.open_to(space_id, active.agent.entity_id, person)
+        return None if space is None else space_id

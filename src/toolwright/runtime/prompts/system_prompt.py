@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.agent import agent_id_of, entity_id_of
+from toolwright.core.agents.agent import Reach, agent_id_of, entity_id_of
 from toolwright.core.agents.memory import Block
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.broken_rows import all_of
@@ -68,31 +68,47 @@ class SystemPrompts:
         self._agents = agents
         self._history = ChannelHistory(store, agents)
 
-    async def of(self, agent: ActiveAgent, places: Sequence[Place] = ()) -> Home:
-        """As it is now, for an agent that was spoken to in those places; nothing for one without toolkits."""
-        kits, entity_id, agent_id = agent.agent.toolkits, agent.agent.entity_id, agent.agent.id
+    async def of(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> Home:
+        """As it is now, for an agent that was spoken to in those places; nothing for one without toolkits.
+
+        `reach` says of whose memory and for which person it is told.
+        """
+        kits, entity_id, person = agent.agent.toolkits, agent.agent.entity_id, reach.person
         home = Home()
-        if SPACES in kits:
-            spaces = await self._store.spaces.spaces_of(entity_id, MOST_SPACES)
-            home = changed(home, spaces=spaces, members=await self._members(entity_id))
-        if CHANNELS in kits:
-            home = changed(
-                home,
-                spaces=all_of(await self._store.spaces.spaces(seen_by=entity_id, limit=MOST_SPACES)),
-                members=await self._members(entity_id),
-                said=await self._history.last(entity_id, places),
-            )
+        if SPACES in kits or CHANNELS in kits:
+            spaces = await self._spaces(entity_id, person, public=CHANNELS in kits)
+            home = changed(home, spaces=spaces, members=await self._members(person or entity_id))
+        if CHANNELS in kits and person is None:
+            home = changed(home, said=await self._history.last(entity_id, places))
         if MIND in kits:
             minds = self._store.agents
             home = changed(
                 home,
-                goals=await minds.goals(agent_id),
-                memories=await minds.memories(agent_id),
-                plans=await minds.plans(agent_id),
+                goals=await minds.goals(reach.keeper),
+                memories=await minds.memories(reach.keeper),
+                plans=await minds.plans(reach.plans),
             )
         if MEMORY in kits:
-            home = changed(home, blocks=await self._blocks(agent_id))
+            home = changed(home, blocks=await self._blocks(reach.keeper))
         return home
+
+    async def _spaces(self, entity_id: str, person: str | None, *, public: bool) -> Sequence[Space]:
+        """The spaces that the agent is in, with all `public` ones where they are asked for.
+
+        For a person they are those that they share with the agent, and public ones.
+        """
+        rooms = self._store.spaces
+        if public:
+            seen = all_of(await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES))
+        else:
+            seen = await rooms.spaces_of(entity_id, MOST_SPACES)
+        if person is None:
+            return seen
+        shared = await rooms.spaces_of(person, MOST_SPACES, with_id=entity_id)
+        known = {each.id for each in shared}
+        return [*shared, *[each for each in seen if each.kind == "public" and each.id not in known]][
+            :MOST_SPACES
+        ]
 
     async def _blocks(self, agent_id: str) -> list[tuple[Block, str | None]]:
         blocks = await self._store.agents.blocks(agent_id)

@@ -267,7 +267,7 @@ class Drainer:
             if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
                 taken = changed(taken, revision=agent.agent.revision)
             if run.opened_again:
-                await context.where.check(changes, context.author)
+                await context.where.check(changes, context.base)
                 changes.effects += (*presence(context, context.where.space_id, "agent.active"),)
             await context.commit(claim, changes, taken)
             return
@@ -284,7 +284,7 @@ class Drainer:
         try:
             changes = _reading(context, taken, waiting)
             changes.events.append(step_event("step.started", 1))
-            await context.where.check(changes, context.author)
+            await context.where.check(changes, context.base)
             at_work_in = await context.where.begin(waiting, context.author)
             changes.effects += (*presence(context, at_work_in, "agent.active"),)
             await context.commit(claim, changes, taken)

@@ -19,6 +19,7 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.configured import drop_minds
 from toolwright.runtime.checks import by_id, can_be_id, page
 from toolwright.runtime.env.env import Environment
 from toolwright.wire.space import left_event
@@ -136,8 +137,8 @@ class Entities:
                 raise AlreadyThere(f"Another entity has the external id {checked.get('external_id')!r}.")
 
     async def delete(self, entity_id: str) -> None:
-        """Delete a human and their env: they leave their spaces, their tokens open nothing any more, their threads
-        stay.
+        """Delete a human, their env and what agents keep for them alone: they leave their spaces, their tokens open
+        nothing any more, their threads stay.
 
         `Forbidden` for an agent.
         """
@@ -145,6 +146,8 @@ class Entities:
         refused = True
         while refused:  # once more where a space has changed meanwhile
             await self._human(entity_id)
+            while keepers := await self._store.agents.keepers_of_user(entity_id):
+                await drop_minds(self._store, keepers, self._clock, self._new_id)
             token = self._new_id("unit")
             unit = DropEntity(token=token, at=self._clock.now(), entity_id=entity_id, told=events)
             refused = isinstance(await self._store.commit(unit), Conflict)

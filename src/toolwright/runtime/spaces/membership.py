@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from toolwright.core.agents.agent import agent_id_of
+from toolwright.core.agents.agent import Agent, Reach, agent_id_of, reach_of
 from toolwright.core.broken_rows import all_of
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Effect
@@ -12,7 +12,10 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import Lacking, tenvs_lacking
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.keepers import person_of
 from toolwright.runtime.spaces.showing import Intended, Showing
+
+MOST_SHARED = 1_000  # spaces of two entities that are looked at, the oldest first
 
 
 class Membership:
@@ -23,13 +26,24 @@ class Membership:
         self._agents = agents
         self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same agents are in it message after message
 
-    async def open_to(self, space_id: str, entity_id: str) -> Space | None:
-        """The space, if that entity may read and speak there."""
+    async def reach(self, agent: Agent, user_id: str | None) -> Reach:
+        """Return what the agent's home tools reach in a thread that belongs to that user, or to no one."""
+        return reach_of(agent, None if user_id is None else await person_of(self._store, user_id))
+
+    async def open_to(self, space_id: str, entity_id: str, person: str | None = None) -> Space | None:
+        """The space, if that entity may read and speak there, and the person for whom it does so if there is one."""
+        if person is not None and await self.open_to(space_id, person) is None:
+            return None
         space = await self._store.spaces.space(space_id)
         if space is None:
             return None
         member = await self._store.spaces.member(space_id, entity_id)
         return space if open_to(space, is_member=member is not None) else None
+
+    async def share_a_space(self, entity_id: str, other_id: str) -> bool:
+        """Return whether both entities are members of one space that is not public: people join those by themselves."""
+        shared = await self._store.spaces.spaces_of(entity_id, MOST_SHARED, other_id)
+        return any(space.kind != "public" for space in shared)
 
     async def admit(self, entity: Entity) -> None:
         """Whether the entity can live in a space: an agent reads it in its home thread, which must be possible (D4).

@@ -172,6 +172,10 @@ class Spaces:
         """The memberships of an entity."""
         return await self._store.spaces.memberships(entity_id)
 
+    async def share_a_space(self, entity_id: str, other_id: str) -> bool:
+        """Return whether both entities are members of one space that is not public."""
+        return await self._membership.share_a_space(entity_id, other_id)
+
     async def is_member(self, space_id: str, entity_id: str) -> bool:
         """Whether the entity is in the space."""
         return await self._store.spaces.member(space_id, entity_id) is not None

@@ -1,11 +1,11 @@
-"""Facts for a handler: its thread, its run, its calls and messages; nothing here waits or writes."""
+"""Facts for a handler: its thread, its run, its calls and messages; nothing here writes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.agents.agent import Reach, home_thread_id_of
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.scope import Scope
 from toolwright.core.env.redact import Redactor
@@ -55,6 +55,12 @@ class Facts:
         active = self._context.base
         at_home = active is None or self._context.thread.id == home_thread_id_of(self._context.thread.agent)
         return Lacking() if at_home or active is None else active.lacks_at_home
+
+    async def reach(self) -> Reach:
+        """What the agent that makes the call may reach in this thread, for built-in tools."""
+        base = self._context.base
+        assert base is not None, "an agent that is not there makes no calls"
+        return await self._context.where.reach(base.agent)
 
     @property
     def clock(self) -> Clock:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from types import FunctionType, MethodType
 from typing import Protocol, TypeVar, runtime_checkable
 
+from toolwright.core.agents.agent import Reach
 from toolwright.core.arguments.judge import Judge
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import Effect, Source
@@ -32,9 +33,8 @@ class BuiltinState(Protocol):
         """The thread that calls, as it is in the journal."""
         ...
 
-    @property
-    def agent_id(self) -> str:
-        """The agent whose thread it is."""
+    async def reach(self) -> Reach:
+        """What the agent that makes the call may reach in this thread."""
         ...
 
     @property

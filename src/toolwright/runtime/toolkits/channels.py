@@ -93,10 +93,14 @@ class ChannelsToolkit:
             raise InvalidRequest(otherwise) from None
 
     async def _check_open(self, run: BuiltinState, space_id: str, otherwise: str) -> None:
-        """Raise `InvalidRequest` in those words unless the agent may read and write there."""
+        """Raise `InvalidRequest` in those words unless the agent may read and write there, and the person too whose
+        thread it is.
+        """
         me = "" if run.author is None else run.author.id
+        person = (await run.reach()).person
         try:
-            await run.retry_until_available(lambda: self._spaces.get(space_id, seen_by=me))
+            for each in (me,) if person is None else (me, person):
+                await run.retry_until_available(lambda one=each: self._spaces.get(space_id, seen_by=one))
         except NotFound:
             raise InvalidRequest(otherwise) from None
 

@@ -52,24 +52,26 @@ class MemoryToolkit:
         return await within_run(state, lambda run: self._store(run, content, tags or []))
 
     async def _update(self, run: BuiltinState, label: str, content: str) -> JSON:
-        seen = await run.retry_until_available(lambda: self._memory.blocks(run.agent_id))
-        check_block(seen, run.agent_id, label, content)
-        block = Block(agent_id=run.agent_id, label=label, content=content, updated_at=run.clock.now())
+        keeper = (await run.reach()).keeper
+        seen = await run.retry_until_available(lambda: self._memory.blocks(keeper))
+        check_block(seen, keeper, label, content)
+        block = Block(agent_id=keeper, label=label, content=content, updated_at=run.clock.now())
         run.effect(SetBlock(block=block))
         return {"success": True}
 
     async def _search(self, run: BuiltinState, text: str) -> JSON:
         query = read_query(text)
         shown = run.clean(text) if self._semantics else text
+        keeper = (await run.reach()).keeper
         ranking = await run.retry_until_available(
-            lambda: rank_passages(self._memory, self._semantics, run.agent_id, query, shown)
+            lambda: rank_passages(self._memory, self._semantics, keeper, query, shown)
         )
         return {"passages": [passage_json(each) for each in ranking[:MOST_FOUND]]}
 
     async def _store(self, run: BuiltinState, content: str, tags: list[str]) -> JSON:
         check_passage(content, tags)
         passage = Passage(
-            agent_id=run.agent_id,
+            agent_id=(await run.reach()).keeper,
             id=call_item_id("psg", run.call_id),
             content=content,
             tags=tuple(tags),

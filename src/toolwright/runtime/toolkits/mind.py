@@ -150,74 +150,88 @@ class MindToolkit:
 
     # ── goals ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _goals(self, run: BuiltinState) -> dict[str, Goal]:
-        return {
-            goal.id: goal for goal in await run.retry_until_available(lambda: self._minds.goals(run.agent_id))
-        }
+    async def _goals(self, run: BuiltinState, keeper: str) -> dict[str, Goal]:
+        return {goal.id: goal for goal in await run.retry_until_available(lambda: self._minds.goals(keeper))}
 
     async def _set_goals(self, run: BuiltinState, goals: Sequence[GivenGoal]) -> JSON:
-        kept = await self._goals(run)
+        keeper = (await run.reach()).keeper
+        kept = await self._goals(run, keeper)
         changes = [each.change for each in goals]
-        new = changed_goals(kept, changes, run.agent_id, _new_id("goal", run), run.clock.now())
+        new = changed_goals(kept, changes, keeper, _new_id("goal", run), run.clock.now())
         for goal in new.values():
             run.effect(SetGoal(goal=goal))
         return {"goals": [goal_json(goal) for goal in (kept | new).values()]}
 
     async def _delete_goals(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
-        kept = await self._goals(run)
+        keeper = (await run.reach()).keeper
+        kept = await self._goals(run, keeper)
         there("goal", ids, kept)
         for goal_id in dict.fromkeys(ids):
-            run.effect(DropGoal(agent_id=run.agent_id, id=goal_id))
+            run.effect(DropGoal(agent_id=keeper, id=goal_id))
         return {"goals": [goal_json(goal) for goal in kept.values() if goal.id not in ids]}
 
     # ── memories ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _memories(self, run: BuiltinState) -> dict[str, Memory]:
+    async def _memories(self, run: BuiltinState, keeper: str) -> dict[str, Memory]:
         return {
-            each.key: each
-            for each in await run.retry_until_available(lambda: self._minds.memories(run.agent_id))
+            each.key: each for each in await run.retry_until_available(lambda: self._minds.memories(keeper))
         }
 
     async def _set_memories(self, run: BuiltinState, memories: Sequence[GivenMemory]) -> JSON:
-        kept = await self._memories(run)
-        new = changed_memories(kept, [each.change for each in memories], run.agent_id, run.clock.now())
+        keeper = (await run.reach()).keeper
+        kept = await self._memories(run, keeper)
+        new = changed_memories(kept, [each.change for each in memories], keeper, run.clock.now())
         for memory in new.values():
             run.effect(SetMemory(memory=memory))
         return _memories_json((kept | new).values())
 
     async def _delete_memories(self, run: BuiltinState, keys: Sequence[str]) -> JSON:
-        kept = await self._memories(run)
+        keeper = (await run.reach()).keeper
+        kept = await self._memories(run, keeper)
         there("memory", keys, kept)
         for each in dict.fromkeys(keys):
-            run.effect(DropMemory(agent_id=run.agent_id, key=each))
+            run.effect(DropMemory(agent_id=keeper, key=each))
         return _memories_json([memory for memory in kept.values() if memory.key not in keys])
 
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _plans(self, run: BuiltinState) -> dict[str, Plan]:
-        return {
-            plan.id: plan for plan in await run.retry_until_available(lambda: self._minds.plans(run.agent_id))
-        }
+    async def _plans(self, run: BuiltinState, keeper: str) -> dict[str, Plan]:
+        return {plan.id: plan for plan in await run.retry_until_available(lambda: self._minds.plans(keeper))}
 
     async def _set_plans(self, run: BuiltinState, plans: Sequence[GivenPlan]) -> JSON:
-        if plans:
+        reach = await run.reach()
+        keeper, thread_id = reach.plans, None
+        if plans and reach.person is None:
             refuse_homeless(run.missing_home_tenvs)
-        kept = await self._plans(run)
+        elif plans:
+            thread_id = _woken(run)
+        kept = await self._plans(run, keeper)
         changes = [each.change for each in plans]
-        new = changed_plans(kept, changes, run.agent_id, _new_id("plan", run), run.clock.now())
+        new = changed_plans(kept, changes, keeper, _new_id("plan", run), run.clock.now(), thread_id)
         for plan in new.values():
             run.effect(SetPlan(plan=plan))
         return _plans_json((kept | new).values())
 
     async def _delete_plans(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
-        kept = await self._plans(run)
+        keeper = (await run.reach()).plans
+        kept = await self._plans(run, keeper)
         there("plan", ids, kept)
         for plan_id in dict.fromkeys(ids):
-            run.effect(DropPlan(agent_id=run.agent_id, id=plan_id))
+            run.effect(DropPlan(agent_id=keeper, id=plan_id))
         return _plans_json([plan for plan in kept.values() if plan.id not in ids])
 
     async def _get_plans(self, run: BuiltinState) -> JSON:
-        return _plans_json((await self._plans(run)).values())
+        return _plans_json((await self._plans(run, (await run.reach()).plans)).values())
+
+
+def _woken(run: BuiltinState) -> str:
+    """Return the id of the person's thread that their plans wake."""
+    if run.thread.parent_id is not None:
+        raise InvalidRequest(
+            "In this thread no plans can be made: it is a child of a person's thread. Plans wake the thread that they "
+            "are made in, so make them there."
+        )
+    return run.thread.id
 
 
 def _new_id(prefix: str, run: BuiltinState) -> Callable[[int], str]:

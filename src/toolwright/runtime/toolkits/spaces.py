@@ -132,9 +132,12 @@ class SpacesToolkit:
         return {"skipped": True}
 
     async def _accessible_space(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
-        """The space, if the agent may read and speak there."""
+        """The space, if the agent may read and speak there, and the person too whose thread it is."""
         me = "" if run.author is None else run.author.id
+        person = (await run.reach()).person
         try:
+            if person is not None:
+                await self._spaces.get(space_id, seen_by=person)
             return await self._spaces.get(space_id, seen_by=me)
         except NotFound:
             raise InvalidRequest(otherwise) from None

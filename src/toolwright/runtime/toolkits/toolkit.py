@@ -44,12 +44,15 @@ Handler = Callable[[object], Awaitable[JSONObject]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolkitParts:
-    """The parts of a runtime that toolkits share; `tools_of` are all that an agent may call."""
+    """The parts of a runtime that toolkits share.
+
+    `tools_of` are all that an agent may call in a thread that belongs to that user, or to no one.
+    """
 
     store: Store
     catalog: Catalog
     agents: Agents
-    tools_of: Callable[[ActiveAgent], Toolset]
+    tools_of: Callable[[ActiveAgent, str | None], Toolset]
     lineages: Lineages
     files: FileKeeper
     motor: Motor
@@ -82,6 +85,7 @@ class Toolkit:
         self._given_run = run_id
         self._run_id = run_id
         self._thread_id: str | None = None
+        self._user_id: str | None = None
         self._active: ActiveAgent | None = parts.catalog.find_named(agent)
         self._placing = asyncio.Lock()
         self._mcp_tools: Sequence[Tool] = ()
@@ -99,7 +103,7 @@ class Toolkit:
                 f"The agent {self._agent!r} is not declared by the app. If it is configured over HTTP, write "
                 "`await rt.toolkit(…)`."
             )
-        tools = self._parts.tools_of(self._active)
+        tools = self._parts.tools_of(self._active, self._user_id)
         return tools if not self._mcp_tools else Toolset([*tools, *self._mcp_tools])
 
     @property
@@ -165,7 +169,7 @@ class Toolkit:
             raise InvalidRequest(f"The thread of the run {run.id!r} was handed over to another agent.")
         env = await parts.lineages.env(thread, self._active)
         self._mcp_tools = (await parts.mcp.of(self._active, env)).tools
-        self._thread_id = run.thread_id
+        self._thread_id, self._user_id = run.thread_id, thread.user_id
         return self
 
     async def _place(self) -> tuple[Thread, str]:

@@ -2,13 +2,14 @@
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.journal.store import Sight
+from toolwright.core.json_value import JSON
 from toolwright.core.spaces.entity import Entity
 from toolwright.web.auth.verifier import Named, TokenVerifier
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
@@ -20,13 +21,14 @@ CLOSED = "This server has no keys, so it serves callers on this machine only."
 class Caller:
     """The caller of a request. A service has all rights, a person is an entity and has what is theirs.
 
-    `until` is when the token ends with which a person calls, in seconds since 1970.
+    `until` is when the token ends with which a person calls, in seconds since 1970; `claims` are the token's.
     """
 
     kind: Literal["service", "person"]
     entity_id: str | None = None
     external_id: str | None = None
     until: float | None = None
+    claims: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False, hash=False)
 
     @property
     def user_ids(self) -> tuple[str, ...]:
@@ -53,11 +55,19 @@ SERVICE = Caller(kind="service")
 NOBODY = "Your token names nobody whom this server knows: a service must first create an entity for it."
 
 
-def person(entity: Entity | None, until: float | None = None) -> Caller:
+def person(
+    entity: Entity | None, until: float | None = None, claims: Mapping[str, JSON] | None = None
+) -> Caller:
     """The caller who is that human, else `Forbidden`."""
     if entity is None:
         raise Forbidden(NOBODY)
-    return Caller(kind="person", entity_id=entity.id, external_id=entity.external_id, until=until)
+    return Caller(
+        kind="person",
+        entity_id=entity.id,
+        external_id=entity.external_id,
+        until=until,
+        claims=dict(claims or {}),
+    )
 
 
 class Access:

@@ -79,7 +79,7 @@ def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
     name = claims.get(wanted.claim)
     if not isinstance(name, str) or not name:
         raise Unauthorized(f"The token lacks the claim {wanted.claim!r}, or it is not text.")
-    return Named(external_id=name, until=expires)
+    return Named(external_id=name, until=expires, claims=claims)
 
 
 def _audience(claims: JSONObject) -> list[JSON]:

@@ -6,16 +6,23 @@ What is not theirs is answered as what is not there, in the same words.
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.space import Space, SpaceMessage
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
+from toolwright.core.tools.relations import AgentCall
+from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
+from toolwright.web.auth.verifier import has_claim
 from toolwright.wire.call import message_id_of
 from toolwright.wire.result import result_from_json
+
+MOST_CONFIGURED = 1_000  # agents that are looked at where calls choose their delegates freely
 
 Sight: TypeAlias = Literal["whole", "status"]
 
@@ -27,13 +34,82 @@ class Permits:
         self._runtime = runtime
 
     async def agent(self, caller: Caller, name_or_id: str) -> None:
-        """A person who asks for an agent that is not there is not told which are: the list is a service's."""
+        """Whether the caller may open a thread with that agent, else `NotFound`.
+
+        An agent that is not open to a person is answered as one that is not there, and they are not told which agents
+        there are: the list is a service's.
+        """
         if caller.kind == "service":
             return
+        absent = NotFound(f"There is no agent {name_or_id!r}.")
         try:
-            await self._runtime.agents.get(name_or_id)
+            agent = await self._runtime.agents.get(name_or_id)
         except NotFound:
-            raise NotFound(f"There is no agent {name_or_id!r}.") from None
+            raise absent from None
+        if not await self._is_open(caller, agent) or not await self._all_open(
+            caller, await self._reached(agent.id)
+        ):
+            raise absent
+
+    async def tool(self, caller: Caller, tool: Tool, delegate: object = None) -> bool:
+        """Return whether the caller may call this tool of the app: not if it runs an agent that is not open to them.
+
+        `delegate` is the one that the call chooses.
+        """
+        if caller.kind == "service":
+            return True
+        fixed = None if tool.meta is None else tool.meta.delegate
+        called = tool.relation.agent_id if isinstance(tool.relation, AgentCall) else None
+        for name in (called, fixed, delegate):
+            if isinstance(name, str) and await self._names_closed(caller, name):
+                return False
+        return await self._all_open(caller, self._runtime.agents.catalog.reached_by(tool))
+
+    async def _names_closed(self, caller: Caller, name: str) -> bool:
+        """Return whether that is the name of an agent that is not open to the caller; a delegate may be a request."""
+        try:
+            await self._runtime.agents.get(name)
+        except NotFound:
+            return False
+        try:
+            await self.agent(caller, name)
+        except NotFound:
+            return True
+        return False
+
+    async def _reached(self, agent: str) -> list[ActiveAgent]:
+        """Return the agent, and all agents that its threads can be handed over to or have as children."""
+        agents = self._runtime.agents
+        active = await agents.active(agent)
+        reached = [active, *agents.catalog.reached(active.voices)]
+        if any(None in voice.delegates for each in reached for voice in each.voices):
+            configured = [await agents.usable(each.id) for each in await agents.list(MOST_CONFIGURED)]
+            reached += [each for each in configured if each is not None]
+        return reached
+
+    async def _all_open(self, caller: Caller, agents: Iterable[ActiveAgent]) -> bool:
+        """Return whether those of the agents are open to the person that show them more than what is theirs.
+
+        Other agents that are reached serve each person for themselves alone, whoever may open threads with them.
+        """
+        for each in agents:
+            agent = each.agent
+            shows_more = agent.toolkits and (agent.home_tools == "all" or agent.shared_memory)
+            if shows_more and not await self._is_open(caller, agent):
+                return False
+        return True
+
+    async def _is_open(self, caller: Caller, agent: Agent) -> bool:
+        """Return whether the person may open threads with the agent, as it declares."""
+        match agent.open_to:
+            case "everyone":
+                return True
+            case "members":
+                return await self._runtime.spaces.share_a_space(caller.entity_id or "", agent.entity_id)
+            case str() | None:
+                return False
+            case wanted:
+                return any(has_claim(caller.claims, each) for each in wanted)
 
     async def env(
         self, caller: Caller, agent: str, names: Iterable[str], thread_id: str | None = None
@@ -44,7 +120,7 @@ class Permits:
         """
         if caller.kind == "service":
             return
-        refused = sorted(set(names) - set((await self._runtime.agents.get(agent)).user_env))
+        refused = sorted(set(names) - await self.settable(agent))
         if refused and thread_id is not None:
             requests = await self._runtime.requests.list(thread_id)
             asked = {each.name for one in requests if one.kind == "run" for each in one.required}
@@ -52,14 +128,29 @@ class Permits:
         if refused:
             raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
 
+    async def settable(self, agent: str) -> frozenset[str]:
+        """Return the names of env that a person may set in a thread of that agent.
+
+        A name in its `user_env` is not among them if another agent that answers in the thread or in its children sets
+        a value of that name and does not list it: the person's value would replace that agent's.
+        """
+        first = (await self._runtime.agents.get(agent)).user_env
+        if not first:
+            return frozenset()
+        names = frozenset(first)
+        for each in await self._reached(agent):
+            names -= each.values_set - {*each.agent.user_env}
+        return names
+
     async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
         """Whether the caller may bring these tenvs to a new thread, else `Forbidden`.
 
-        A person may not put their own in the place of those that the app has set: these are promised to its tools.
+        A person cannot replace a value that the app sets for any prompt or agent that the thread can lead to.
         """
-        if caller.kind == "service":
+        if caller.kind == "service" or not (asked := {*names}):
             return
-        refused = sorted(set(names) & set((await self._runtime.agents.active(agent)).tenvs))
+        agents = self._runtime.agents
+        refused = sorted(asked & agents.catalog.tenvs_set(await agents.active(agent)))
         if refused:
             raise Forbidden(
                 f"This agent has set {', '.join(map(repr, refused[:10]))}: leave it out of tenvs."

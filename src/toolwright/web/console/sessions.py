@@ -5,17 +5,22 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.web.auth.access import SERVICE, Caller
 
 COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
 LINK_LIFE = timedelta(minutes=10)
+ROOM = 2_800  # bytes of a session: with its signature and in base64 they are a cookie that browsers keep
+_OF_TOKENS = frozenset(
+    {"iss", "aud", "exp", "nbf", "iat", "jti"}
+)  # claims about the token, not about the person
 LONGEST_COOKIE = 4_096  # characters
 
 
@@ -54,14 +59,15 @@ class Sessions:
     def seal(self, session: Session) -> str:
         """The session as a cookie's value."""
         caller = session.caller
-        content = {
+        content: JSONObject = {
             "id": session.id,
             "until": session.until,
             "kind": caller.kind,
             "entity": caller.entity_id,
             "external": caller.external_id,
         }
-        body = base64.urlsafe_b64encode(json.dumps(content, ensure_ascii=False).encode())
+        content["claims"] = _kept(caller.claims, ROOM - len(_written(content)))
+        body = base64.urlsafe_b64encode(_written(content))
         return f"{body.decode()}.{self._signature(body)}"
 
     def read(self, cookie: str | None) -> Session | None:
@@ -76,6 +82,7 @@ class Sessions:
             entity_id=content["entity"],
             external_id=content["external"],
             until=content["until"],
+            claims=content.get("claims") or {},
         )
         session = Session(id=content["id"], caller=caller, until=content["until"])
         return session if self.is_open(session) else None
@@ -116,3 +123,21 @@ class Sessions:
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
+
+
+def _kept(claims: Mapping[str, JSON], room: int) -> JSONObject:
+    """Return the claims about the person that fit into a cookie, the shortest first."""
+    kept: JSONObject = {}
+    of_person = [
+        (len(_written({name: each})), name) for name, each in claims.items() if name not in _OF_TOKENS
+    ]
+    for size, name in sorted(of_person):
+        room -= size
+        if room < 0:
+            break
+        kept[name] = claims[name]
+    return kept
+
+
+def _written(content: JSONObject) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode()

@@ -9,8 +9,10 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import ClientCapabilities, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
+from toolwright.web.auth.permits import Permits
 from toolwright.web.mcp.tools import ToolPages
 
 Context: TypeAlias = ServerRequestContext[Any, Any]  # the SDK's parameters are of no use here
@@ -44,6 +46,10 @@ class McpParts:
         if self._pages is None or self._pages.tools is not tools:
             self._pages = ToolPages(tools)
         return self._pages
+
+    async def allows(self, context: Context, tool: Tool, delegate: object = None) -> bool:
+        """Return whether the tool is there for the caller of that request, with the delegate that a call chooses."""
+        return await Permits(self.runtime).tool(self.caller(context), tool, delegate)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Do something that the end of a request does not end."""

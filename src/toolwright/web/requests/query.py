@@ -106,6 +106,16 @@ async def _space_id(
 SpaceId = Annotated[str | None, Depends(_space_id)]
 """A space that a query names, under any of its names."""
 
+Person = Annotated[
+    Words | None,
+    Query(
+        alias="userId",
+        min_length=1,
+        max_length=MAX_ID,
+        description="What the agent keeps for that person (an entity's id or external id), instead of its own.",
+    ),
+]
+
 Limit = Annotated[int, Query(ge=1, le=1_000, description="The most items of the answer.")]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="How many items to leave out first.")]
 

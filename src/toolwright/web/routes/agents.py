@@ -13,7 +13,7 @@ from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
-from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, SpaceId, Words
+from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
@@ -178,9 +178,11 @@ async def trigger_agent(
 
 
 @router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "What it is told.", errors=(404,)))
-async def get_prompt(_: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None) -> Answer:
+async def get_prompt(
+    _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
+) -> Answer:
     """What the agent would be told now, as its model sees it: where it is, or as if it were in that space."""
-    prompt = await runtime.prompts.of(agent_id, space_id)
+    prompt = await runtime.prompts.of(agent_id, space_id, user_id)
     parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
     return answer({"prompt": prompt.prompt, "sections": parts})
 

@@ -11,7 +11,7 @@ from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Service
 from toolwright.web.requests.body import Form, described, faults_at, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import Block, Passage, block_json, passage_json
@@ -71,16 +71,23 @@ class NewPassage(Form):
 
 @router.get("/memory", responses=answers(BlockList, "The blocks.", errors=(404,)))
 async def list_blocks(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    limit: Limit = 1_000,
+    offset: Offset = 0,
+    user_id: Person = None,
 ) -> Answer:
     """The blocks that the agent reads, its own and those that it is linked to, by label."""
-    return listed("blocks", await runtime.blocks.list(agent_id, limit, offset), block_json)
+    return listed("blocks", await runtime.blocks.list(agent_id, limit, offset, user_id=user_id), block_json)
 
 
 @router.get("/memory/{label:text}", responses=answers(BlockAnswer, "The block.", errors=(404,)))
-async def get_block(_: Service, runtime: AtWork, agent_id: Id, label: Label) -> Answer:
+async def get_block(
+    _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
+) -> Answer:
     """The agent's own block of that label, else the one that it is linked to."""
-    return answer({"block": block_json(await runtime.blocks.get(agent_id, label))})
+    return answer({"block": block_json(await runtime.blocks.get(agent_id, label, user_id=user_id))})
 
 
 @router.put(
@@ -94,17 +101,24 @@ async def write_block(
     agent_id: Id,
     label: Label,
     new: Annotated[NewBlock, Depends(reads(NewBlock))],
+    user_id: Person = None,
 ) -> Answer:
     """Write a block of the agent's own: a new label makes a new one, else the content is replaced."""
     return answer(
-        {"block": block_json(await runtime.blocks.write(agent_id, label, new.content, new.readers))}
+        {
+            "block": block_json(
+                await runtime.blocks.write(agent_id, label, new.content, new.readers, user_id=user_id)
+            )
+        }
     )
 
 
 @router.delete("/memory/{label:text}", responses=answers(Deleted, "It is gone.", errors=(404,)))
-async def delete_block(_: Service, runtime: AtWork, agent_id: Id, label: Label) -> Answer:
+async def delete_block(
+    _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
+) -> Answer:
     """Take a block of the agent's own away, also from those who are linked to it."""
-    await runtime.blocks.drop(agent_id, label)
+    await runtime.blocks.drop(agent_id, label, user_id=user_id)
     return answer({"success": True})
 
 
@@ -138,12 +152,15 @@ async def list_passages(
     ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
+    user_id: Person = None,
 ) -> Answer:
     """The agent's passages, the newest first; those that a query finds by their rank."""
     if q is None:
-        return listed("passages", await runtime.passages.list(agent_id, limit, offset), passage_json)
+        return listed(
+            "passages", await runtime.passages.list(agent_id, limit, offset, user_id=user_id), passage_json
+        )
     with faults_at("query", "q"):
-        found = await runtime.passages.search(agent_id, q, limit, offset)
+        found = await runtime.passages.search(agent_id, q, limit, offset, user_id=user_id)
     return listed("passages", found, passage_json)
 
 
@@ -154,21 +171,31 @@ async def list_passages(
     openapi_extra=described(NewPassage),
 )
 async def store_passage(
-    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPassage, Depends(reads(NewPassage))]
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    new: Annotated[NewPassage, Depends(reads(NewPassage))],
+    user_id: Person = None,
 ) -> Answer:
     """Store a passage in the agent's archive."""
-    passage = await runtime.passages.add(agent_id, new.content, new.tags)
+    passage = await runtime.passages.add(agent_id, new.content, new.tags, user_id=user_id)
     return answer({"passage": passage_json(passage)}, 201)
 
 
 @router.get("/passages/{passage_id}", responses=answers(PassageAnswer, "The passage.", errors=(404,)))
-async def get_passage(_: Service, runtime: AtWork, agent_id: Id, passage_id: Id) -> Answer:
+async def get_passage(
+    _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
+) -> Answer:
     """One passage of the agent."""
-    return answer({"passage": passage_json(await runtime.passages.get(agent_id, passage_id))})
+    return answer(
+        {"passage": passage_json(await runtime.passages.get(agent_id, passage_id, user_id=user_id))}
+    )
 
 
 @router.delete("/passages/{passage_id}", responses=answers(Deleted, "It is gone.", errors=(404,)))
-async def delete_passage(_: Service, runtime: AtWork, agent_id: Id, passage_id: Id) -> Answer:
+async def delete_passage(
+    _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
+) -> Answer:
     """Take a passage away."""
-    await runtime.passages.drop(agent_id, passage_id)
+    await runtime.passages.drop(agent_id, passage_id, user_id=user_id)
     return answer({"success": True})

@@ -23,7 +23,7 @@ from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Service
 from toolwright.web.requests.body import Form, described, faults_at, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Person, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import Goal, Memory, Plan, goal_json, memory_json, plan_json
@@ -169,10 +169,15 @@ def _faults_of(plural: str, items: Sequence[Form] | None) -> AbstractContextMana
 
 @router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
 async def list_goals(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    limit: Limit = 1_000,
+    offset: Offset = 0,
+    user_id: Person = None,
 ) -> Answer:
     """What the agent wants, the oldest first."""
-    return listed("goals", await runtime.minds.goals(agent_id, limit, offset), goal_json)
+    return listed("goals", await runtime.minds.goals(agent_id, limit, offset, user_id=user_id), goal_json)
 
 
 @router.post(
@@ -181,26 +186,41 @@ async def list_goals(
     openapi_extra=described(NewGoals),
 )
 async def set_goals(
-    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewGoals, Depends(reads(NewGoals))]
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    new: Annotated[NewGoals, Depends(reads(NewGoals))],
+    user_id: Person = None,
 ) -> Answer:
     """Make and change goals: all of them, or, if one is faulty, none."""
     with _faults_of("goals", new.goals):
-        return listed("goals", await runtime.minds.set_goals(agent_id, new.changes()), goal_json)
+        return listed(
+            "goals", await runtime.minds.set_goals(agent_id, new.changes(), user_id=user_id), goal_json
+        )
 
 
 @router.delete("/goals/{goal_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
-async def delete_goal(_: Service, runtime: AtWork, agent_id: Id, goal_id: Id) -> Answer:
+async def delete_goal(
+    _: Service, runtime: AtWork, agent_id: Id, goal_id: Id, user_id: Person = None
+) -> Answer:
     """Have the agent give up a goal."""
-    await runtime.minds.drop_goal(agent_id, goal_id)
+    await runtime.minds.drop_goal(agent_id, goal_id, user_id=user_id)
     return answer({"success": True})
 
 
 @router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
 async def list_memories(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    limit: Limit = 1_000,
+    offset: Offset = 0,
+    user_id: Person = None,
 ) -> Answer:
     """What the agent remembers, by key."""
-    return listed("memories", await runtime.minds.memories(agent_id, limit, offset), memory_json)
+    return listed(
+        "memories", await runtime.minds.memories(agent_id, limit, offset, user_id=user_id), memory_json
+    )
 
 
 @router.post(
@@ -209,26 +229,41 @@ async def list_memories(
     openapi_extra=described(NewMemories),
 )
 async def set_memories(
-    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewMemories, Depends(reads(NewMemories))]
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    new: Annotated[NewMemories, Depends(reads(NewMemories))],
+    user_id: Person = None,
 ) -> Answer:
     """Have the agent remember values by key: all of them, or, if one is faulty, none."""
     with _faults_of("memories", new.memories):
-        return listed("memories", await runtime.minds.set_memories(agent_id, new.changes()), memory_json)
+        return listed(
+            "memories",
+            await runtime.minds.set_memories(agent_id, new.changes(), user_id=user_id),
+            memory_json,
+        )
 
 
 @router.delete("/memories/{key:text}", responses=answers(Deleted, "It is forgotten.", errors=(404,)))
-async def delete_memory(_: Service, runtime: AtWork, agent_id: Id, key: Key) -> Answer:
+async def delete_memory(
+    _: Service, runtime: AtWork, agent_id: Id, key: Key, user_id: Person = None
+) -> Answer:
     """Have the agent forget a memory."""
-    await runtime.minds.drop_memory(agent_id, key)
+    await runtime.minds.drop_memory(agent_id, key, user_id=user_id)
     return answer({"success": True})
 
 
 @router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
 async def list_plans(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    limit: Limit = 1_000,
+    offset: Offset = 0,
+    user_id: Person = None,
 ) -> Answer:
     """What the agent has planned, the next one first."""
-    return listed("plans", await runtime.minds.plans(agent_id, limit, offset), plan_json)
+    return listed("plans", await runtime.minds.plans(agent_id, limit, offset, user_id=user_id), plan_json)
 
 
 @router.post(
@@ -245,7 +280,9 @@ async def set_plans(
 
 
 @router.delete("/plans/{plan_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
-async def delete_plan(_: Service, runtime: AtWork, agent_id: Id, plan_id: Id) -> Answer:
+async def delete_plan(
+    _: Service, runtime: AtWork, agent_id: Id, plan_id: Id, user_id: Person = None
+) -> Answer:
     """Have the agent give up a plan."""
-    await runtime.minds.drop_plan(agent_id, plan_id)
+    await runtime.minds.drop_plan(agent_id, plan_id, user_id=user_id)
     return answer({"success": True})

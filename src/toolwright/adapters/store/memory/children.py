@@ -44,13 +44,15 @@ from toolwright.core.value import changed
 def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> str | None:
     """Put an event into an inbox, for the run that is queued, or for a new one, and wake the thread.
 
-    The id of that run, None if the thread is terminated: then nothing is put there.
+    The id of that run, None if the thread is terminated or gone: then nothing is put there.
     """
     thread, run = delivery.thread, delivery.run
-    row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
-    if row.is_over and delivery.required:
-        raise GuardFailed("terminated")
-    if row.is_over:
+    if not delivery.existing:
+        tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
+    row = tables.threads.get(thread.id)
+    if row is None or row.is_over:
+        if delivery.required:
+            raise GuardFailed("terminated")
         return None
     _check_new(delivery.event, row)
     run_id = row.promise(run.id)

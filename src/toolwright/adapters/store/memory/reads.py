@@ -6,6 +6,7 @@ from datetime import datetime
 
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.memory.tables import Tables
+from toolwright.core.agents.agent import agent_of_keeper, user_of_keeper
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector
 from toolwright.core.agents.mind import Goal, Memory, Plan
@@ -44,6 +45,17 @@ class MemoryAgents:
         gone = {agent_id for agent_id, _ in self._tables.revisions} - {*self._tables.agents}
         hoping = [row.born.id for agent_id in gone for row in self._tables.hoping_for(agent_id)]
         return sorted(hoping)[:limit]
+
+    async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        return [each for each in self._keepers() if agent_of_keeper(each) == agent_id][:limit]
+
+    async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        return [each for each in self._keepers() if user_of_keeper(each) == user_id][:limit]
+
+    def _keepers(self) -> list[str]:
+        tables = self._tables
+        kept = (tables.goals, tables.memories, tables.plans, tables.blocks, tables.passages)
+        return sorted({key[0] for each in kept for key in each if user_of_keeper(key[0]) is not None})
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         found = [one for one in self._tables.goals.values() if one.agent_id == agent_id]
@@ -262,9 +274,12 @@ class MemorySpaces:
         found.sort(key=lambda space: (micros(space.created_at), space.id))
         return found[offset : offset + limit]
 
-    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
+        both = {entity_id, entity_id if with_id is None else with_id}
         found = [
-            each for each in self._tables.spaces.values() if (each.id, entity_id) in self._tables.members
+            each
+            for each in self._tables.spaces.values()
+            if all((each.id, one) in self._tables.members for one in both)
         ]
         return sorted(found, key=lambda space: (micros(space.created_at), space.id))[:limit]
 

@@ -12,6 +12,7 @@ from toolwright.core.journal.effects import (
     DropGoal,
     DropMember,
     DropMemory,
+    DropMind,
     DropPlan,
     DropSpace,
     DropTimer,
@@ -208,6 +209,8 @@ def _mind(effect: Effect, tables: Tables) -> None:
             tables.set_plan(plan)
         case DropPlan():
             tables.drop_plan(effect.agent_id, effect.id)
+        case DropMind(agent_id=agent_id):
+            tables.drop_mind(agent_id)
         case FirePlan(plan=plan, then=then):
             stored = tables.plans.get((plan.agent_id, plan.id))
             if stored is None or stored.next_run_at != plan.next_run_at:

@@ -28,10 +28,11 @@ def deliver(
 ) -> Generator[Ops, list[Row], str | None]:
     """Put it there, for the run that is queued, or for a new one, and wake the thread.
 
-    The id of that run, None if the thread is terminated: then nothing is put there.
+    The id of that run, None if the thread is terminated or gone: then nothing is put there.
     """
     thread, run = delivery.thread, delivery.run
-    yield Op(sql.spaces.insert_home, THREADS.params(thread))
+    if not delivery.existing:
+        yield Op(sql.spaces.insert_home, THREADS.params(thread))
     found = yield Op(sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id})
     if not found and delivery.required:
         raise GuardFailed("terminated")

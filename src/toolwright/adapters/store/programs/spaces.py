@@ -24,6 +24,7 @@ from toolwright.core.journal.effects import (
     DropGoal,
     DropMember,
     DropMemory,
+    DropMind,
     DropPlan,
     DropSpace,
     DropTimer,
@@ -212,8 +213,20 @@ def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
             return [drop, Op(sql.spaces.drop_timer, {"name": plan_timer(effect.agent_id, effect.id)})]
         case FirePlan():
             return _fire(effect, unit, sql)
+        case DropMind(agent_id=agent_id):
+            return drop_mind(agent_id, sql)
         case _:
             return []
+
+
+def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
+    """Delete what an agent keeps under that id, its own or the one for a person, with the timers of its plans."""
+    drops = [Op(each, {"agent_id": agent_id}) for each in (*sql.agents.drop_minds, *sql.memory.drop_all)]
+    first = plan_timer(agent_id, "")
+    return [
+        *drops,
+        Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"}),
+    ]  # ";" comes next to ":"
 
 
 def _fire(effect: FirePlan, unit: Unit, sql: Statements) -> list[Op]:

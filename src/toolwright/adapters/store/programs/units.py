@@ -35,13 +35,12 @@ from toolwright.adapters.store.programs.parts import (
     write_files,
 )
 from toolwright.adapters.store.programs.retention import drop_thread, forget_bytes, sweep_threads
-from toolwright.adapters.store.programs.spaces import perform
+from toolwright.adapters.store.programs.spaces import drop_mind, perform
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import AGENTS
 from toolwright.adapters.store.tables.events import INBOX
 from toolwright.adapters.store.tables.kept import ENTITIES, FRONT_ENDS
 from toolwright.adapters.store.tables.threads import RUNS, THREADS
-from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.mcp_effects import AskBelow
@@ -324,10 +323,8 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
-    for drop in (*sql.agents.drop_minds, *sql.memory.drop_all, sql.mcp.drop_definitions):
-        yield Op(drop, {"agent_id": unit.agent_id})
-    first = plan_timer(unit.agent_id, "")
-    yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"
+    yield drop_mind(unit.agent_id, sql)
+    yield Op(sql.mcp.drop_definitions, {"agent_id": unit.agent_id})
     left = yield from _leave_spaces(unit, sql, edits)
     return left._replace(events=(*done.events, *left.events))
 

@@ -58,6 +58,8 @@ class SpaceQueries:
         in_time = select(spaces).where(spaces.c.id.in_(of_entity))
         in_time = in_time.order_by(spaces.c.created_at, spaces.c.id)
         self.mine = compiled(in_time.limit(number("limit")))
+        of_other = select(members.c.space_id).where(members.c.entity_id == string("with_id"))
+        self.shared = compiled(in_time.where(spaces.c.id.in_(of_other)).limit(number("limit")))
         named = select(members, entities.c.display_name).select_from(
             members.outerjoin(entities, entities.c.id == members.c.entity_id)
         )
@@ -119,8 +121,11 @@ class SqlSpaces:
             return await read_rows(self._driver, SPACES.each, self._sql.spaces, page)
         return await read_rows(self._driver, SPACES.each, self._sql.spaces_of, {**page, "entity_id": seen_by})
 
-    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
         asked: Params = {"entity_id": entity_id, "limit": limit}
+        if with_id is not None:
+            both: Params = {**asked, "with_id": with_id}
+            return await read_rows(self._driver, SPACES.all, self._sql.shared, both)
         return await read_rows(self._driver, SPACES.all, self._sql.mine, asked)
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:

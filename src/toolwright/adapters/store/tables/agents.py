@@ -65,6 +65,7 @@ plans = Table(
     Column("cron", Json(a_text)),
     Column("timezone", Json(a_text)),
     Column("created_at", Instant(), nullable=False),
+    Column("thread_id", Text),
     PrimaryKeyConstraint("agent_id", "id"),
 )
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.agent import Agent, agent_of_keeper
 from toolwright.core.agents.memory import LONGEST_LABEL, Block
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import brief
@@ -31,9 +31,10 @@ _READER: JSONObject = {
 class Blocks:
     """The blocks that an agent reads, its own to be changed."""
 
-    def __init__(self, visit: Visit, agent: Agent) -> None:
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
         self._agent = agent
+        self._user_id = user_id
         self._blocks = visit.runtime.blocks
 
     async def draw(self) -> None:
@@ -43,12 +44,12 @@ class Blocks:
                 words("Blocks", "h2")
                 box("span", "fill")
                 action("New block", self._new, icon="add")
-            read = partial(self._blocks.list, self._agent.id)
+            read = partial(self._blocks.list, self._agent.id, user_id=self._user_id)
             self._list = Listing(self._visit, read, self._show, empty=_no_blocks)
             await self._list.show()
 
     def _show(self, block: Block) -> None:
-        own = block.agent_id == self._agent.id
+        own = agent_of_keeper(block.agent_id) == self._agent.id
         with box("li", "item"), box("div", "fill stack"):
             with box("div", "row"):
                 words(block.label, "span", "title")
@@ -66,14 +67,17 @@ class Blocks:
 
     def _buttons(self, block: Block) -> None:
         icon_action("edit", f"Edit {brief(block.label, 60)}", partial(self._edit, block))
-        icon_action("group_add", "Let another agent read it", partial(self._share, block))
+        if self._user_id is None:
+            icon_action("group_add", "Let another agent read it", partial(self._share, block))
         if block.is_shared:
             icon_action("group_remove", "Let an agent read it no longer", partial(self._unshare, block))
         icon_action("delete", f"Delete {brief(block.label, 60)}", partial(self._delete, block))
 
     def _new(self) -> None:
         async def take(entered: JSONObject) -> None:
-            await self._blocks.write(self._agent.id, str(entered["label"]), str(entered["content"]))
+            await self._blocks.write(
+                self._agent.id, str(entered["label"]), str(entered["content"]), user_id=self._user_id
+            )
             await self._list.show()
 
         hint = "A block stands in the agent's prompt. One of this label is replaced."
@@ -81,7 +85,9 @@ class Blocks:
 
     def _edit(self, block: Block) -> None:
         async def take(entered: JSONObject) -> None:
-            await self._blocks.write(self._agent.id, block.label, str(entered["content"]))
+            await self._blocks.write(
+                self._agent.id, block.label, str(entered["content"]), user_id=self._user_id
+            )
             await self._list.show()
 
         fill_in(self._visit, f"Block {block.label}", _BLOCK, take, values={"content": block.content})
@@ -103,7 +109,7 @@ class Blocks:
 
     def _delete(self, block: Block) -> None:
         async def go() -> None:
-            await self._blocks.drop(self._agent.id, block.label)
+            await self._blocks.drop(self._agent.id, block.label, user_id=self._user_id)
             await self._list.show()
 
         hint = "Agents that read it lose it too."

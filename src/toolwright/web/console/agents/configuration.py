@@ -1,12 +1,12 @@
 """Configuration of an agent: its sides, prompts, models, tools and names of values, as they are in force."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from nicegui.element import Element
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.agent import Agent, HomeTools
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.text import brief
 from toolwright.web.console.tools.finding import tool_list, tools_of
@@ -50,6 +50,10 @@ class Configuration:
             fact("Type", "talks with people" if agent.type == "ai_human" else "talks with itself")
             fact("Description", agent.description)
             fact("Toolkits", ", ".join(agent.toolkits))
+            fact("Open to", open_to_name(agent.open_to))
+            if agent.toolkits:
+                fact("Home tools for people", HOME_TOOLS[agent.home_tools])
+                fact("Memory", "shared by everybody" if agent.shared_memory else "")
             fact("Turns of a session", agent.max_session_turns)
             fact("As a tool", agent.tool_description if agent.expose_as_tool else "")
             fact("Inbox preview", "on" if agent.inbox_preview else "")
@@ -118,6 +122,20 @@ def fact(name: str, told: object) -> None:
         return
     words(name, "dt")
     words(str(told), "dd")
+
+
+HOME_TOOLS: Mapping[HomeTools, str] = {
+    "own": "what is theirs",
+    "all": "everything that the agent reaches",
+    "none": "none",
+}
+
+
+def open_to_name(open_to: str | Sequence[str] | None) -> str:
+    """Return the words for who may open threads with an agent."""
+    if open_to is None or isinstance(open_to, str):
+        return {"members": "people in a space with it"}.get(open_to or "nobody", open_to or "nobody")
+    return f"people with {' or '.join(open_to)}"
 
 
 def model_name(model: object) -> str:

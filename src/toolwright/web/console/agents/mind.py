@@ -35,9 +35,10 @@ _MEMORY: JSONObject = {
 class Goals:
     """The goals of an agent, the oldest first."""
 
-    def __init__(self, visit: Visit, agent: Agent) -> None:
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
         self._agent = agent
+        self._user_id = user_id
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
@@ -47,7 +48,7 @@ class Goals:
                 words("Goals", "h2")
                 box("span", "fill")
                 action("New goal", partial(self._edit, None), icon="add")
-            read = partial(self._minds.goals, self._agent.id)
+            read = partial(self._minds.goals, self._agent.id, user_id=self._user_id)
             empty = partial(nothing, "No goals", "The agent sets them by its tools, or you do.")
             self._list = Listing(self._visit, read, self._show, empty=empty)
             await self._list.show()
@@ -67,7 +68,7 @@ class Goals:
         async def take(entered: JSONObject) -> None:
             texts = {name: str(text) for name, text in entered.items() if text is not None}
             change = GoalChange(id=None if goal is None else goal.id, **texts)
-            await self._minds.set_goals(self._agent.id, [change])
+            await self._minds.set_goals(self._agent.id, [change], user_id=self._user_id)
             await self._list.show()
 
         values: JSONObject = {}
@@ -77,7 +78,7 @@ class Goals:
 
     def _delete(self, goal: Goal) -> None:
         async def go() -> None:
-            await self._minds.drop_goal(self._agent.id, goal.id)
+            await self._minds.drop_goal(self._agent.id, goal.id, user_id=self._user_id)
             await self._list.show()
 
         confirm(self._visit, "Have the agent give up this goal?", "Give up", go, done="Given up.")
@@ -86,9 +87,10 @@ class Goals:
 class Memories:
     """What an agent remembers, by key."""
 
-    def __init__(self, visit: Visit, agent: Agent) -> None:
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
         self._agent = agent
+        self._user_id = user_id
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
@@ -98,7 +100,7 @@ class Memories:
                 words("Memories", "h2")
                 box("span", "fill")
                 action("New memory", partial(self._edit, None), icon="add")
-            read = partial(self._minds.memories, self._agent.id)
+            read = partial(self._minds.memories, self._agent.id, user_id=self._user_id)
             empty = partial(nothing, "Nothing is remembered", "The agent keeps values by key, or you do.")
             self._list = Listing(self._visit, read, self._show, empty=empty)
             await self._list.show()
@@ -116,7 +118,7 @@ class Memories:
     def _edit(self, memory: Memory | None) -> None:
         async def take(entered: JSONObject) -> None:
             change = MemoryChange(key=str(entered["key"]), value=str(entered["value"]))
-            await self._minds.set_memories(self._agent.id, [change])
+            await self._minds.set_memories(self._agent.id, [change], user_id=self._user_id)
             await self._list.show()
 
         values: JSONObject = {} if memory is None else {"key": memory.key, "value": memory.value}
@@ -125,7 +127,7 @@ class Memories:
 
     def _delete(self, memory: Memory) -> None:
         async def go() -> None:
-            await self._minds.drop_memory(self._agent.id, memory.key)
+            await self._minds.drop_memory(self._agent.id, memory.key, user_id=self._user_id)
             await self._list.show()
 
         question = f"Have the agent forget {brief(memory.key, 100)}?"

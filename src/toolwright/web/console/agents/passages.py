@@ -33,9 +33,10 @@ _PASSAGE: JSONObject = {
 class Passages:
     """The archive of an agent, the newest first, or what a search finds in it."""
 
-    def __init__(self, visit: Visit, agent: Agent) -> None:
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
         self._agent = agent
+        self._user_id = user_id
         self._passages = visit.runtime.passages
         self._query = ""
 
@@ -54,8 +55,8 @@ class Passages:
 
     async def _read(self, limit: int, offset: int) -> Sequence[Passage]:
         if not self._query:
-            return await self._passages.list(self._agent.id, limit, offset)
-        return await self._passages.search(self._agent.id, self._query, limit, offset)
+            return await self._passages.list(self._agent.id, limit, offset, user_id=self._user_id)
+        return await self._passages.search(self._agent.id, self._query, limit, offset, user_id=self._user_id)
 
     async def _look_for(self, query: str | None) -> None:
         self._query = (query or "").strip()[:LONGEST_QUERY]
@@ -80,14 +81,14 @@ class Passages:
     def _new(self) -> None:
         async def take(entered: JSONObject) -> None:
             tags = cast("list[str]", entered.get("tags") or [])  # by the schema
-            await self._passages.add(self._agent.id, str(entered["content"]), tags)
+            await self._passages.add(self._agent.id, str(entered["content"]), tags, user_id=self._user_id)
             await self._list.show(0)
 
         fill_in(self._visit, "New passage", _PASSAGE, take)
 
     def _delete(self, passage: Passage) -> None:
         async def go() -> None:
-            await self._passages.drop(self._agent.id, passage.id)
+            await self._passages.drop(self._agent.id, passage.id, user_id=self._user_id)
             await self._list.show()
 
         confirm(self._visit, "Delete this passage?", "Delete", go, done="Deleted.")

@@ -10,7 +10,7 @@ from toolwright.core.text import brief
 from toolwright.web.console.browsing import Listing
 from toolwright.web.console.dialogs import confirm, fill_in
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, icon_action, nothing, prose, when, words
+from toolwright.web.console.widgets import action, badge, box, icon_action, link, nothing, prose, when, words
 
 _TIME: JSONObject = {"type": "string", "maxLength": LONGEST_SCHEDULE}
 _PLAN: JSONObject = {
@@ -43,9 +43,10 @@ _PLAN: JSONObject = {
 class Plans:
     """The plans of an agent, the next one first."""
 
-    def __init__(self, visit: Visit, agent: Agent) -> None:
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
         self._agent = agent
+        self._user_id = user_id
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
@@ -54,8 +55,9 @@ class Plans:
             with box("div", "head"):
                 words("Plans", "h2")
                 box("span", "fill")
-                action("New plan", partial(self._edit, None), icon="add")
-            read = partial(self._minds.plans, self._agent.id)
+                if self._user_id is None:  # a person's plans are made in their threads
+                    action("New plan", partial(self._edit, None), icon="add")
+            read = partial(self._minds.plans, self._agent.id, user_id=self._user_id)
             empty = partial(nothing, "Nothing is planned", "The agent plans by its tools, or you do.")
             self._list = Listing(self._visit, read, self._show, empty=empty)
             await self._list.show()
@@ -70,7 +72,10 @@ class Plans:
                     if plan.cron is not None:
                         badge(f"{plan.cron} {plan.timezone or 'UTC'}", "busy")
                 prose(plan.instruction)
-            icon_action("edit", f"Edit {brief(plan.name, 60)}", partial(self._edit, plan))
+                if plan.thread_id is not None:
+                    link("Its thread", f"/threads/{plan.thread_id}", "small")
+            if self._user_id is None:
+                icon_action("edit", f"Edit {brief(plan.name, 60)}", partial(self._edit, plan))
             icon_action("delete", f"Delete {brief(plan.name, 60)}", partial(self._delete, plan))
 
     def _edit(self, plan: Plan | None) -> None:
@@ -90,7 +95,7 @@ class Plans:
 
     def _delete(self, plan: Plan) -> None:
         async def go() -> None:
-            await self._minds.drop_plan(self._agent.id, plan.id)
+            await self._minds.drop_plan(self._agent.id, plan.id, user_id=self._user_id)
             await self._list.show()
 
         confirm(self._visit, f"Delete the plan {plan.name}?", "Delete", go, done="Deleted.")

@@ -17,16 +17,17 @@ _HOME: Final = ""  # no space: where the agent is
 class PromptPreview:
     """What an agent would be told: where it is, or as if it were in a space."""
 
-    def __init__(self, visit: Visit, agent: Agent) -> None:
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
         self._agent = agent
+        self._user_id = user_id
 
     async def draw(self) -> None:
         """Draw it, with a choice of spaces."""
         with box("section", "section"):
             words("Prompt", "h2")
             words("What the model would be told now.", "p", "quiet small")
-            spaces = await self._spaces()
+            spaces = await self._spaces() if self._user_id is None else {}
             if spaces:
                 choice = {_HOME: "Where the agent is", **spaces}
                 select = ui.select(choice, value=_HOME, label="As if it were in", on_change=self._chosen)
@@ -49,7 +50,7 @@ class PromptPreview:
         await self._visit.act(self._show(getattr(event, "value", _HOME) or None))
 
     async def _show(self, space_id: str | None) -> None:
-        told = await self._visit.runtime.prompts.of(self._agent.id, space_id)
+        told = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
         self._place.clear()
         with self._place:
             words(f"{len(told.prompt)} characters", "p", "quiet small")

@@ -1,9 +1,11 @@
 """One agent: what it is, what it keeps, what waits for it, and what can be done with it."""
 
 from typing import Final
+from urllib.parse import quote
 
 from nicegui import ui
 
+from toolwright.core.agents.agent import Agent
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_DESCRIPTION
 from toolwright.core.text import brief
@@ -20,8 +22,9 @@ from toolwright.web.console.agents.servers import Servers
 from toolwright.web.console.agents.stored import StoredConfiguration
 from toolwright.web.console.browsing import check_service, tabs
 from toolwright.web.console.dialogs import confirm, fill_in
+from toolwright.web.console.room.people import name_of
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, words
+from toolwright.web.console.widgets import action, badge, box, heading, link, words
 
 TABS: Final = {
     "configuration": "Configuration",
@@ -31,6 +34,8 @@ TABS: Final = {
     "plans": "Plans",
     "inbox": "Inbox",
 }
+OF_PEOPLE: Final = ("prompt", "memory", "mind", "plans")
+MOST_OWNERS: Final = 100  # people, each with a link
 _TRIGGER: JSONObject = {
     "type": "object",
     "properties": {
@@ -67,18 +72,20 @@ async def draw_agent(visit: Visit, agent_id: str) -> None:
 
 
 async def _draw_tab(visit: Visit, shown: Shown, tab: str) -> None:
-    agent = shown.agent
+    agent, user_id = shown.agent, visit.query.get("user") or None
+    if tab in OF_PEOPLE:
+        await _owners(visit, agent, tab, user_id)
     match tab:
         case "prompt":
-            await PromptPreview(visit, agent).draw()
+            await PromptPreview(visit, agent, user_id).draw()
         case "memory":
-            await Blocks(visit, agent).draw()
-            await Passages(visit, agent).draw()
+            await Blocks(visit, agent, user_id).draw()
+            await Passages(visit, agent, user_id).draw()
         case "mind":
-            await Goals(visit, agent).draw()
-            await Memories(visit, agent).draw()
+            await Goals(visit, agent, user_id).draw()
+            await Memories(visit, agent, user_id).draw()
         case "plans":
-            await Plans(visit, agent).draw()
+            await Plans(visit, agent, user_id).draw()
         case "inbox":
             await Inbox(visit, agent).draw()
         case _:
@@ -89,6 +96,25 @@ async def _draw_tab(visit: Visit, shown: Shown, tab: str) -> None:
             Servers(visit, agent).draw()
             if shown.config is not None:
                 await StoredConfiguration(visit, shown).draw()
+
+
+async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> None:
+    """Links to the agent's own, and to what it keeps for each person; nothing if it keeps nothing for people."""
+    people = list(await visit.runtime.minds.people(agent.id))[:MOST_OWNERS]
+    if user_id is not None and user_id not in people:
+        people.append(user_id)
+    if not people:
+        return
+    path = f"/agents/{agent.id}?tab={tab}"
+    with box("nav", "row under") as bar:
+        bar.props["aria-label"] = "Owner"
+        words("Owner", "span", "quiet")
+        for each in (None, *people):
+            entity = None if each is None else await visit.runtime.entities.shown(each)
+            name = "The agent" if each is None else each if entity is None else name_of(entity)
+            here = link(brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}")
+            if each == user_id:
+                here.props["aria-current"] = "page"
 
 
 def _actions(visit: Visit, shown: Shown) -> None:

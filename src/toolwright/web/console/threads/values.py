@@ -41,7 +41,7 @@ class ThreadValues:
             entry_form(fields, "Set it", self._set)
 
     async def _user_env(self) -> list[str]:
-        return sorted((await self._visit.runtime.agents.get(self._thread.agent)).user_env)
+        return sorted(await self._visit.permits.settable(self._thread.agent))
 
     async def _draw_names(self) -> None:
         names = await self._visit.runtime.threads.env(self._thread.id)

@@ -1,0 +1,43 @@
+"""Keepers: the ids under which an agent keeps what is its own, and what it keeps for each person."""
+
+from collections.abc import Sequence
+
+from toolwright.core.agents.agent import keeper_of, user_of_keeper
+from toolwright.core.checks import faulty
+from toolwright.core.journal.store import Store
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.checks import by_kind, can_be_id
+
+
+async def person_of(store: Store, user_id: str) -> str:
+    """Return the id of the person to whom a thread with that user belongs.
+
+    It is the id of the entity of that id or external id, or the user id itself if there is none.
+    """
+    if not can_be_id(user_id):
+        return user_id
+    entity = await store.entity(user_id) or await store.entity_named(user_id)
+    return user_id if entity is None else entity.id
+
+
+class Keepers:
+    """Finds keepers by the name or id of an agent, and by user. Raises `NotFound` for an agent that is not there."""
+
+    def __init__(self, store: Store, agents: Agents) -> None:
+        self._store = store
+        self._agents = agents
+
+    async def of(self, agent: str, user_id: str | None = None) -> str:
+        """Return the id under which the agent keeps what is its own, or what it keeps for that user."""
+        agent_id = (await self._agents.get(agent)).id
+        if user_id is None:
+            return agent_id
+        by_kind("userId", user_id, str, "text")
+        if not user_id:
+            raise faulty("userId", "must not be empty: leave it out for the agent's own")
+        return keeper_of(agent_id, await person_of(self._store, user_id))
+
+    async def people(self, agent: str) -> Sequence[str]:
+        """Return the ids of the people for whom the agent keeps something, up to 1,000."""
+        found = await self._store.agents.keepers_of_agent((await self._agents.get(agent)).id)
+        return [user_id for each in found if (user_id := user_of_keeper(each)) is not None]
