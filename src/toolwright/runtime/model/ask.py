@@ -1,17 +1,20 @@
 """The model's part of a step: what it is asked, its answer, and how long that may take."""
 
 import asyncio
+import logging
 from contextlib import aclosing
 from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.concurrency import is_cancelled
+from toolwright.core.env.logs import logger
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
+from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
@@ -25,6 +28,17 @@ from toolwright.runtime.prompts.system_prompt import Section, SystemPrompts, pro
 from toolwright.runtime.threads.inbox import preview
 
 SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more often, and rings so much later
+
+
+log = logger("toolwright.models")
+
+
+def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
+    log.info(
+        "%s has answered the agent %r in %.1f s: %d tokens in, %d out, %s.",
+        model, active.agent.name, seconds, response.usage.input_tokens, response.usage.output_tokens,
+        quantity(len(response.calls), "call"),
+    )  # fmt: skip
 
 
 class AnswerLimit:
@@ -169,6 +183,7 @@ class ModelAnswers:
         limit = AnswerLimit(silence, total, context.abort)
         reading = Supervision(_read(model, request, limit, stream), model.name)
         limit.begin(reading)
+        began = asyncio.get_running_loop().time()
         try:
             if not await reading.end():
                 limit.check()
@@ -184,6 +199,8 @@ class ModelAnswers:
             raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
+        if log.isEnabledFor(logging.INFO):
+            _log_answer(active, model.name, response, asyncio.get_running_loop().time() - began)
         return response
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:

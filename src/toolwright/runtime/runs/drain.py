@@ -1,6 +1,7 @@
 """One drain of a thread: take what is to do, lead the run, leave. The motor calls it, one at a time per thread."""
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable
 from datetime import timedelta
@@ -42,6 +43,31 @@ LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
 STRAGGLERS = 20.0  # seconds within which a commit that was under way when a run parked is over
 LAST_WORD = 5.0  # seconds to give a run back
+
+
+def _name_of(context: RunContext) -> str:
+    """The name of the active agent, or the agent's id if it is not configured any more."""
+    active = context.root.active
+    return context.run.agent if active is None else active.agent.name
+
+
+def _log_end(context: RunContext, began: float, clock: Clock) -> None:
+    """Log how the run has ended, was suspended or released here, with names."""
+    run, active = context.run, context.root.active
+    if run.status == "failed":
+        model = None if active is None else getattr(active.model, "name", active.model)
+        failures.warning(
+            "Run %s of the agent %r failed (model %s, code %s): %s",
+            run.id, _name_of(context), model or "of the settings", run.error_code or "none", run.error,
+        )  # fmt: skip
+    elif failures.isEnabledFor(logging.INFO):
+        reason = run.stop_reason or (run.waiting or {}).get("reason")
+        failures.info(
+            "Run %s of the agent %r is %s%s after %s and %.1f s here; %d tokens in, %d out.",
+            run.id, _name_of(context), run.status, f" ({reason})" if reason else "",
+            quantity(run.step_count, "step"), clock.monotonic() - began,
+            run.usage.input_tokens, run.usage.output_tokens,
+        )  # fmt: skip
 
 
 class Drainer:
@@ -222,8 +248,13 @@ class Drainer:
         return "again" if context.is_due and not self._stopping else "done"
 
     async def _lead(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
+        began = self._clock.monotonic()
         try:
             await self._take(context, view, agent)
+            if failures.isEnabledFor(logging.INFO):
+                failures.info(
+                    "Run %s of the agent %r begins or continues.", context.run.id, _name_of(context)
+                )
             if isinstance(agent, str) and not context.run.over:
                 await self._commits.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:
@@ -236,10 +267,7 @@ class Drainer:
         except Exception as error:
             log.exception("Run %s cannot go on.", context.run.id)
             await self._commits.fail(context, f"The run cannot go on: {words(error)}")
-        if context.run.status == "failed":
-            failures.warning(
-                "Run %s of the agent %s failed: %s", context.run.id, context.run.agent, context.run.error
-            )
+        _log_end(context, began, self._clock)
         if not context.left:
             await self._give_back(context)
 
