@@ -9,7 +9,7 @@ from toolwright.core import backoff
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.logs import LogPlace, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.errors import StoreError, ToolwrightError
+from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
@@ -235,7 +235,7 @@ class Drainer:
             raise
         except Exception as error:
             log.exception("Run %s cannot go on.", context.run.id)
-            await self._commits.fail(context, f"The run cannot go on: {words(error)}")
+            await self._commits.fail(context, f"The run cannot go on: {words(error)}", ServerFailed.code)
         if context.run.status == "failed":
             failures.warning(
                 "Run %s of the agent %s failed: %s", context.run.id, context.run.agent, context.run.error
