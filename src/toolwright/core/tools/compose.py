@@ -124,10 +124,15 @@ def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
 
 
 def _output(schema: JSONObject) -> JSONObject:
-    """The schema of the output, which may be null; an object that does not say so takes no other fields."""
+    """The schema of the output, which may be null."""
+    return _nullable(closed_output(schema))
+
+
+def closed_output(schema: JSONObject) -> JSONObject:
+    """Return the schema of an output that is not null. A plain object accepts no other fields unless it says so."""
     if schema.get("type") != "object" or not _is_nullable(schema):
-        return _nullable(schema)
-    return _nullable({**schema, "additionalProperties": schema.get("additionalProperties", False)})
+        return schema
+    return {**schema, "additionalProperties": schema.get("additionalProperties", False)}
 
 
 def _nullable(schema: JSONObject) -> JSONObject:
