@@ -19,7 +19,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.pending.settlement import late_result
 from toolwright.runtime.threads.family import copy_files, notice_for
 from toolwright.wire.event import outcome_event, subagent_event
@@ -32,8 +32,9 @@ NO_ANSWER = "The session came to no answer in the steps that it may make."
 class ChildReports:
     """Makes reports: the effect in the unit that ends a child's session."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, files: FileKeeper) -> None:
         self._store = store
+        self._keeper = files
 
     async def of(
         self, context: RunContext, link: Link, changes: Changes, run: Run, *, terminated: bool = False
@@ -83,7 +84,7 @@ class ChildReports:
         )
         if call is None:
             return None, None
-        return outcome_event(call.id, call.name, result), late_result(
+        return outcome_event(call.id, call.name, self._keeper.cut(result)), late_result(
             call, result, run.chain_depth, context.clock.now()
         )
 

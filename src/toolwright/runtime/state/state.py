@@ -117,7 +117,7 @@ class RunState(Questions):
     def _family(self) -> Family:
         if self._family_or_none is None:
             self._family_or_none = Family(
-                self._context, self._call.id, self._store, self._children, self.execution
+                self._context, self._call.id, self._store, self._children, self.execution, self._files
             )
         return self._family_or_none
 
