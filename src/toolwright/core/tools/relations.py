@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.arguments.judge import Judge
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import MOST_NAMES, faulty_name
 from toolwright.core.errors import DefinitionError
@@ -188,13 +189,15 @@ class PromptCall:
 class AgentCall:
     """The relation of a tool of the kind `agent`: to a child thread of the agent with that id, `about` that.
 
-    `schema` is what its arguments must be, None for an agent whose prompt asks for nothing but a message.
+    `schema` is what its arguments must be, and `judge` reads them; None for an agent whose prompt asks for nothing but
+    a message.
     """
 
     config: SubagentToolConfig
     agent_id: str
     about: str = ""
     schema: JSONObject | None = None
+    judge: Judge | None = None
 
 
 @value

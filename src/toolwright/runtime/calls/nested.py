@@ -48,7 +48,7 @@ class Nested:
         active = context.active.nested[tool.name]
         frame = Frame.of(active, messages, [each for each in below if each.id in asked])
         frame.call = call
-        frame.opening = opening(active, config, call, _chat(context), files)
+        frame.opening = opening(active, config, call, prepared.arguments, _chat(context), files)
         return frame
 
     async def _files(self, context: RunContext, named: Sequence[str]) -> list[AttachmentRef]:

@@ -26,12 +26,13 @@ def opening(
     active: ActiveAgent,
     config: SubpromptConfig,
     call: Call,
+    arguments: JSONObject,
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
     """The first messages of a prompt tool: of the chat what it asks for, then its arguments as the user's message."""
     past = chat_for(active, chat)
-    text = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
+    text = spoken(arguments, config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
         role="user",
