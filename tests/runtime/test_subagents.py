@@ -731,7 +731,8 @@ async def test_one_that_lives_on_is_created_with_arguments_of_its_schema() -> No
         await at.run(thread.id)
         refused, made = await at.results(thread.id)
         assert refused["error_code"] == "invalid_arguments"
-        assert refused["error"].startswith("Invalid arguments: arguments.topic: is missing")
+        assert refused["error"].startswith("Invalid arguments: arguments.")
+        assert "arguments.topic: is missing" in refused["error"]
         assert made["status"] == "idle"
         [child] = await at.children(thread.id)
         assert child.arguments == {"topic": "rain"}
