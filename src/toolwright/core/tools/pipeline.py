@@ -126,10 +126,10 @@ async def carry_out(
         )
     if tool.needs is not None:
         tenvs = state.tenvs
-        read = tool.needs.read(tenvs)
-        if isinstance(read, Lacking):
-            return lacks_tenvs(tool.name, read)
-        tenvs |= read
+        built = tool.needs.build(tenvs)
+        if isinstance(built, Lacking):
+            return lacks_tenvs(tool.name, built)
+        tenvs.adopt(built, tool.needs.named(built))
     try:
         outcome = await executor(prepared, state)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run

@@ -21,7 +21,7 @@ from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.pending.settlement import late_result
-from toolwright.runtime.threads.family import copy_files, notice_for
+from toolwright.runtime.threads.family import copy_files, described, notice_for
 from toolwright.wire.event import outcome_event, subagent_event
 from toolwright.wire.result import model_text, result_to_json
 
@@ -93,7 +93,7 @@ class ChildReports:
         refs = _attached([*context.root.messages, *changes.messages], run)
         drafts = FileDrafts(context.files, {change.folded: change for change in changes.files})
         files = [await drafts.at(ref.path) for ref in refs]
-        return [file for file in files if file is not None]
+        return [described(file, ref) for file, ref in zip(files, refs, strict=True) if file is not None]
 
 
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
