@@ -18,7 +18,7 @@ from toolwright.core.arguments.binding import Argument, Binding, Builder, comple
 from toolwright.core.arguments.judge import Complete
 from toolwright.core.arguments.schema import closed, with_definitions
 from toolwright.core.arguments.type_adapter import adapter_of
-from toolwright.core.arguments.types import Annotation, TypeReader, model_fields
+from toolwright.core.arguments.types import Annotation, TypeReader, model_fields, noted
 from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of
 from toolwright.core.dependencies.hints import (
     Function,
@@ -238,8 +238,9 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         elif field.default_factory is None:
             reader.default(field.default, key)
             argument_schema["default"] = plain(field.default)
-        if field.description or described_by:
-            argument_schema["description"] = field.description or described_by
+        description = field.description or noted(hint) or described_by
+        if description:
+            argument_schema["description"] = description
         reader.judge_defaults()
         builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
         default = _default(reader, key, seen, field, parameter)
