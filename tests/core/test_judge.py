@@ -32,12 +32,12 @@ class Filter(BaseModel):
         return value
 
 
-class Cat(BaseModel):
+class Feline(BaseModel):
     kind: Literal["cat"]
     lives: int
 
 
-class Dog(BaseModel):
+class Hound(BaseModel):
     kind: Literal["dog"]
     loud: bool
 
@@ -48,7 +48,7 @@ async def search(
     limit: int = 10,
     ratio: float = 0.5,
     filter: Filter | None = None,
-    pet: Annotated[Cat | Dog | None, Field(discriminator="kind")] = None,
+    pet: Annotated[Feline | Hound | None, Field(discriminator="kind")] = None,
     on: bool = False,
 ) -> list[object]:
     """Search."""
@@ -183,18 +183,18 @@ def test_of_a_name_that_is_given_twice_the_last_counts() -> None:
     assert judge.read('{"a": 1, "a": 2}') == {"a": 2}
 
 
-class Cat(BaseModel):
+class Feline(BaseModel):
     lives: int
     name: str
 
 
-class Dog(BaseModel):
+class Hound(BaseModel):
     bark: str
     tail: int
 
 
 @tool(name="pet", description="Pet.")
-async def pet(animal: Cat | Dog, owner: Literal["a"] | Dog = "a") -> str:
+async def pet(animal: Feline | Hound, owner: Literal["a"] | Hound = "a") -> str:
     return "done"
 
 
@@ -219,7 +219,7 @@ async def test_branches_of_a_union_that_are_equally_close_are_all_named(argument
     assert result.error == f"Invalid arguments: {error}"
 
 
-class Named(BaseModel):
+class Looked(BaseModel):
     name: str
 
     @field_validator("name")
@@ -230,7 +230,7 @@ class Named(BaseModel):
 
 async def test_a_key_error_of_a_validator_is_named_with_its_type() -> None:
     @tool(name="call_it", description="Call.")
-    async def call_it(x: Named) -> str:
+    async def call_it(x: Looked) -> str:
         return x.name
 
     result = await Toolset([call_it]).call("call_it", {"x": {"name": "four"}})
