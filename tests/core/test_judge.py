@@ -32,12 +32,12 @@ class Filter(BaseModel):
         return value
 
 
-class Feline(BaseModel):
+class Cat(BaseModel):
     kind: Literal["cat"]
     lives: int
 
 
-class Hound(BaseModel):
+class Dog(BaseModel):
     kind: Literal["dog"]
     loud: bool
 
@@ -48,7 +48,7 @@ async def search(
     limit: int = 10,
     ratio: float = 0.5,
     filter: Filter | None = None,
-    pet: Annotated[Feline | Hound | None, Field(discriminator="kind")] = None,
+    pet: Annotated[Cat | Dog | None, Field(discriminator="kind")] = None,
     on: bool = False,
 ) -> list[object]:
     """Search."""

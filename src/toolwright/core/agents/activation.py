@@ -261,14 +261,8 @@ class _Activation:
 
     def _child(self, agent: Agent, config: SubagentToolConfig) -> Tool | AgentCall:
         spoken_to = self._prompt_of(agent)
-        own = None if spoken_to.required_schema is None else spoken_to.parameters()
-        relation = AgentCall(
-            config=config,
-            agent_id=agent.id,
-            about=agent.tool_description,
-            schema=own,
-            judge=None if own is None else spoken_to.judge(own),
-        )
+        own = spoken_to.judge(spoken_to.parameters())
+        relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description, judge=own)
         immediate = config.immediate
         named = isinstance(immediate, Immediate) and immediate.name_env is not None
         if config.resumable and config.resumable.receives_messages not in agent.sides:
@@ -279,7 +273,7 @@ class _Activation:
         properties = (config.init_user_message_property, config.init_attachments_property)
         if config.resumable:
             if own is not None:
-                check_properties(agent.name, own, *properties)
+                check_properties(agent.name, own.schema, *properties)
             return relation
         parameters = check_properties(
             agent.name,

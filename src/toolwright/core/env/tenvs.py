@@ -36,7 +36,7 @@ class Tenvs:
         return self._values[name]
 
     @property
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]  # it is never set
         """The declared model of the calling tool, so that `isinstance` accepts the tenvs as one of it."""
         return Tenvs if self._model is None else type(self._model)
 

@@ -189,15 +189,18 @@ class PromptCall:
 class AgentCall:
     """The relation of a tool of the kind `agent`: to a child thread of the agent with that id, `about` that.
 
-    `schema` is what its arguments must be, and `judge` reads them; None for an agent whose prompt asks for nothing but
-    a message.
+    `judge` reads its arguments; None for an agent whose prompt asks for nothing but a message.
     """
 
     config: SubagentToolConfig
     agent_id: str
     about: str = ""
-    schema: JSONObject | None = None
     judge: Judge | None = None
+
+    @property
+    def schema(self) -> JSONObject | None:
+        """The schema of its arguments, or None."""
+        return None if self.judge is None else self.judge.schema
 
 
 @value

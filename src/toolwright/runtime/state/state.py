@@ -117,9 +117,8 @@ class RunState(Questions):
     @property
     def _family(self) -> Family:
         if self._family_or_none is None:
-            self._family_or_none = Family(
-                self._context, self._call.id, self._store, self._children, self.execution, self._files
-            )
+            parts = (self._context, self._call.id, self._store, self._children, self.execution, self._files)
+            self._family_or_none = Family(*parts)
         return self._family_or_none
 
     @property
