@@ -1,12 +1,12 @@
 """Returned values and raised errors of handlers, as a `ToolResult` (D2)."""
 
+import logging
 import traceback
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import cache
 from typing import TypeGuard, cast
 
-from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.plain import plain
 from toolwright.core.results.content import (
@@ -22,7 +22,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.text import error_text
 from toolwright.core.value import maker
 
-_log = logger("toolwright.results")
+_log = logging.getLogger("toolwright.results")  # it is told nothing that a handler gave
 _success = maker(
     ToolResult,
     "result",
