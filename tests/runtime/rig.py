@@ -107,13 +107,14 @@ async def running(
     executors: Mapping[Kind, Executor] | None = None,
     abort_grace: float = ABORT_GRACE,
     telemetry: Telemetry | None = None,
+    bus: MemoryBus | None = None,
 ) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work.
 
     `options` and `prompt_options` are further fields of the agent and its prompt, `prompts` and `agents` what else
     the app has.
     """
-    bus = MemoryBus()
+    bus = bus or MemoryBus()
     inner = MemoryStore(bus.publish) if store is None else await store(bus)
     barriers = Barriers(inner)
     clock = SystemClock()

@@ -71,8 +71,8 @@ async def test_a_run_that_fails_is_a_line(lines: list[str]) -> None:
 
 
 async def test_the_begin_the_answers_and_the_end_of_a_run_are_lines_with_names(lines: list[str]) -> None:
-    model = ScriptedModel([{"calls": [{"name": "nothing", "args": {}}]}, {"text": "Hi."}])
-    async with running(model) as rig:
+    calls: dict[str, object] = {"calls": [{"name": "nothing", "args": {}}]}
+    async with running(ScriptedModel([calls, {"text": "Hi."}])) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
     said = [

@@ -424,7 +424,7 @@ async def test_the_message_of_subagent_create_is_the_property_that_says_what_a_c
         await at.run(thread.id)
         [child] = await at.children(thread.id)
         assert await at.heard(child.id) == ["Look"]
-        assert child.arguments == {"query": "Look"} | (arguments or {})
+        assert child.arguments == {"query": "Look", "depth": 1} | (arguments or {})
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "x" * 201, "a\u2028b", " "])
@@ -731,8 +731,8 @@ async def test_one_that_lives_on_is_created_with_arguments_of_its_schema() -> No
         await at.run(thread.id)
         refused, made = await at.results(thread.id)
         assert refused["error_code"] == "invalid_arguments"
-        assert refused["error"].startswith("arguments: ")
-        assert "topic" in refused["error"]
+        assert refused["error"].startswith("Invalid arguments: arguments.")
+        assert "arguments.topic: is missing" in refused["error"]
         assert made["status"] == "idle"
         [child] = await at.children(thread.id)
         assert child.arguments == {"topic": "rain"}

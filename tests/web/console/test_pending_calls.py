@@ -1,7 +1,7 @@
 """What waits for a visitor, counted and read."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -47,6 +47,14 @@ def visit_of(rt: Runtime, caller: Caller) -> Visit:
     )
 
 
+async def waiting_call(rt: Runtime, run_id: str) -> None:
+    """Return once a call of the run waits for somebody."""
+    async with aclosing(rt.runs.stream(run_id)) as events:
+        async for event in events:
+            if isinstance(event, tw.CallWaiting):
+                return
+
+
 @asynccontextmanager
 async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
     """A visible call, an invisible one and an approval wait, and a run for a value; a service and Ada look."""
@@ -64,10 +72,10 @@ async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
         ada = await rt.entities.create(external_id="ada", display_name="Ada")
         await rt.spaces.create("Trip to Tokyo", id="trip", members=[ada.id, agent.id])
         spoken = await rt.spaces.say("trip", ada.id, "Go")
-        await rt.runs.wait_for_somebody(next(iter(spoken.runs.values())), ("calls", "approval"))
+        await waiting_call(rt, next(iter(spoken.runs.values())))
         thread = await rt.threads.create("sky", user_id=ada.id)
         run = await rt.threads.send(thread.id, "Weather")
-        await rt.runs.wait_for_somebody(run.id, ("variables",))
+        await rt.runs.wait_for_input(run.id)
         person = Caller(kind="person", entity_id=ada.id, external_id="ada")
         yield rt, visit_of(rt, SERVICE), visit_of(rt, person)
 
@@ -130,6 +138,6 @@ async def test_a_person_of_many_threads_sees_what_their_newest_one_waits_for() -
         [request] = await open_requests(ada)
         *_, thread = [await rt.threads.create("sky", user_id="ada") for _ in range(200)]
         run = await rt.threads.send(thread.id, "Weather")
-        await rt.runs.wait_for_somebody(run.id, ("variables",))
+        await rt.runs.wait_for_input(run.id)
         assert [each.thread_id for each in await open_requests(ada)] == [thread.id]
         assert request.thread_id != thread.id

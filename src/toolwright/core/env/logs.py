@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
+from toolwright.core.errors import ServerFailed, ToolwrightError
+from toolwright.core.text import sentence, words
 
 
 class _Secrets:
@@ -108,6 +110,26 @@ def logger(name: str) -> logging.Logger:
     made = logging.getLogger(name)
     made.addFilter(_FILTER)  # once: the same filter is not added again
     return made
+
+
+_log = logger("toolwright.internal")
+
+
+def internal_error(doing: str, error: BaseException) -> ServerFailed:
+    """Log a bug of our own with its traceback and return the error that reports it; `doing` says during what."""
+    _log.error("Internal error while %s.", doing, exc_info=error)
+    return ServerFailed(sentence(f"Internal error while {doing}: {words(error)}"))
+
+
+@contextmanager
+def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
+    """Raise `ServerFailed` for any exception in the block that is neither from our error tree nor `expected`."""
+    try:
+        yield
+    except (ToolwrightError, *expected):
+        raise
+    except Exception as error:
+        raise internal_error(doing, error) from error
 
 
 def place() -> dict[str, str]:

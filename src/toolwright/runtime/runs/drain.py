@@ -10,7 +10,8 @@ from toolwright.core import backoff
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.logs import LogPlace, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.errors import StoreError, ToolwrightError
+from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
+from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
@@ -25,14 +26,15 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Listeners, ThreadLost
+from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.runs.commits import RunCommits, presence
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, refused, retries
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.family import first_run
-from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message
+from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message, within_limit
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import run_event, step_event
 
@@ -85,11 +87,13 @@ class Drainer:
         new_id: NewId,
         listeners: Listeners,
         membership: Membership,
+        files: FileKeeper,
         telemetry: Telemetry | None = None,
         lifespan: object = None,
     ) -> None:
         self._lifespan = lifespan
         self._membership = membership
+        self._files = files
         self._telemetry = telemetry
         self._listeners = listeners
         self._store = store
@@ -266,7 +270,7 @@ class Drainer:
             raise
         except Exception as error:
             log.exception("Run %s cannot go on.", context.run.id)
-            await self._commits.fail(context, f"The run cannot go on: {words(error)}")
+            await self._commits.fail(context, f"The run cannot go on: {words(error)}", ServerFailed.code)
         _log_end(context, began, self._clock)
         if not context.left:
             await self._give_back(context)
@@ -310,12 +314,14 @@ class Drainer:
         if context.trace is not None:
             taken = changed(taken, traceparent=context.trace.traceparent)
         try:
-            changes = _reading(context, taken, waiting)
-            changes.events.append(step_event("step.started", 1))
-            await context.where.check(changes, context.base)
-            at_work_in = await context.where.begin(waiting, context.author)
-            changes.effects += (*presence(context, at_work_in, "agent.active"),)
-            await context.commit(claim, changes, taken)
+            answer: Answered = "file"
+            while answer == "file":  # a name of a file that was taken meanwhile
+                changes = await self._read(context, taken, waiting)
+                changes.events.append(step_event("step.started", 1))
+                await context.where.check(changes, context.base)
+                at_work_in = await context.where.begin(waiting, context.author)
+                changes.effects += (*presence(context, at_work_in, "agent.active"),)
+                answer = await context.commit(claim, changes, taken)
         except (ThreadLost, StoreError):
             raise
         except Exception as error:
@@ -323,6 +329,16 @@ class Drainer:
             await self._refuse(
                 context, claim, waiting, context.redactor.text(f"The run cannot begin: {words(error)}")
             )
+
+    async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
+        """The changes with which the run begins; of events that are too long the whole is kept in files."""
+        thread_id, drafts = context.thread.id, FileDrafts(context.files)
+        bounded = [
+            await within_limit(event, thread_id, self._files, drafts, context.redactor) for event in waiting
+        ]
+        changes = _reading(context, run, bounded)
+        changes.files = drafts.changes
+        return changes
 
     async def _refuse(
         self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str

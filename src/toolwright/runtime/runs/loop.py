@@ -8,12 +8,26 @@ from toolwright.core import backoff
 from toolwright.core.agents.turns import after_text
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import DefinitionError, MissingExtra, ModelError, StoreError, ToolwrightError
+from toolwright.core.errors import (
+    DefinitionError,
+    MissingExtra,
+    ModelError,
+    ServerFailed,
+    StoreError,
+    ToolwrightError,
+)
 from toolwright.core.journal.units import Answer, Finish, Release
 from toolwright.core.model import ModelResponse
 from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
-from toolwright.core.text import brief, sentence, words
+from toolwright.core.schemas.answer_form import (
+    MOST_CORRECTIONS,
+    OUTPUT_FAULT,
+    AnswerFault,
+    FormedAnswer,
+    judge_answer,
+)
+from toolwright.core.schemas.output import ValidatorFailed
+from toolwright.core.text import brief, sentence
 from toolwright.core.threads.run import StopReason
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
@@ -35,7 +49,7 @@ from toolwright.runtime.model.answer import (
     step_row,
     total_cost,
 )
-from toolwright.runtime.model.ask import ModelAnswers
+from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.before_step import BeforeStep
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.poison import back_off, end_back_off, has_own_message, retries
@@ -128,9 +142,9 @@ class Loop:
         except ToolwrightError as error:
             await self._commits.fail(context, error.message, error.code)
             return
-        except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
+        except ModelRaised as error:
             log.exception("The model of the agent %r failed.", context.active.agent.name)
-            await self._commits.fail(context, f"The model failed: {words(error)}", ModelError.code)
+            await self._commits.fail(context, f"The model failed: {error}", ModelError.code)
             return
         if response is None:
             return
@@ -147,14 +161,17 @@ class Loop:
         formed: FormedAnswer | None = None
         if context.active.form is not None:
             try:
-                formed = await in_thread_if_large(response.text, context.active.form.read, response)
+                formed = await in_thread_if_large(response.text, judge_answer, context.active.form, response)
             except AnswerFault as fault:
                 await self._commits.commit(context, partial(self._correct, context, changes, response, fault))
                 return
-            except Exception as error:  # a validator of the user's own may raise anything
+            except ValidatorFailed as error:
                 log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
-                fault = sentence(f"The answer could not be judged: {words(error)}")
+                fault = sentence(f"The answer could not be judged: {error}")
                 await self._commits.fail(context, fault, OUTPUT_FAULT)
+                return
+            except ServerFailed as error:
+                await self._commits.fail(context, error.message, error.code)
                 return
             response = formed.response
         await self._commits.commit(context, partial(self._answer, context, changes, response, formed))
