@@ -309,8 +309,10 @@ async def test_messages_are_edited_and_deleted(room: Store):
     assert event.payload == {"message": {"id": said.id, "seq": 1}}
     gone = Erase(space_id="spc_1", message_id=said.id, events=(draft("message_deleted"),))
     assert (await committed(room, act(gone))).count == 1
-    assert (await committed(room, act(gone))).count == 0
-    assert (await committed(room, act(Edit(space_id="spc_1", message=edited, events=news)))).count == 0
+    late = Edit(space_id="spc_1", message=edited, events=news)
+    for refused in (gone, late):
+        assert await room.commit(act(refused)) == Conflict(guard="message")
+    assert (await committed(room, act(replace(late, if_there=True)))).count == 0
     assert [type for _, type in await told(room)] == ["space.message", "message_updated", "message_deleted"]
     assert (await committed(room, act(says(message())))).seq == 2
 

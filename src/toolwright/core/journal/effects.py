@@ -29,7 +29,7 @@ from toolwright.core.journal.child_effects import (
     TakeRequest,
     Terminate,
 )
-from toolwright.core.journal.mcp_effects import McpEffect
+from toolwright.core.journal.mcp_effects import DropMcpTask, HoldMcpTool, McpEffect, UnholdMcpTool
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
@@ -45,7 +45,7 @@ class SetGoal:
 
 @value
 class DropGoal:
-    """A goal is given up."""
+    """A goal is given up; nothing happens if it is not there."""
 
     agent_id: str
     id: str
@@ -60,7 +60,7 @@ class SetMemory:
 
 @value
 class DropMemory:
-    """A memory is forgotten."""
+    """A memory is forgotten; nothing happens if it is not there."""
 
     agent_id: str
     key: str
@@ -75,7 +75,7 @@ class SetPlan:
 
 @value
 class DropPlan:
-    """A plan is given up, and its timer with it."""
+    """A plan is given up, and its timer with it; nothing happens if it is not there."""
 
     agent_id: str
     id: str
@@ -119,7 +119,7 @@ class LinkBlock:
 
 @value
 class UnlinkBlock:
-    """That agent reads a block no longer."""
+    """That agent reads a block no longer; nothing happens if it did not."""
 
     agent_id: str
     label: str
@@ -201,14 +201,18 @@ class Post(SpaceEffect):
 
 @value
 class Edit(SpaceEffect):
-    """A message has another content and other metadata; one that is gone stays gone."""
+    """Update a message's content and metadata. Conflict: `message`, if it does not exist.
+
+    With `if_there` nothing happens instead: the message of a call can be deleted while the call runs.
+    """
 
     message: SpaceMessage
+    if_there: bool = False
 
 
 @value
 class Erase(SpaceEffect):
-    """A message is deleted, with its reactions."""
+    """Delete a message with its reactions. Conflict: `message`, if it does not exist."""
 
     message_id: str
 
@@ -222,7 +226,7 @@ class React(SpaceEffect):
 
 @value
 class Unreact(SpaceEffect):
-    """An entity takes a reaction back."""
+    """An entity takes a reaction back; nothing happens if there is none."""
 
     message_id: str
     entity_id: str
@@ -267,7 +271,7 @@ class MarkRead(SpaceEffect):
 
 @value
 class Enter:
-    """The thread's active space, None for none."""
+    """Set the thread's active space; None clears it. Conflict: `thread`, if the thread does not exist."""
 
     thread_id: str
     space_id: str | None
@@ -283,7 +287,7 @@ class SetTimer:
 
 @value
 class DropTimer:
-    """A timer is not needed any more."""
+    """A timer is not needed any more; nothing happens if it has fired already."""
 
     name: str
 
@@ -338,6 +342,18 @@ Effect: TypeAlias = (
     | HoldRequest
     | TakeRequest
 )
+
+MAY_FIND_NOTHING = frozenset[type](
+    {
+        # What they would take away is gone already, which is what was wanted.
+        *(Unreact, DropTimer, DropGoal, DropMemory, DropPlan, UnlinkBlock, DropMcpTask, CloseRequest),
+        # They follow the state of something else, which may have changed in the meantime.
+        *(SetVector, HoldMcpTool, UnholdMcpTool),
+        # Of these there may be any number, also none: followers, and children at work.
+        *(Tell, CancelChildren),
+    }
+)
+"""Effects that do nothing if there is no row for them. Every other one that needs a row fails a guard without it."""
 
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:

@@ -332,8 +332,7 @@ class Spaces:
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:
-        answer = await self._effect_commits.commit(effect)
-        if isinstance(answer, Conflict) or not answer.count:
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no message {message_id!r}.")
 
 

@@ -152,9 +152,11 @@ def _save_space(effect: SaveSpace, tables: Tables) -> None:
 
 def _message(effect: SpaceEffect, tables: Tables) -> int | None:
     match effect:
-        case Edit(message=new):
+        case Edit(message=new, if_there=if_there):
             known = tables.space_messages.get(new.id)
             if known is None or known.space_id != effect.space_id:
+                if not if_there:
+                    raise GuardFailed("message")
                 return -1
             tables.space_messages[new.id] = changed(
                 known, content=new.content, metadata=new.metadata, edited_at=new.edited_at
@@ -163,7 +165,7 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
         case Erase():
             known = tables.space_messages.get(effect.message_id)
             if known is None or known.space_id != effect.space_id:
-                return -1
+                raise GuardFailed("message")
             tables.drop_message(effect.message_id)
         case React(reaction=new):
             known = tables.space_messages.get(new.message_id)
@@ -184,7 +186,7 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
 def _apply_other(effect: Effect, tables: Tables) -> None:
     match effect:
         case Enter():
-            tables.threads[effect.thread_id].space_id = effect.space_id
+            tables.thread(effect.thread_id).space_id = effect.space_id
         case SetTimer():
             tables.set_timer(effect.name, effect.due)
         case DropTimer():

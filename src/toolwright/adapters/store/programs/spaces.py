@@ -169,9 +169,10 @@ def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generat
     here = {"space_id": effect.space_id}
     match effect:
         case Edit():
-            return (yield Op(sql.spaces.edit_message, SPACE_MESSAGES.params(effect.message)))
+            guard = None if effect.if_there else "message"
+            return (yield Op(sql.spaces.edit_message, SPACE_MESSAGES.params(effect.message), guard))
         case Erase():
-            found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id})
+            found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id}, "message")
             yield Op(sql.spaces.drop_reactions, {"id": effect.message_id})
             return found
         case React():
@@ -185,7 +186,9 @@ def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generat
 def _other_ops(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
     match effect:
         case Enter():
-            return [Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id})]
+            return [
+                Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id}, "thread")
+            ]
         case SetTimer():
             return [_set_timer(effect.name, effect.due, unit, sql)]
         case DropTimer():

@@ -138,7 +138,10 @@ class SpaceStatements:
             )
         )
         self.enter = compiled(
-            update(threads).where(threads.c.id == string("thread_id")).values(space_id=string("space_id"))
+            update(threads)
+            .where(threads.c.id == string("thread_id"))
+            .values(space_id=string("space_id"))
+            .returning(threads.c.id)
         )
         timer = self._insert(wakes).values(thread_id=string("name"), due=number("due"), gen=number("gen"))
         self.set_timer = compiled(
