@@ -6,6 +6,7 @@ from typing import Any, cast, get_args
 import pytest
 from tests.conformance.conftest import Journal
 from tests.conformance.test_children import report, spawn, speak
+from tests.conformance.test_deletion import swept
 from tests.conformance.test_effects import PLAN, everything, fires, leaves, reacts, reads, room
 from tests.conformance.test_mcp import accept, definition, hold, task, unhold
 from tests.conformance.test_memory import block, link, passage
@@ -220,6 +221,7 @@ async def test_effects_of_one_unit_do_what_they_would_do_one_by_one(journal: Jou
     store = await prepared(journal.store)
     journal.published.clear()
     await committed(store, act(*TOGETHER[name]))
+    await swept(store)
     assert await contents(store) == await contents(expected)
     told = await expected.events(Topic(kind="spaces", id=""))
     assert [each.type for each in journal.published if each.space_id] == [each.type for each in told]

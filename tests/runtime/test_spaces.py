@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
-from toolwright.core.errors import InvalidConfiguration, InvalidRequest, TenvsLacking
+from toolwright.core.errors import AlreadyThere, InvalidConfiguration, InvalidRequest, NotFound, TenvsLacking
+from toolwright.core.journal.effects import DropSpace
+from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.spaces.space import SpaceMessage
@@ -695,3 +698,19 @@ async def test_who_may_no_longer_read_a_space_is_not_seen_at_work_there() -> Non
         await made.rt.spaces.remove_member("tea", (await made.rt.agents.get("host")).entity_id)
         await made.motor.run_until_idle()
         assert await presence(made) == []
+
+
+async def test_a_space_has_the_id_of_a_deleted_one_though_a_crash_has_left_its_messages() -> None:
+    async with journals.by_hand(tw.App()) as (rt, _):
+        husam = await rt.entities.create(external_id="husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id])
+        spoken = await rt.spaces.say("tea", husam.id, "Hi")
+        store = rt._store  # pyright: ignore[reportPrivateUsage]  # as a process that dies before it sweeps
+        gone = DropSpace(space_id="tea")
+        await store.commit(Apply(token="t", at=datetime.now(UTC), effects=(gone,)))
+        with pytest.raises(NotFound):
+            await rt.spaces.message(spoken.message.id)
+        await rt.spaces.create("Coffee", id="tea", members=[husam.id])
+        assert list(await rt.spaces.messages("tea")) == []
+        with pytest.raises(AlreadyThere):
+            await rt.spaces.create("Coffee", id="tea")

@@ -42,6 +42,7 @@ from toolwright.runtime.agents.configured import (
 )
 from toolwright.runtime.checks import page
 from toolwright.runtime.env.env import Environment, tenv_vars
+from toolwright.runtime.journal import sweep_after
 from toolwright.wire.space import left_event
 
 COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
@@ -212,9 +213,8 @@ class Agents:
 
     async def delete(self, name_or_id: str) -> None:
         """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        refused = True
-        while refused:  # once more where a space has changed meanwhile
-            was = await self._configured(name_or_id)
+        was, refused = await self._configured(name_or_id), True
+        while refused:
             entity_id = entity_id_of(was.id)
             unit = DropAgent(
                 token=self._new_id("unit"),
@@ -225,6 +225,9 @@ class Agents:
                 told=(left_event(entity_id),),
             )
             refused = isinstance(await self._store.commit(unit), Conflict)
+            if refused:  # once more where a space has changed meanwhile
+                was = await self._configured(name_or_id)
+        await sweep_after(f"The agent {was.name!r}", self._store, self._clock, self._new_id)
 
     def _declared(self, name: str) -> Agent | None:
         return next((one for one in self.declared if one.name == name), None)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.outcome import Performed, placed
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
@@ -17,6 +17,7 @@ from toolwright.adapters.store.programs.mcp import perform_mcp
 from toolwright.adapters.store.programs.memory import perform_memory
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.tables.retention import space_note
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
@@ -91,12 +92,14 @@ def _in_spaces(
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
     told: list[Event] = []
     for effect in sorted(in_spaces, key=lambda each: each.space_id):
-        seq = yield from _space(effect, sql, done)
+        seq = yield from _space(effect, unit.at, sql, done)
         told += placed(effect, seq, unit.at)
     return told
 
 
-def _space(effect: SpaceEffect, sql: Statements, done: Performed) -> Generator[Ops, list[Row], int | None]:
+def _space(
+    effect: SpaceEffect, at: datetime, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], int | None]:
     """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
     match effect:
         case Post():
@@ -104,7 +107,7 @@ def _space(effect: SpaceEffect, sql: Statements, done: Performed) -> Generator[O
             done.count += 1
             return done.seq
         case SaveSpace() | DropSpace():
-            yield from _save_space(effect, sql)
+            yield from _save_space(effect, at, sql)
             found: list[Row] = [()]
         case SaveMember() | DropMember() | MarkRead():
             yield from _member(effect, sql)
@@ -135,17 +138,18 @@ def _post(effect: Post, sql: Statements) -> Generator[Ops, list[Row], int]:
     return int(seq)
 
 
-def _save_space(effect: SaveSpace | DropSpace, sql: Statements) -> Steps:
+def _save_space(effect: SaveSpace | DropSpace, at: datetime, sql: Statements) -> Steps:
     here = {"space_id": effect.space_id}
     if isinstance(effect, DropSpace):
         yield Op(sql.spaces.drop_space, {**here}, "space")
-        yield Op(sql.spaces.drop_reactions_of_space, {**here})
-        yield Op(sql.spaces.drop_messages_of_space, {**here})
+        yield Op(sql.retention.note, {"thread_id": space_note(effect.space_id), "at": micros(at)})
         yield Op(sql.spaces.drop_members_of_space, {**here})
         return
     params = SPACES.params(effect.space)
     if effect.was is None:
         yield Op(sql.spaces.insert_space, params, "duplicate")
+        if (yield Op(sql.retention.find_note, {"thread_id": space_note(effect.space_id)})):
+            raise GuardFailed("duplicate")  # rows of a deleted space of that id are not swept up yet
     else:
         seen = micros(effect.was.updated_at)
         yield Op(sql.spaces.save_space, {**params, **here, "seen": seen}, "space")

@@ -40,6 +40,7 @@ from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import AGENTS
 from toolwright.adapters.store.tables.events import INBOX
 from toolwright.adapters.store.tables.kept import ENTITIES, FRONT_ENDS
+from toolwright.adapters.store.tables.retention import agent_note
 from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.approvals import Approve, Refuse
@@ -326,6 +327,7 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     edits = yield from shown(calls, sql, unit.author)
     for drop in (*sql.agents.drop_minds, *sql.memory.drop_all, sql.mcp.drop_definitions):
         yield Op(drop, {"agent_id": unit.agent_id})
+    yield Op(sql.retention.note, {"thread_id": agent_note(unit.agent_id), "at": micros(unit.at)})
     first = plan_timer(unit.agent_id, "")
     yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"
     left = yield from _leave_spaces(unit, sql, edits)

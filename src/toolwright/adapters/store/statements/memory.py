@@ -25,9 +25,8 @@ class MemoryStatements:
         self.drop_all = [
             compiled(delete(blocks).where(blocks.c.agent_id == mine)),
             compiled(delete(block_links).where(or_(block_links.c.agent_id == mine, _reader == mine))),
-            compiled(delete(passages).where(passages.c.agent_id == mine)),
-            compiled(delete(passage_keepers).where(passage_keepers.c.agent_id == mine)),
         ]
+        """All but passages, which are many: they are swept up in pieces."""
 
     def _block_statements(self, compiled: Compiler) -> None:
         this = (blocks.c.agent_id == string("agent_id"), blocks.c.label == string("label"))
