@@ -325,7 +325,7 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
-    for drop in (*sql.agents.drop_minds, *sql.memory.drop_all, sql.mcp.drop_definitions):
+    for drop in (*sql.agents.drop_minds, *sql.memory.drop_blocks, sql.mcp.drop_definitions):
         yield Op(drop, {"agent_id": unit.agent_id})
     yield Op(sql.retention.note, {"thread_id": agent_note(unit.agent_id), "at": micros(unit.at)})
     first = plan_timer(unit.agent_id, "")

@@ -22,11 +22,10 @@ class MemoryStatements:
         self._block_statements(compiled := Compiler(name))
         self._passage_statements(compiled)
         mine = string("agent_id")
-        self.drop_all = [
+        self.drop_blocks = [
             compiled(delete(blocks).where(blocks.c.agent_id == mine)),
             compiled(delete(block_links).where(or_(block_links.c.agent_id == mine, _reader == mine))),
         ]
-        """All but passages, which are many: they are swept up in pieces."""
 
     def _block_statements(self, compiled: Compiler) -> None:
         this = (blocks.c.agent_id == string("agent_id"), blocks.c.label == string("label"))
