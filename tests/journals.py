@@ -32,7 +32,7 @@ SUITES = {
     "tests/api": "agents approvals clients files memory mcp_servers offers people queries requests runs spaces"
     " streams thread_deletion threads variables",
     "tests/runtime": "agents app_calls approvals approvals_elsewhere call_ends call_over channels delegates elicitation"
-    " entities family_ends handoff mcp_tasks prompt_tools room_secrets space_stream spaces subagents",
+    " entities family_ends handoff mcp_tasks mind_limits prompt_tools room_secrets space_stream spaces subagents",
 }
 MODULES = {f"{folder}/test_{name}.py" for folder, names in SUITES.items() for name in names.split()}
 KEY = Fernet.generate_key().decode()

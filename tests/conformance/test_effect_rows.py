@@ -40,6 +40,7 @@ from toolwright.core.journal.child_effects import (
 from toolwright.core.journal.effects import (
     MAY_FIND_NOTHING,
     AddPassage,
+    CheckMind,
     Deliver,
     DropBlock,
     DropGoal,
@@ -275,7 +276,8 @@ FINDING: dict[
     HoldRequest: (HoldRequest(thread_id="th_1", id="req_1"), "request"),
     TakeRequest: (TakeRequest(thread_id="th_1", id="req_1"), "request"),
 }
-NEEDING_NOTHING = {  # they make the rows that they write
+NEEDING_NOTHING = {  # they make the rows that they write, or judge how many there are
+    CheckMind,
     *(Deliver, Notify, Spawn, ChildLimit, OpenRequest, SetValue),
     *(SetTimer, SetGoal, SetMemory, SetPlan, SetBlock, AddPassage, SetMcpTask, PinMcpTool),
 }
@@ -307,3 +309,30 @@ async def test_an_edit_of_a_message_that_may_be_gone_finds_none_in_silence(
 async def test_wakes_of_one_time_come_by_name_in_every_journal(store: Store) -> None:
     await committed(store, act(*[SetTimer(name=name, due=AT) for name in ("b", "c", "a")]))
     assert [wake.thread_id for wake in await store.due(AT, 10)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("check", "holds"),
+    [
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("new",), most=2), True),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("new",), most=1), False),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("gol_1",), most=1), True),
+        (CheckMind(agent_id="agt_2", kind="goals", keys=("new",), most=1), True),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("gol_1",), seen={"gol_1": GOAL}), True),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("gol_1",), seen={}), False),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("new",), seen={"new": GOAL}), False),
+        (CheckMind(agent_id="agt_1", kind="memories", keys=("k",), seen={"k": MEMORY}), True),
+        (CheckMind(agent_id="agt_1", kind="plans", keys=("pln_1",), seen={"pln_1": PLAN}), True),
+        (CheckMind(agent_id="agt_1", kind="blocks", keys=("b",), seen={"b": block("b")}), True),
+        (CheckMind(agent_id="agt_1", kind="blocks", keys=("c",), most=1), False),
+        (CheckMind(agent_id="agt_2", kind="links", keys=("agt_1/c",), most=1), False),
+        (CheckMind(agent_id="agt_2", kind="links", keys=("agt_1/b",), most=1), True),
+    ],
+)
+async def test_what_an_agent_keeps_is_checked_in_the_unit(
+    store: Store, check: CheckMind, *, holds: bool
+) -> None:
+    kept = (SetGoal(goal=GOAL), SetMemory(memory=MEMORY), SetPlan(plan=PLAN), SetBlock(block=block("b")))
+    await committed(store, act(*kept, link("b", "agt_2")))
+    answer = await store.commit(act(check))
+    assert isinstance(answer, Committed) if holds else answer == Conflict(guard="mind")

@@ -4,9 +4,9 @@ A call's effects are values that are committed with its result (JOURNAL, "What a
 units from outside a run carry the same values, so that there is one way to write a space.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Goal, Memory, Plan
@@ -34,6 +34,35 @@ from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
 from toolwright.core.value import value
+
+MindKind: TypeAlias = Literal["goals", "memories", "plans", "blocks", "links"]
+"""Kinds of rows that an agent keeps; `links` are those to blocks of others, which it reads."""
+
+
+def link_key(agent_id: str, label: str) -> str:
+    """Return the key of a link among those of its reader."""
+    return f"{agent_id}/{label}"
+
+
+@value
+class CheckMind:
+    """Check what an agent keeps of one kind, which this unit changes. Conflict: `mind`, if the check fails.
+
+    `keys` are the rows that the unit writes. There are at most `most` rows with these. Where `seen` is given, these
+    rows are still what it has under their keys; it comes before the effects that write them.
+    """
+
+    agent_id: str
+    kind: MindKind
+    keys: tuple[str, ...]
+    most: int | None = None
+    seen: Mapping[str, object] | None = None
+
+    def holds(self, stored: Mapping[str, object]) -> bool:
+        """Return whether the rows that are stored pass the check."""
+        if self.seen is not None and any(stored.get(key) != self.seen.get(key) for key in self.keys):
+            return False
+        return self.most is None or len(stored.keys() | set(self.keys)) <= self.most
 
 
 @value
@@ -315,6 +344,7 @@ Effect: TypeAlias = (
     | SetTimer
     | DropTimer
     | Deliver
+    | CheckMind
     | SetGoal
     | DropGoal
     | SetMemory

@@ -108,7 +108,9 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
     return terminated or not thread.link.resumable
 
 
-ANEW: frozenset[Answered] = frozenset({"file", "space", "message", "busy", "child_limit", "terminated"})
+ANEW: frozenset[Answered] = frozenset(
+    {"file", "space", "message", "mind", "busy", "child_limit", "terminated"}
+)
 """The guards after which a unit is made anew: it holds what was so of files, spaces and other threads when it was made.
 
 After the others the context has read anew what has changed, and the run goes on from there.
@@ -176,7 +178,7 @@ class RunCommits:
             )
             if outcome == "terminated" and not changes.effects:
                 continue  # the one whose turn it was in a round has just ended: another has it
-            if outcome in ("done", "space", "message", "busy", "child_limit", "terminated") or (
+            if outcome in ("done", "space", "message", "mind", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
                 return outcome

@@ -9,6 +9,7 @@ from toolwright.adapters.store.memory.recall import perform_memory
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    CheckMind,
     DropGoal,
     DropMember,
     DropMemory,
@@ -185,6 +186,9 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
 
 def _apply_other(effect: Effect, tables: Tables) -> None:
     match effect:
+        case CheckMind():
+            if not effect.holds(tables.mind(effect.agent_id, effect.kind)):
+                raise GuardFailed("mind")
         case Enter():
             tables.thread(effect.thread_id).space_id = effect.space_id
         case SetTimer():

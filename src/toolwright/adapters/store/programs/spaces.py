@@ -4,7 +4,7 @@ A unit that has effects takes several statements, in the order of locks: other t
 lies in them, inboxes and timers, and the counter of the spaces' events last.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -17,11 +17,13 @@ from toolwright.adapters.store.programs.mcp import perform_mcp
 from toolwright.adapters.store.programs.memory import perform_memory
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.tables.memory import OWN_BLOCKS
 from toolwright.adapters.store.tables.retention import space_note
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    CheckMind,
     DropGoal,
     DropMember,
     DropMemory,
@@ -35,6 +37,7 @@ from toolwright.core.journal.effects import (
     FirePlan,
     MarkRead,
     MemoryEffect,
+    MindKind,
     Post,
     React,
     SaveMember,
@@ -47,6 +50,7 @@ from toolwright.core.journal.effects import (
     Tell,
     Unreact,
     deliveries_of,
+    link_key,
 )
 from toolwright.core.journal.mcp_effects import McpEffect
 from toolwright.core.journal.units import Unit
@@ -63,7 +67,9 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
         yield from deliver(delivery, unit, sql, done)
     told = yield from _in_spaces(effects, unit, sql, done)
     for effect in effects:
-        if isinstance(effect, ChildEffect):
+        if isinstance(effect, CheckMind):
+            yield from _check_mind(effect, sql)
+        elif isinstance(effect, ChildEffect):
             yield from perform_child(effect, unit, sql, done)
         elif isinstance(effect, MemoryEffect):
             yield from perform_memory(effect, sql)
@@ -199,6 +205,30 @@ def _other_ops(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
             return [Op(sql.spaces.drop_timer, {"name": effect.name})]
         case _:
             return _mind(effect, unit, sql)
+
+
+def _check_mind(effect: CheckMind, sql: Statements) -> Steps:
+    """The lock comes before the read, which so sees all that others have written under it."""
+    mine: Params = {"agent_id": effect.agent_id}
+    if sql.agents.locks_minds:
+        yield Op(sql.agents.lock_mind, mine)
+    rows = yield Op(sql.agents.mind[effect.kind], mine)
+    if not effect.holds(_mind_rows(effect.kind, rows)):
+        raise GuardFailed("mind")
+
+
+def _mind_rows(kind: MindKind, rows: Sequence[Row]) -> Mapping[str, object]:
+    match kind:
+        case "goals":
+            return {goal.id: goal for goal in GOALS.each(rows)}
+        case "memories":
+            return {memory.key: memory for memory in MEMORIES.each(rows)}
+        case "plans":
+            return {plan.id: plan for plan in PLANS.each(rows)}
+        case "blocks":
+            return {block.label: block for block in OWN_BLOCKS.each(rows)}
+        case "links":
+            return {link_key(agent_id, label): None for agent_id, label in rows}
 
 
 def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
