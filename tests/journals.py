@@ -8,6 +8,7 @@ marker `one_journal`. Whoever opens a journal here gets one of the kind that the
 import inspect
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,9 @@ async def runtime(
         prepare(url)
         given = settings or Settings()
         keys = given.encryption_keys or (KEY,)  # in memory there is one of its own
-        kept = {"database_url": url, "files_url": "memory://", "encryption_keys": keys}
+        kept: dict[str, object] = {"database_url": url, "files_url": "memory://", "encryption_keys": keys}
+        if given.max_outage is None:
+            kept["max_outage"] = timedelta(0)  # as in memory
         chosen = given.model_copy(update=kept)
         over = app if model is None else app.with_model(model)
         async with over.runtime(chosen, grace=1.0) as running:

@@ -114,7 +114,8 @@ async def by_hand_on(
         bus, clock = MemoryBus(), ManualClock()
         store = await opening(bus)
         motor = ManualMotor(store, clock)
-        chosen, models = app.completed(settings), models_of(app.model)
+        in_memory = (settings or Settings()).model_copy(update={"database_url": "memory://"})
+        chosen, models = app.completed(in_memory), models_of(app.model)
         http_tools, functions = HttpTools(chosen), FunctionExecutor(overrides=app.overrides)
         parts = Parts(
             store=store,

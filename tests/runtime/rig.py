@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import toolwright as tw
@@ -136,7 +137,7 @@ async def running(
         rt = assemble(
             Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),
             parts,
-            settings or Settings(),
+            settings or Settings(max_outage=timedelta(0)),
             inline_wait,
             answer_limits,
         )

@@ -28,7 +28,7 @@ from toolwright.testing import ScriptedModel
 pytestmark = pytest.mark.anyio
 
 AT_ONCE = 12
-Write = Callable[[Runtime, str], Awaitable[Any]]
+Write = Callable[..., Awaitable[None]]
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def blocks(rt: Runtime, name: str, count: int = 1) -> None:
 
 async def links(rt: Runtime, name: str, count: int = 1) -> None:
     for n in range(count):
-        owner = f"owner{4 + (name != 'first')}"
+        owner = "owner1" if name == "first" else "owner2"
         await rt.blocks.write(owner, f"{name}{n}", "text", readers=["keeper"])
 
 
@@ -121,7 +121,7 @@ CALLS: dict[str, tuple[dict[str, Any], Write]] = {
 @pytest.mark.parametrize("kind", CALLS)
 async def test_a_call_that_would_make_too_many_by_the_time_it_is_committed_is_an_error(kind: str) -> None:
     call, write = CALLS[kind]
-    most = dict(LIMITS)[write]
+    [most] = [most for each, most in LIMITS if each is write]
     model = ScriptedModel([{"calls": [call]}, {"text": "Done."}])
     rigs: list[Rig] = []
 

@@ -24,7 +24,14 @@ from toolwright.runtime.context.commit import Answered
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
-from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, keep_back_off, tried_again
+from toolwright.runtime.runs.poison import (
+    back_off,
+    end_back_off,
+    give_back,
+    keep_back_off,
+    next_try,
+    tried_again,
+)
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event
 from toolwright.wire.space import space_event
@@ -48,7 +55,9 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
     if end.status == "failed":
         changes = give_back(context, changes, failed=end.fault == "batch")
         waits = changes.leaving is not None and changes.leaving.due is not None
-        return (back_off if end.fault == "model" and waits else end_back_off)(context, changes), over
+        if end.fault == "model" and waits:
+            return back_off(context, changes, next_try(context)), over
+        return end_back_off(context, changes), over
     inbox = tuple([event.processed() for event in context.reading.values()])
     changes = changed(changes, inbox=inbox, leaving=context.leaving(context.clock.now()))
     return (keep_back_off if end.status == "cancelled" else end_back_off)(context, changes), over
