@@ -213,8 +213,9 @@ class Agents:
 
     async def delete(self, name_or_id: str) -> None:
         """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        was, refused = await self._configured(name_or_id), True
-        while refused:
+        refused = True
+        while refused:  # once more where a space has changed meanwhile
+            was = await self._configured(name_or_id)
             entity_id = entity_id_of(was.id)
             unit = DropAgent(
                 token=self._new_id("unit"),
@@ -225,9 +226,7 @@ class Agents:
                 told=(left_event(entity_id),),
             )
             refused = isinstance(await self._store.commit(unit), Conflict)
-            if refused:  # once more where a space has changed meanwhile
-                was = await self._configured(name_or_id)
-        await sweep_after(f"The agent {was.name!r}", self._store, self._clock, self._new_id)
+        await sweep_after(f"The agent {name_or_id!r}", self._store, self._clock, self._new_id)
 
     def _declared(self, name: str) -> Agent | None:
         return next((one for one in self.declared if one.name == name), None)
