@@ -213,8 +213,7 @@ class Agents:
 
     async def delete(self, name_or_id: str) -> None:
         """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        refused = True
-        while refused:  # once more where a space has changed meanwhile
+        while True:  # once more where a space has changed meanwhile
             was = await self._configured(name_or_id)
             entity_id = entity_id_of(was.id)
             unit = DropAgent(
@@ -225,8 +224,8 @@ class Agents:
                 author=Entity(id=entity_id, type="agent", display_name=was.name, metadata={}),
                 told=(left_event(entity_id),),
             )
-            refused = isinstance(await self._store.commit(unit), Conflict)
-        await sweep_after(f"The agent {name_or_id!r}", self._store, self._clock, self._new_id)
+            if not isinstance(await self._store.commit(unit), Conflict):
+                return await sweep_after(f"The agent {name_or_id!r}", self._store, self._clock, self._new_id)
 
     def _declared(self, name: str) -> Agent | None:
         return next((one for one in self.declared if one.name == name), None)
