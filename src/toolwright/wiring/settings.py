@@ -80,6 +80,7 @@ def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
 MEMORY = "memory://"
 OUTAGE = timedelta(minutes=10)
 """How long a run waits for its model unless `max_outage` says otherwise."""
+SHORTEST_KEY = 16  # characters
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows
 _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
@@ -184,6 +185,16 @@ class Settings(BaseSettings):
     def _listed(cls, value: Any) -> Any:  # whatever the caller gave
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("secret_keys")
+    @classmethod
+    def _long_enough(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(len(key) < SHORTEST_KEY for key in value):
+            raise ValueError(
+                f"a secret key of fewer than {SHORTEST_KEY} characters can be guessed: make one with "
+                "`toolwright keys new`"
+            )
         return value
 
     @field_validator("http_allow")
