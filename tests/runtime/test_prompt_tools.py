@@ -7,10 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import Talk, assert_answered, call, calls, heard, says, talking
 from tests.watched import Watched
-from toolwright import testing
 from toolwright.core.json_value import JSON
 
 pytestmark = pytest.mark.anyio
@@ -311,7 +311,7 @@ async def test_what_its_tools_queue_is_called_in_its_own_conversation() -> None:
 
 async def test_a_call_within_that_is_answered_from_outside_parks_the_run() -> None:
     below = Watched([call("ask"), {"text": "They said it."}])
-    async with testing.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
+    async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("boss")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")
         await motor.run_until_idle()
@@ -333,7 +333,7 @@ async def test_a_call_within_that_is_answered_from_outside_parks_the_run() -> No
 
 async def test_a_call_within_whose_time_is_over_is_an_error_there() -> None:
     below = Watched([call("ask"), {"text": "Nobody."}])
-    async with testing.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
+    async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("boss")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")
         await motor.run_until_idle()
@@ -346,7 +346,7 @@ async def test_a_call_within_whose_time_is_over_is_an_error_there() -> None:
 
 async def test_a_parked_run_that_is_cancelled_leaves_nothing_open_within() -> None:
     below = Watched([calls(call("ask"), call("add", a=1, b=1)), {"text": "Never."}])
-    async with testing.by_hand(app(ask_sums(), ["sums"], sums(below, [ask, add]))) as (rt, motor):
+    async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask, add]))) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("boss")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")
         await motor.run_until_idle()

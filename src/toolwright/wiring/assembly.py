@@ -318,6 +318,7 @@ def _drainer(
         step_tools,
         environment,
         handler_tools(Sampling(model_answers).answer),
+        settings.longest_outage,
     )
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
     return Drainer(

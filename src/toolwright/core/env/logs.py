@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import ServerFailed, ToolwrightError
-from toolwright.core.text import sentence, words
+from toolwright.core.text import sentence, spelled_out, words
 
 
 class _Secrets:
@@ -142,10 +142,19 @@ def place() -> dict[str, str]:
 
 
 class TextFormatter(logging.Formatter):
-    """Lines of text, with the run and the call in which something was logged."""
+    """Formats records as text, with the run and the call in which something was logged.
+
+    One line per record; the lines of a traceback are indented. So what an exception says begins no line of its own.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and the traceback below it."""
+        line, _, rest = super().format(record).partition("\n")
+        return "\n".join([line, *[f"  {spelled_out(each)}" for each in rest.splitlines()]])
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - named by the standard library
-        """The line, without a traceback."""
+        """Return the line, without a traceback."""
+        record.message = spelled_out(record.message)
         ids = place()
         shown = ", ".join([ids[name] for name in ("runId", "callId") if name in ids])
         line = super().formatMessage(record)

@@ -16,6 +16,7 @@ from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Alone, Clock, NewId, Verdict
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
@@ -280,7 +281,7 @@ class Drainer:
         run = context.run
         if run.held:
             lives = run.lives + 1
-            taken = changed(run, status="running", waiting=None, lives=lives)
+            taken = changed(run, status="running", waiting=_outage(run), lives=lives)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
             log.warning("Run %s is taken over: the process that led it is gone.", run.id)
             if lives >= LAST_LIVES:
@@ -289,7 +290,9 @@ class Drainer:
                 )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
-        taken = changed(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
+        taken = changed(
+            run, status="running", waiting=_outage(run), started_at=run.started_at or self._clock.now()
+        )
         if run.started_at is not None:
             changes = Changes(events=[] if retries(run) else [run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
@@ -374,6 +377,11 @@ class Drainer:
             log.warning(
                 "Run %s could not be given back: %s", context.run.id, error or "the journal does not answer"
             )
+
+
+def _outage(run: Run) -> JSONObject | None:
+    """Return what a run waited for that goes on: kept while its model has not answered again, for its beginning."""
+    return run.waiting if retries(run) else None
 
 
 def _trace(telemetry: Telemetry, context: RunContext, view: ThreadView) -> RunTrace | None:
