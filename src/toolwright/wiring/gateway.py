@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib import import_module
 from types import FrameType
 
@@ -25,7 +26,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import is_loopback
 from toolwright.web.auth.verifier import TokenVerifier
 from toolwright.web.gateway import create_gateway, end_parts, open_gateway
-from toolwright.web.options import GatewayOptions
+from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
@@ -202,9 +203,13 @@ def _options(app: App, settings: Settings) -> GatewayOptions:
         max_json_values=settings.max_json_values,
         scripts=_scripts(settings),
         docs=settings.docs,
-        mcp=open_mcp("endpoint").McpEndpoint if settings.mcp_server else None,
+        mcp=_mcp(app) if settings.mcp_server else None,
         console=open_console(app.tool_uis) if settings.console else None,
     )
+
+
+def _mcp(app: App) -> OpenPart:
+    return partial(open_mcp("endpoint").McpEndpoint, permissions=app.mcp_server)
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:

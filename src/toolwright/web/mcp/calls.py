@@ -33,6 +33,7 @@ from toolwright.web.mcp.questions import (
 )
 from toolwright.web.mcp.relay import Relay
 from toolwright.web.mcp.tasks import legacy_task, task_json
+from toolwright.web.mcp.tools import unknown
 
 LOOK_AGAIN = 2.0  # seconds without news after which the row is read all the same
 LOOK_ABROAD = 0.25  # the same while another process leads the runs
@@ -49,7 +50,7 @@ class ToolCalls:
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
         """Make the call, or go on with the one that asked its user; the host's cancel, or its end, cancels it."""
-        tool = self._parts.pages.find(params.name)
+        tool = await self._found(context, params)
         if params.request_state is not None and is_modern(context):
             return await self._resume(context, tool, params, params.request_state)
         app_calls = self._parts.runtime.app_calls
@@ -65,7 +66,7 @@ class ToolCalls:
 
     async def begin(self, context: Context, params: CallToolRequestParams) -> dict[str, Any]:
         """Make the call for a host of 2025-11-25 that asks for a task: it is one as soon as it is a row."""
-        self._parts.pages.find(params.name)
+        await self._found(context, params)
         app_calls = self._parts.runtime.app_calls
         call = app_calls.new()
         with app_calls.watch(call) as watch:
@@ -74,6 +75,13 @@ class ToolCalls:
                 if not await watch.next(LOOK_AGAIN) and await app_calls.lost(call):
                     raise MCPError(INVALID_PARAMS, "The call could not be made.")
         return {"task": legacy_task(row, "working", None)}
+
+    async def _found(self, context: Context, params: CallToolRequestParams) -> Tool:
+        """Return the tool, or raise the protocol's error for one that is not there for this caller."""
+        tool = self._parts.pages.find(params.name)
+        if not await self._parts.allows(context, tool, (params.arguments or {}).get("_delegate")):
+            raise unknown(params.name)
+        return tool
 
     def _make(self, context: Context, call: AppCall, params: CallToolRequestParams) -> "asyncio.Task[None]":
         """Make it whatever becomes of the request: a call that was half made could not be cancelled."""

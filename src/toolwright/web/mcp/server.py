@@ -68,8 +68,13 @@ def mcp_server(parts: McpParts) -> ToolServer:
     """The server over these parts."""
     calls, tasks, resources = ToolCalls(parts), Tasks(parts), Resources(parts)
 
-    async def list_tools(_: Context, params: PaginatedRequestParams | None) -> Any:  # a page
-        return parts.pages.page(None if params is None else params.cursor)
+    async def list_tools(context: Context, params: PaginatedRequestParams | None) -> Any:  # a page
+        page = parts.pages.page(None if params is None else params.cursor)
+        absent = [
+            each.name for each in page.tools if not await parts.allows(context, parts.pages.find(each.name))
+        ]
+        tools = [each for each in page.tools if each.name not in absent]
+        return page.model_copy(update={"tools": tools}) if absent else page
 
     async def set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
         while len(parts.levels) >= MOST_LEVELS:

@@ -43,7 +43,7 @@ class ToolPages:
         """The tool of that name. Raises the protocol's error for one that there is not."""
         tool = self.named(name)
         if tool is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
+            raise unknown(name)
         return tool
 
     def named(self, name: str) -> Tool | None:
@@ -56,6 +56,11 @@ class ToolPages:
         """The schema by which the headers of a call are judged, None for a tool that there is not."""
         tool = self.named(name)
         return None if tool is None else tool.offered
+
+
+def unknown(name: str) -> MCPError:
+    """Return the protocol's error for a tool that is not there."""
+    return MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
 
 
 def told(tool: Tool) -> McpTool:
