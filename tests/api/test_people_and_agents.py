@@ -4,6 +4,7 @@ import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from tests.web.signing import SECRET
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.core.model import Model
+from toolwright.core.tools.mcp import McpPermissions
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 from toolwright.web.auth.jwt_rules import Wanted
@@ -64,7 +66,7 @@ async def crowd(
         clock=SystemClock(),
         secret_keys=("sk",),
         public_keys=("pk",),
-        mcp=McpEndpoint,
+        mcp=partial(McpEndpoint, permissions=McpPermissions(people="all")),
         verify_token=SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
     )
     async with testing.runtime(app, model=model) as rt:

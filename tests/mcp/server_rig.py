@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import httpx
@@ -125,7 +126,8 @@ async def hosting(app: tw.App, rt: Runtime | None = None, **options: Any) -> Asy
         async with testing.runtime(app) as runtime, hosting(app, runtime, **options) as host:
             yield host
         return
-    chosen = GatewayOptions(clock=SystemClock(), mcp=options.pop("mcp", McpEndpoint), **options)
+    endpoint = partial(McpEndpoint, permissions=app.mcp_server)
+    chosen = GatewayOptions(clock=SystemClock(), mcp=options.pop("mcp", endpoint), **options)
     application = create_gateway(rt, chosen)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with at_work(application, chosen, listener) as (_, url):

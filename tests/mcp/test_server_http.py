@@ -26,7 +26,7 @@ def add(a: int, b: int) -> int:
 
 
 waiting = tw.Tool(name="ask_outside", description="Ask.", kind="external", is_async=True)
-APP = tw.App(tools=[add, waiting])
+APP = tw.App(tools=[add, waiting], mcp_server={"people": "all"})
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -34,7 +34,7 @@ def much() -> tw.ToolResult:
     return tw.ToolResult.ok("See.", (*files, large))
 
 
-APP = tw.App(tools=[report, much])
+APP = tw.App(tools=[report, much], mcp_server={"people": "all"})
 
 
 async def test_a_file_of_a_result_can_be_read_again(revision: Revision) -> None:

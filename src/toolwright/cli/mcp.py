@@ -26,7 +26,7 @@ def serve_tools(target: str | None) -> int:
 async def _serve(app: App, settings: Settings, stdin: BinaryIO, stdout: BinaryIO) -> None:
     stdio = open_mcp("stdio")
     async with app.runtime(settings, grace=1.0) as runtime:
-        await stdio.serve_stdio(runtime, stdin, stdout)
+        await stdio.serve_stdio(runtime, stdin, stdout, app.mcp_server)
 
 
 def _take_over() -> tuple[BinaryIO, BinaryIO]:

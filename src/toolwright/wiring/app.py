@@ -20,7 +20,7 @@ from toolwright.core.model import Model
 from toolwright.core.plain import one_line, unwritable
 from toolwright.core.ports import Embedder
 from toolwright.core.spaces.tool_ui import ToolUI, checked_tool_uis
-from toolwright.core.tools.mcp import McpServer
+from toolwright.core.tools.mcp import McpServer, mcp_permissions
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -42,7 +42,8 @@ class App:
     agents have their tools that name no servers of their own. `lifespan` is a function of the app that gives an async
     context manager, entered before each of its runtimes begins and left when that has stopped: what it yields is
     `state.lifespan` for tools and their dependencies. `tool_uis` draw calls in the console, by their tools'
-    names.
+    names. `mcp_server` permits tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`,
+    `"none"` or a list of tools' names; by default people may call the tools marked `read_only`, services all.
     Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
@@ -59,6 +60,7 @@ class App:
         mcp: object = None,
         lifespan: Lifespan | None = None,
         tool_uis: Sequence[ToolUI] = (),
+        mcp_server: object = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # a path to where the process was started
@@ -68,6 +70,7 @@ class App:
         self.model: object | None = None
         self._lifespan = checked_lifespan(lifespan)
         self.tool_uis = checked_tool_uis(tool_uis)
+        self.mcp_server = mcp_permissions(mcp_server)
         self.overrides: dict[Function, Dependency] = {}
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers
@@ -81,10 +84,19 @@ class App:
             requests=saved,
             servers=_servers(mcp),
         )
+        self._check_permitted()
         if saved:
             from toolwright.wiring.saved_requests import check_saved_requests  # noqa: PLC0415 - few apps have them
 
             check_saved_requests(self.catalog)
+
+    def _check_permitted(self) -> None:
+        """Refuse a permission for a tool that is not there."""
+        for name in sorted(self.mcp_server.names):
+            if name not in self.catalog.app_tools.tools:
+                raise DefinitionError(
+                    f"App: mcp_server names the tool {name!r}, which the app does not have."
+                )
 
     def with_model(self, model: str | Model | object) -> "App":
         """The app with that model in the place of every other, and of none: of prompts, settings, configured agents."""

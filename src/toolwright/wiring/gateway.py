@@ -26,7 +26,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import is_loopback
 from toolwright.web.auth.verifier import TokenVerifier
 from toolwright.web.gateway import create_gateway, end_parts, open_gateway
-from toolwright.web.options import GatewayOptions
+from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection, Connections
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
@@ -237,9 +237,13 @@ def _options(app: App, settings: Settings) -> GatewayOptions:
         max_json_values=settings.max_json_values,
         scripts=_scripts(settings),
         docs=settings.docs,
-        mcp=open_mcp("endpoint").McpEndpoint if settings.mcp_server else None,
+        mcp=_mcp(app) if settings.mcp_server else None,
         console=open_console(app.tool_uis) if settings.console else None,
     )
+
+
+def _mcp(app: App) -> OpenPart:
+    return partial(open_mcp("endpoint").McpEndpoint, permissions=app.mcp_server)
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:

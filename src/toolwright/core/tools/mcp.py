@@ -1,10 +1,13 @@
-"""MCP servers as they are configured: where one is, who may use it, which of its tools, and how these behave."""
+"""MCP servers as they are configured: where one is, who may use it, which of its tools, and how these behave;
+and who may use the app as one."""
 
 import hashlib
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.tools.approval import Approval
@@ -14,6 +17,10 @@ from toolwright.core.value import value
 Transport: TypeAlias = Literal["http", "sse", "stdio"]
 Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
 """A revision of the protocol."""
+
+Permitted: TypeAlias = Literal["all", "read_only", "none"] | frozenset[str]
+"""The tools that a kind of caller has permission to use: a rule, or their names."""
+_RULES: tuple[Literal["all", "read_only", "none"], ...] = ("all", "read_only", "none")
 
 
 @value
@@ -150,3 +157,58 @@ def _text(name: str, template: str, values: Mapping[str, str]) -> str:
     if any(ord(letter) < 32 and letter != "\t" for letter in filled):
         raise Unfillable(f"{name!r} would hold a line break or another control character.")
     return filled.strip()
+
+
+@value
+class McpPermissions:
+    """The tools that people and services can list and call over MCP, and whose tasks they find."""
+
+    people: Permitted = "read_only"
+    services: Permitted = "all"
+
+    def allow(self, kind: Literal["person", "service"], name: str, *, read_only: bool) -> bool:
+        """Return whether such a caller has permission to use the tool of that name."""
+        permitted = self.people if kind == "person" else self.services
+        if isinstance(permitted, frozenset):
+            return name in permitted
+        return permitted == "all" or (permitted == "read_only" and read_only)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All tools that are named."""
+        named = [each for each in (self.people, self.services) if isinstance(each, frozenset)]
+        return frozenset[str]().union(*named)
+
+
+def mcp_permissions(declared: object) -> McpPermissions:
+    """Return the permissions of `App(mcp_server=…)`. Raises `DefinitionError`."""
+    if declared is None:
+        return McpPermissions()
+    if not isinstance(declared, Mapping):
+        raise DefinitionError(
+            f"App: mcp_server must be a dict with the keys people and services, not {brief_value(declared)}."
+        )
+    rules = cast("Mapping[object, object]", declared)
+    unknown = next((key for key in rules if key not in ("people", "services")), None)
+    if unknown is not None:
+        raise DefinitionError(
+            f"App: mcp_server has no key {brief_value(unknown)}: it has people and services."
+        )
+    return McpPermissions(
+        people=_permitted("people", rules.get("people", "read_only")),
+        services=_permitted("services", rules.get("services", "all")),
+    )
+
+
+def _permitted(key: str, declared: object) -> Permitted:
+    for rule in _RULES:
+        if declared == rule:
+            return rule
+    if isinstance(declared, list | tuple | set | frozenset):
+        names = cast("Iterable[object]", declared)
+        if all(isinstance(name, str) for name in names):
+            return frozenset(cast("Iterable[str]", names))
+    raise DefinitionError(
+        f"App: mcp_server: {key} must be 'all', 'read_only', 'none' or a list of tools' names, "
+        f"not {brief_value(cast('object', declared))}."
+    )

@@ -130,6 +130,26 @@ class Access:
         if origin is not None and origin not in self._origins and not is_loopback(_origin_name(origin)):
             raise Forbidden(f"The origin {origin!r} may not call this server: add it to the CORS origins.")
 
+    def check_page(self, headers: Mapping[str, str], server: str | None) -> None:
+        """Refuse a request of a foreign page to a server with keys, as MCP requires against DNS rebinding.
+
+        `server` is the address at which it arrived. At one of this machine a host must be this machine's or that of one
+        of the CORS origins.
+        """
+        if not self.keyed or "*" in self._origins:
+            return
+        sent = headers.get("host", "")
+        host = _host_name(sent)
+        known = is_loopback(host) or host in map(_origin_name, self._origins)
+        if server is not None and is_loopback(server) and not known:
+            raise Forbidden(
+                f"The host {sent!r} is not this machine: add its origin, such as https://{host or 'example.org'}, "
+                "to the CORS origins."
+            )
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins and not _same_host(_origin_name(origin), host):
+            raise Forbidden(f"The origin {origin!r} may not call this server: add it to the CORS origins.")
+
     def _with_key(self, key: str | None) -> Caller:
         if key is None:
             raise Unauthorized
@@ -161,6 +181,10 @@ def is_loopback(name: str) -> bool:
         return False
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
+
+
+def _same_host(one: str, other: str) -> bool:
+    return one != "" and (one == other or (is_loopback(one) and is_loopback(other)))
 
 
 def _host_name(host: str) -> str:

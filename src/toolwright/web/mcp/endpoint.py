@@ -11,15 +11,17 @@ from mcp_types import PARSE_ERROR
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from toolwright.core.errors import StoreError, TooLarge
+from toolwright.core.errors import StoreError, TooLarge, Unauthorized
 from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import sentence
+from toolwright.core.tools.mcp import McpPermissions
 from toolwright.web.answers.answer import answer
 from toolwright.web.auth.access import Caller
 from toolwright.web.dependencies import identified
 from toolwright.web.mcp.parts import BEAT, Context, McpParts
 from toolwright.web.mcp.server import mcp_server, principal
+from toolwright.web.middleware.errors import answer_error
 from toolwright.web.serving import Serving
 
 CALLER = "toolwright.caller"
@@ -37,9 +39,16 @@ class McpEndpoint:
     Sessions are of who opened them; they are there as long as the process, unlike the calls that are made in them.
     """
 
-    def __init__(self, serving: Serving, *, beat: float = BEAT) -> None:
+    def __init__(
+        self, serving: Serving, *, beat: float = BEAT, permissions: McpPermissions | None = None
+    ) -> None:
         self._serving = serving
-        self._parts = McpParts(opened=lambda: serving.runtime, caller=caller_of, beat=beat)
+        self._parts = McpParts(
+            opened=lambda: serving.runtime,
+            caller=caller_of,
+            beat=beat,
+            permissions=permissions or McpPermissions(),
+        )
         self._server = mcp_server(self._parts)
         self._manager: StreamableHTTPSessionManager | None = None
         self._running: asyncio.Task[None] | None = None
@@ -47,7 +56,14 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        caller = await self._caller(request)
+        self._serving.access.check_page(request.headers, (scope.get("server") or (None,))[0])
+        try:
+            caller = await self._caller(request)
+        except Unauthorized as error:
+            refusal = answer_error(error)
+            refusal.headers["WWW-Authenticate"] = "Bearer"
+            await refusal(scope, receive, send)
+            return
         options = self._serving.options
         body = await _body(request, options.max_json_values)
         fault = await _fault(body, options.max_nesting)

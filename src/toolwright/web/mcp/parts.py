@@ -9,6 +9,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import ClientCapabilities, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolwright.core.tools.mcp import McpPermissions
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
@@ -24,12 +25,14 @@ TASKS = "io.modelcontextprotocol/tasks"
 
 @dataclass(slots=True, kw_only=True)
 class McpParts:
-    """Parts of one server. `caller` says who sends a request; `levels` are the log levels that sessions asked for."""
+    """Parts of one server. `caller` says who sends a request; `levels` are the log levels that sessions asked for.
+    `permissions` decide which tools are there for a caller."""
 
     opened: Callable[[], Runtime]
     caller: Callable[[Context], Caller]
     patience: float = 0.5  # seconds within which a call is answered, although the host knows tasks
     beat: float = BEAT
+    permissions: McpPermissions = field(default_factory=McpPermissions)
     levels: dict[str | None, LoggingLevel] = field(default_factory=dict[str | None, LoggingLevel])
     _pages: ToolPages | None = None
     _behind: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
@@ -49,6 +52,8 @@ class McpParts:
 
     async def allows(self, context: Context, tool: Tool, delegate: object = None) -> bool:
         """Return whether the tool is there for the caller of that request, with the delegate that a call chooses."""
+        if not self.permits(context, tool.name):
+            return False
         return await Permits(self.runtime).tool(self.caller(context), tool, delegate)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
@@ -62,6 +67,12 @@ class McpParts:
         """Wait for what was begun so."""
         while self._behind:
             await asyncio.wait(self._behind)
+
+    def permits(self, context: Context, name: str) -> bool:
+        """Return whether the caller of that request has permission to use the tool of that name."""
+        tool = self.pages.named(name)
+        read_only = tool is not None and tool.read_only
+        return self.permissions.allow(self.caller(context).kind, name, read_only=read_only)
 
 
 def is_modern(context: Context) -> bool:

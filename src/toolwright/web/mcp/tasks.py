@@ -89,7 +89,7 @@ class Tasks:
         tasks = [
             legacy_task(each, status_of(each, self._result(each)), self._result(each))
             for each in calls
-            if each.parent_id is None
+            if each.parent_id is None and self._parts.permits(context, each.name)
         ]
         following = {"nextCursor": str(first + PAGE)} if len(calls) == PAGE else {}
         return {"tasks": tasks, **following}
@@ -117,13 +117,16 @@ class Tasks:
             await ask(runtime, question, context)
 
     async def _find(self, context: Context, task_id: str) -> Call:
-        """The caller's call of that id; the protocol's error for any other."""
+        """The caller's call of that id, of a tool that they may use; the protocol's error for any other."""
         check_name(context, task_id)
         caller = self._parts.caller(context)
         try:
-            return await self._parts.runtime.app_calls.find(task_id, caller.users)
+            call = await self._parts.runtime.app_calls.find(task_id, caller.users)
         except NotFound:
-            raise MCPError(INVALID_PARAMS, f"Unknown task: {task_id[:200]}") from None
+            raise _unknown(task_id) from None
+        if not self._parts.permits(context, call.name):
+            raise _unknown(task_id)
+        return call
 
     def _result(self, call: Call) -> ToolResult | None:
         return self._parts.runtime.app_calls.result(call) if is_over(call.status) else None
@@ -156,6 +159,10 @@ class Tasks:
             why = f"The call is {call.status}." if result is None or result.error is None else result.error
             return {**task, "error": {"code": INTERNAL_ERROR, "message": why}}
         return task
+
+
+def _unknown(task_id: str) -> MCPError:
+    return MCPError(INVALID_PARAMS, f"Unknown task: {task_id[:200]}")
 
 
 def _written(message: BaseModel) -> dict[str, Any]:
