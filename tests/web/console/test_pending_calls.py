@@ -1,5 +1,6 @@
 """What waits for a visitor, counted and read."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -10,12 +11,14 @@ import pytest
 import toolwright as tw
 from toolwright import testing
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import SERVICE, Caller
 from toolwright.web.auth.permits import Permits
 from toolwright.web.console.pages.pending import count_pending
 from toolwright.web.console.pending.calls import Filter, answerers, read_again, read_page
 from toolwright.web.console.pending.requests import open_requests
+from toolwright.web.console.tool_ui.facts import facts_of_row
 from toolwright.web.console.visit import Visit
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +50,15 @@ def visit_of(rt: Runtime, caller: Caller) -> Visit:
     )
 
 
+async def parked(rt: Runtime, run_id: str, *reasons: str) -> None:
+    """The run waits for one of these reasons."""
+    async with asyncio.timeout(30):
+        async for _ in rt.events.follow(Topic(kind="run", id=run_id), after=0):
+            waiting = (await rt.runs.get(run_id)).waiting
+            if waiting is not None and waiting["reason"] in reasons:
+                return
+
+
 @asynccontextmanager
 async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
     """A visible call, an invisible one and an approval wait, and a run for a value; a service and Ada look."""
@@ -64,10 +76,10 @@ async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
         ada = await rt.entities.create(external_id="ada", display_name="Ada")
         await rt.spaces.create("Trip to Tokyo", id="trip", members=[ada.id, agent.id])
         spoken = await rt.spaces.say("trip", ada.id, "Go")
-        await rt.runs.wait_for_somebody(next(iter(spoken.runs.values())), ("calls", "approval"))
+        await parked(rt, next(iter(spoken.runs.values())), "calls", "approval")
         thread = await rt.threads.create("sky", user_id=ada.id)
         run = await rt.threads.send(thread.id, "Weather")
-        await rt.runs.wait_for_somebody(run.id, ("variables",))
+        await parked(rt, run.id, "variables")
         person = Caller(kind="person", entity_id=ada.id, external_id="ada")
         yield rt, visit_of(rt, SERVICE), visit_of(rt, person)
 
@@ -105,6 +117,26 @@ async def test_who_may_answer_is_said_in_words() -> None:
         assert told == ["everybody in Trip", "a service", "Ada, nobody"]
 
 
+async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they_may_answer_it() -> None:
+    @tw.tool(requires_approval=True)
+    async def pay() -> str:
+        """Pay money back."""
+        return "Paid."
+
+    model = testing.ScriptedModel([{"calls": [{"name": "pay"}]}, {"text": "Done."}])
+    agent = tw.Agent("clerk", instructions="Pay.", model=model, tools=[pay])
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        ada = await rt.entities.create(external_id="ada")
+        thread = await rt.threads.create("clerk", user_id="ada")
+        run = await rt.threads.send(thread.id, "Go")
+        await parked(rt, run.id, "approval")
+        visit = visit_of(rt, Caller(kind="person", entity_id=ada.id, external_id="ada"))
+        assert await count_pending(visit) == 1
+        [call] = (await read_page(visit, Filter())).calls
+        assert (await facts_of_row(visit, call)).call.may_answer
+        assert await answerers(visit_of(rt, SERVICE), call, None) == "whose thread it is, or a service"
+
+
 async def test_a_call_is_read_again_by_those_who_see_it() -> None:
     async with waiting() as (rt, service, ada):
         call, hidden = await named(service, "confirmAction"), await named(service, "weigh")
@@ -130,6 +162,6 @@ async def test_a_person_of_many_threads_sees_what_their_newest_one_waits_for() -
         [request] = await open_requests(ada)
         *_, thread = [await rt.threads.create("sky", user_id="ada") for _ in range(200)]
         run = await rt.threads.send(thread.id, "Weather")
-        await rt.runs.wait_for_somebody(run.id, ("variables",))
+        await parked(rt, run.id, "variables")
         assert [each.thread_id for each in await open_requests(ada)] == [thread.id]
         assert request.thread_id != thread.id
