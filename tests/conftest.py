@@ -4,9 +4,11 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests import journals
 from tests.forks import Forks, forks
 from tests.idle_clock import BACKEND
 from tests.prerequisites import deno_program
@@ -18,6 +20,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+ROOT = Path(__file__).parents[1]
 PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
 
 
@@ -25,8 +28,24 @@ PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
 def anyio_backend(request: pytest.FixtureRequest) -> object:
     """Async tests run on asyncio alone; those that are marked `idle_clock` do not wait, where all is in memory."""
     node: pytest.Function = request.node
-    kind = node.callspec.params.get("store", "memory") if hasattr(node, "callspec") else "memory"
+    given = node.callspec.params if hasattr(node, "callspec") else {}
+    kind = given.get("store", given.get(journals.FIXTURE, "memory"))
     return BACKEND if kind == "memory" and node.get_closest_marker("idle_clock") else "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def journal_kind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The kind of journal on which the test of a suite over all stores runs (`tests/journals.py`)."""
+    kind: str = getattr(request, "param", "memory")
+    if kind != "memory":
+        journals.choose(kind, request.getfixturevalue("tmp_path"))
+    yield
+    journals.choose("memory", Path())
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of some suites run over all three stores."""
+    journals.parametrize(metafunc, ROOT)
 
 
 @pytest.fixture(scope="session")

@@ -43,6 +43,12 @@ async def sqlite_journal(path: Path, publish: Publish) -> Store:
     return await open_sqlite(path, publish)
 
 
+def prepare(url: str) -> None:
+    """Make the empty journal at that url, where it is a file."""
+    if url.startswith("sqlite:///"):
+        _make(Path(url.removeprefix("sqlite:///")))
+
+
 def _make(path: Path) -> None:
     if not path.exists():
         path.write_bytes(_empty_file())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import journals
 from tests.postgres_server import fresh_database
 from tests.prerequisites import deno_program
 from toolwright.adapters.store.postgres.connection import connect
@@ -143,3 +144,20 @@ async def test_a_postgres_database_that_is_used_again_is_as_a_new_one() -> None:
     async with fresh_database() as again, fresh_database() as new:
         assert again == used != new
         assert await contents(again) == await contents(new)
+
+
+def test_suites_over_all_stores_run_on_each_and_make_test_has_a_sample() -> None:
+    assert [each for each in sorted(journals.MODULES) if not (ROOT / each).exists()] == []
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-m"]
+    module = "tests/runtime/test_spaces.py"
+    done = [
+        subprocess.run(
+            [*command, marks, module], capture_output=True, text=True, cwd=ROOT, check=False
+        ).stdout
+        for marks in ("exhaustive", "not exhaustive")
+    ]
+    rest, sample = ({kind: text.count(f"[{kind}") for kind in journals.KINDS} for text in done)
+    assert rest["memory"] == 0
+    for kind in ("sqlite", "postgres"):
+        assert sample[kind] > 0
+        assert sample[kind] + rest[kind] == sample["memory"]

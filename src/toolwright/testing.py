@@ -1,6 +1,6 @@
 """Public doubles for tests: a runtime in memory, a scripted model, a motor and a clock that you turn yourself."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from types import NoneType
 
@@ -16,6 +16,7 @@ from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.telemetry.tree import trace_tree
 from toolwright.core.checks import check_kind
+from toolwright.core.journal.store import Store
 from toolwright.core.model import Model
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.tools.function import FunctionExecutor
@@ -90,13 +91,31 @@ async def by_hand(
     `await motor.run_until_idle()` does what is due, `await motor.run_timers()` moves the clock to the next wait
     that ends and does that. A run that waits is parked at once. A `model` is asked in the place of every other.
     """
+    async with by_hand_on(_in_memory, app, settings, model=model) as turned:
+        yield turned
+
+
+async def _in_memory(bus: MemoryBus) -> Store:
+    return MemoryStore(bus.publish)
+
+
+@asynccontextmanager
+async def by_hand_on(
+    opening: Callable[[MemoryBus], Awaitable[Store]],
+    app: App,
+    settings: Settings | None = None,
+    *,
+    model: str | Model | object | None = None,
+) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
+    """Like `by_hand`, over the journal that `opening` opens."""
     app = _app(app, model)
     check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
     async with app.living() as lifespan:
         bus, clock = MemoryBus(), ManualClock()
-        store = MemoryStore(bus.publish)
+        store = await opening(bus)
         motor = ManualMotor(store, clock)
-        chosen, models = app.completed(settings), models_of(app.model)
+        in_memory = (settings or Settings()).model_copy(update={"database_url": "memory://"})
+        chosen, models = app.completed(in_memory), models_of(app.model)
         http_tools, functions = HttpTools(chosen), FunctionExecutor(overrides=app.overrides)
         parts = Parts(
             store=store,

@@ -117,8 +117,8 @@ async def test_where_there_are_keys_only_the_operator_s_script_is_named_over_htt
 def test_a_gateway_takes_any_script_where_every_caller_is_of_this_machine() -> None:
     for keys, model, scripts in (
         ((), None, None),
-        (("sk",), "scripted:a.yaml", {"scripted:a.yaml"}),
-        (("sk",), None, {""}),
+        (("sk_0123456789abcdef",), "scripted:a.yaml", {"scripted:a.yaml"}),
+        (("sk_0123456789abcdef",), None, {""}),
     ):
         settings = tw.Settings(database_url="memory://", secret_keys=keys, model=model)
         served = gateway(tw.App(), settings)

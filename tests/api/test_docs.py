@@ -108,7 +108,9 @@ async def test_with_keys_everybody_may_read_it_where_it_is_open(path: str) -> No
 
 
 async def test_a_setting_takes_the_document_and_its_page_away() -> None:
-    settings = Settings(database_url="memory://", docs=False, secret_keys=("sk",), public_keys=())
+    settings = Settings(
+        database_url="memory://", docs=False, secret_keys=("sk_0123456789abcdef",), public_keys=()
+    )
     transport = httpx.ASGITransport(application_of(App(), settings))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for path in PATHS[1:]:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.client.rig import client_of
 from tests.client.rig import served as gateway
 from tests.mcp.peers.serving import down, served
 from tests.mcp.test_runs import Hearing, begin, call, met, over
-from toolwright import testing
 from toolwright.client import Client
 from toolwright.core.errors import NotFound
 from toolwright.runtime.runtime import Runtime
@@ -26,7 +26,7 @@ async def house(**servers: Any) -> AsyncGenerator[tuple[Client, Runtime]]:  # co
     model = Hearing([call("stable"), {"text": "done"}])
     agents = [tw.Agent("a", tw.Prompt("a", "Work.", model=model), toolkits=["spaces", "mind"])]
     app = tw.App(agents=agents, mcp=servers)
-    async with testing.runtime(app) as rt, gateway(rt) as port, client_of(port) as client:
+    async with journals.runtime(app) as rt, gateway(rt) as port, client_of(port) as client:
         yield client, rt
 
 

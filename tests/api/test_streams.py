@@ -172,6 +172,7 @@ async def test_deltas_arrive_while_the_run_is_at_work() -> None:
             await stream.until("run.completed")
 
 
+@pytest.mark.one_journal
 async def test_the_journal_on_disk_streams_alike(tmp_path: Path) -> None:
     async def sqlite(bus: MemoryBus) -> Store:
         return await sqlite_journal(tmp_path / "t.db", bus.publish)

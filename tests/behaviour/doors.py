@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 import toolwright as tw
+from tests import journals
 from tests.watched import Watched
-from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelRequest
@@ -69,7 +69,7 @@ async def carried_out(
 ) -> AsyncGenerator[Seen]:
     """A run in which a model makes these calls, one a step."""
     model = Watched(turns(*calls))
-    async with testing.runtime(app_of(model, tools), settings) as rt:
+    async with journals.runtime(app_of(model, tools), settings) as rt:
         made = await rt.threads.create("tester", **thread)
         run = await ended(rt, made.id)
         assert run.status == "completed", run.error

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 import toolwright as tw
+from tests import journals
 from tests.api.town import SERVICE, person
 from tests.client.rig import served
 from tests.web.signing import SECRET
-from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
@@ -141,7 +141,7 @@ async def by_hand(
 ) -> AsyncGenerator[tuple[House, ManualMotor]]:
     """A house whose agents move only when the motor is turned, on a clock that stands until then."""
     async with (
-        testing.by_hand(app(turns, tools, others)) as (rt, motor),
+        journals.by_hand(app(turns, tools, others)) as (rt, motor),
         opened(rt, ("host", *others)) as house,
     ):
         yield house, motor
@@ -150,5 +150,5 @@ async def by_hand(
 @asynccontextmanager
 async def at_work(turns: Any, tools: Sequence[tw.Tool]) -> AsyncGenerator[House]:
     """A house whose agent works by itself."""
-    async with testing.runtime(app(turns, tools)) as rt, opened(rt) as house:
+    async with journals.runtime(app(turns, tools)) as rt, opened(rt) as house:
         yield house

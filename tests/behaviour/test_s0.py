@@ -6,11 +6,11 @@ import pytest
 from pydantic import Field
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.doors import app_of, carried_out, error_of
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import Talk, call, calls, talking
 from tests.watched import Watched
-from toolwright import testing
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +74,6 @@ async def test_a_result_is_a_message_of_the_journal_before_the_next_call_begins(
         return f"look {len(seen)}"
 
     model = Watched([calls(call("look"), call("look")), {"text": "Done."}])
-    async with testing.runtime(app_of(model, [look])) as rt:
+    async with journals.runtime(app_of(model, [look])) as rt:
         await Talk(rt, (await rt.threads.create("tester")).id).say()
     assert seen == [[], ["look 1"]]

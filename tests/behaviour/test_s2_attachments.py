@@ -90,7 +90,7 @@ async def test_new_files_are_stored_linked_and_downloaded(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "wrong",
     [
-        attached(""), attached(7), attached(mime_type=None), attached(data=b"raw"), attached(data="no base64!"),
+        attached(""), attached(7), attached(mime_type=None), attached(data=7), attached(data="no base64!"),
         attached(width="8"), attached(width=-1), attached(height=1.5), referring("/x", size="1"),
         referring("/x", description=7),
     ],

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.doors import Arguments, app_of, carried_out, error_of, turns
 from tests.behaviour.marks import requirement
-from toolwright import testing
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +66,7 @@ async def test_the_signal_tells_of_a_cancel_and_the_function_ends_with_an_error_
             return tw.ToolResult.fail("Execution cancelled")
         return tw.ToolResult.ok("never")
 
-    async with testing.runtime(app_of(ScriptedModel(turns(("work", {}))), [work])) as rt:
+    async with journals.runtime(app_of(ScriptedModel(turns(("work", {}))), [work])) as rt:
         thread = await rt.threads.create("tester")
         run = await rt.threads.send(thread.id, "Go")
         async with asyncio.timeout(10):

@@ -19,9 +19,9 @@ from PIL import Image, ImageDraw
 from pydantic import BaseModel, Field
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.doors import app_of, carried_out, ended, error_of, over_http, turns
 from tests.behaviour.marks import requirement
-from toolwright import testing
 from toolwright.core.errors import TenvsLacking
 from toolwright.core.state.state import AbortSignal
 from toolwright.testing import ScriptedModel
@@ -152,7 +152,7 @@ async def test_11_3_a_tool_that_handles_errors() -> None:
 async def test_11_3_a_request_that_hangs_ends_when_the_run_is_cancelled() -> None:
     async with serving() as service:
         model = ScriptedModel(turns(("fetch_data", {"endpoint": f"{service.url}/slow"})))
-        async with testing.runtime(app_of(model, [fetch_data])) as rt, over_http(rt) as http:
+        async with journals.runtime(app_of(model, [fetch_data])) as rt, over_http(rt) as http:
             thread = await rt.threads.create("tester")
             run = await rt.threads.send(thread.id, "Go")
             async with asyncio.timeout(10):

@@ -5,10 +5,10 @@ import json
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.doors import app_of, carried_out, ended, error_of, over_http, results
 from tests.behaviour.marks import requirement
 from tests.watched import Watched
-from toolwright import testing
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +85,7 @@ async def test_a_model_acts_on_errors_until_its_call_is_right() -> None:
             {"when": "B4", "text": "On shelf B4."},
         ]
     )
-    async with testing.runtime(app_of(model, [find_shelf])) as rt:
+    async with journals.runtime(app_of(model, [find_shelf])) as rt:
         run = await ended(rt, (await rt.threads.create("tester")).id)
         assert (run.status, run.output) == ("completed", "On shelf B4.")
         assert len(model.requests) == 5

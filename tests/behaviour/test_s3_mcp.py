@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.mcp.peers.serving import served
-from toolwright import testing
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
@@ -54,7 +54,7 @@ def told(messages: Sequence[Message]) -> list[str]:
 async def test_the_tools_of_a_server_are_the_agents(tmp_path: Path) -> None:
     call: JSONObject = {"name": "add", "args": {"a": 2, "b": 3}}
     with served("plain") as server:
-        async with testing.runtime(tw.App(), settings(tmp_path, call)) as rt:
+        async with journals.runtime(tw.App(), settings(tmp_path, call)) as rt:
             messages = await home(rt, configured(server.url, allowedTools=["add", "echo"]))
     assert told(messages) == ['{"sum":5}']
 
@@ -63,7 +63,7 @@ async def test_the_tools_of_a_server_are_the_agents(tmp_path: Path) -> None:
 async def test_a_tool_that_is_not_allowed_is_not_there(tmp_path: Path) -> None:
     call: JSONObject = {"name": "add", "args": {"a": 2, "b": 3}}
     with served("plain") as server:
-        async with testing.runtime(tw.App(), settings(tmp_path, call)) as rt:
+        async with journals.runtime(tw.App(), settings(tmp_path, call)) as rt:
             messages = await home(rt, configured(server.url, allowedTools=["echo"]))
             [state] = await rt.mcp.of("reviewer")
     assert "There is no tool 'add'" in told(messages)[0]
@@ -78,7 +78,7 @@ async def test_its_tools_are_invisible_unless_configured_otherwise(
     call: JSONObject = {"name": "add", "args": {"a": 2, "b": 3}}
     more: JSONObject = {} if visible is None else {"visible": visible}
     with served("plain") as server:
-        async with testing.runtime(tw.App(), settings(tmp_path, call)) as rt:
+        async with journals.runtime(tw.App(), settings(tmp_path, call)) as rt:
             [result] = told(await home(rt, configured(server.url, **more)))
     if visible:
         assert json.loads(result)["error"] == (
@@ -92,14 +92,14 @@ async def test_its_tools_are_invisible_unless_configured_otherwise(
 async def test_its_failures_are_errors_that_the_agent_reads(tmp_path: Path) -> None:
     call: JSONObject = {"name": "add", "args": {"a": "two"}}
     with served("plain") as server:
-        async with testing.runtime(tw.App(), settings(tmp_path, call)) as rt:
+        async with journals.runtime(tw.App(), settings(tmp_path, call)) as rt:
             [result] = told(await home(rt, configured(server.url)))
         assert not server.hearing.of("tools/call")
     assert json.loads(result)["error_code"] == "invalid_arguments"
 
 
 async def test_a_process_of_the_server_is_never_configured_over_http(tmp_path: Path) -> None:
-    async with testing.runtime(tw.App(), settings(tmp_path)) as rt:
+    async with journals.runtime(tw.App(), settings(tmp_path)) as rt:
         servers: list[JSONObject] = [
             {"name": "x", "command": "sh"},
             {"name": "x", "url": "http://x", "transport": "stdio"},
@@ -112,7 +112,7 @@ async def test_a_process_of_the_server_is_never_configured_over_http(tmp_path: P
 async def test_a_private_address_is_not_reached_unless_the_operator_allows_it(tmp_path: Path) -> None:
     with served("plain") as server:
         guarded = settings(tmp_path).model_copy(update={"http_allow": ()})
-        async with testing.runtime(tw.App(), guarded) as rt:
+        async with journals.runtime(tw.App(), guarded) as rt:
             await home(rt, configured(server.url))
             [state] = await rt.mcp.of("reviewer")
         assert not server.hearing.heard

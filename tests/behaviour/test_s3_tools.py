@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.house import ENTER, app, by_hand, call, calls, opened, tool
 from tests.behaviour.marks import requirement
-from toolwright import testing
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
@@ -64,7 +64,7 @@ async def test_tools_of_every_type_are_offered_called_and_recorded_alike() -> No
     model = Listening([calls(ENTER, *asked, call("get_plans")), {"text": "Done."}])
     prompt = tw.Prompt("host", "You host.", model=model, tools=tools)
     agents = [tw.Agent("host", prompt, toolkits=["spaces", "mind"])]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor), opened(rt) as house:
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor), opened(rt) as house:
         [run_id] = await house.says("Go")
         await motor.run_until_idle()
         offered = {each.name: each for each in model.requests[0].tools}
@@ -113,7 +113,7 @@ def test_a_configured_agent_has_the_built_in_tools_without_asking() -> None:
 async def test_the_model_of_an_agent_with_toolkits_is_offered_all_twelve() -> None:
     model = Listening([{"text": "Hello."}])
     agent = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["spaces", "mind"])
-    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor), opened(rt) as house:
+    async with journals.by_hand(tw.App(agents=[agent])) as (rt, motor), opened(rt) as house:
         await house.says("Hi")
         await motor.run_until_idle()
         assert sorted(each.name for each in model.requests[0].tools) == sorted(BUILT_IN)
@@ -136,7 +136,7 @@ def test_no_tool_takes_the_place_of_a_built_in_one(name: str) -> None:
 
 @requirement("S3-6-15")
 async def test_built_in_tools_are_invisible() -> None:
-    async with testing.by_hand(app([{"text": "."}], [])) as (rt, _):
+    async with journals.by_hand(app([{"text": "."}], [])) as (rt, _):
         store = MemoryStore(lambda _: None)
         agents = rt.agents
         speech = Speech(store, Membership(store, agents), Deliveries(store, agents, SystemClock(), new_id))

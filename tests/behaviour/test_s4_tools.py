@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import call, calls
 from tests.watched import Watched
-from toolwright import testing
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import SpaceKind
 from toolwright.core.tools.toolkits import ALTERNATIVE_TOOLKITS
@@ -37,7 +37,7 @@ async def spoken_to(
     model: Watched, spaces: Mapping[str, SpaceKind] = MappingProxyType({})
 ) -> tuple[list[tuple[str, Any]], list[str]]:  # any JSON
     """The calls of the run that Pam's message causes with what they return, and what was said then, by channel."""
-    async with testing.by_hand(app_of(model)) as (rt, motor):
+    async with journals.by_hand(app_of(model)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam", display_name="Pam")
         kinds: dict[str, SpaceKind] = {"general": "public", **spaces}
         for name, kind in kinds.items():

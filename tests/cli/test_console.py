@@ -16,12 +16,12 @@ ASSET = re.compile(
 
 
 def test_the_console_is_served_signed_in_to_and_loads_nothing_from_elsewhere(shell: Shell) -> None:
-    shell.env |= {"TOOLWRIGHT_CONSOLE": "true", "TOOLWRIGHT_SECRET_KEYS": "sk-of-the-test"}
+    shell.env |= {"TOOLWRIGHT_CONSOLE": "true", "TOOLWRIGHT_SECRET_KEYS": "sk-of-the-test-which-is-long"}
     with shell.start_anew("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
         with httpx.Client(base_url=url, trust_env=False, headers=HTML, follow_redirects=True) as client:
             assert "Secret key" in client.get("/console").text
-            page = client.post("/console/sign-in", data={"secret_key": "sk-of-the-test"}).text
+            page = client.post("/console/sign-in", data={"secret_key": "sk-of-the-test-which-is-long"}).text
             assets = {urljoin(url, found) for each in ASSET.findall(page) for found in each if found}
             assert len(assets) > 8
             assert [each for each in assets if not each.startswith((f"{url}/console/", "data:"))] == []

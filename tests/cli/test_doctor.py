@@ -70,15 +70,17 @@ def test_what_is_broken_is_named(shell: Shell, variable: str, value: str, broken
     assert "hidden" not in str(found)
 
 
-def test_a_key_that_serve_takes_is_not_broken_but_one_that_can_be_guessed_is_noted(shell: Shell) -> None:
-    shell.env["TOOLWRIGHT_SECRET_KEYS"] = "short"
+def test_a_key_that_can_be_guessed_is_refused_by_every_command(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef,short"
     code, found = findings(shell)
-    assert (code, found["keys"][0]) == (0, "note")
-    assert "can be guessed" in found["keys"][1]
-    with shell.start("serve", "app:app", "--port", "0") as server:
-        server.until("Ctrl-C stops it.")
-        server.ctrl_c()
-        assert server.end() == 0
+    assert code == 1
+    [said] = [said for level, said in found.values() if level == "broken"]
+    assert "TOOLWRIGHT_SECRET_KEYS" in said
+    assert "can be guessed" in said
+    assert "short," not in said
+    code, line = shell.refused("serve", "app:app", "--port", "0")
+    assert code == 2
+    assert "can be guessed" in line
 
 
 def test_every_extra_is_looked_for(empty: Shell) -> None:

@@ -12,6 +12,7 @@ from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings, warning
 
 SECRET = "a-secret-that-is-long-enough-for-hs256"
+LONG = "sk_0123456789abcdef"
 PEOPLE: dict[str, Any] = {"public_keys": ["pk"], "jwt_secret": SECRET}
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "settings.md"
 
@@ -24,7 +25,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "settings.md"
         {**PEOPLE, "jwt_jwks_url": ""},
         {"public_keys": "pk, pk2", "jwt_jwks_url": "https://id.example/jwks.json"},
         {"public_keys": ["pk"], "jwt_jwks_url": "http://127.0.0.1:9000/jwks.json", "jwt_secret": " "},
-        {"public_keys": ["pk"], "jwt_jwks_url": "http://[::1]/k", "secret_keys": ["sk"]},
+        {"public_keys": ["pk"], "jwt_jwks_url": "http://[::1]/k", "secret_keys": ["sk_0123456789abcdef"]},
         {"public_keys": (), "jwt_secret": "", "jwt_jwks_url": ""},
     ],
 )
@@ -45,7 +46,12 @@ def test_settings_that_belong_together_are_taken(given: dict[str, Any]) -> None:
         ({**PEOPLE, "jwt_jwks_url": "https://id.example/k"}, "jwt_jwks_url", "not both"),
         ({**PEOPLE, "jwt_secret": "too-few-bytes"}, "jwt_secret", "32 bytes or more"),
         ({**PEOPLE, "jwt_secret": "-----BEGIN PUBLIC KEY-----" + SECRET}, "jwt_secret", "PEM"),
-        ({**PEOPLE, "secret_keys": ["sk", "pk"]}, "public_keys", "must not be a secret key too"),
+        ({**PEOPLE, "secret_keys": ["short"]}, "secret_keys", "can be guessed"),
+        (
+            {**PEOPLE, "secret_keys": [LONG], "public_keys": [LONG]},
+            "public_keys",
+            "must not be a secret key too",
+        ),
         ({**PEOPLE, "jwt_entity_claim": ""}, "jwt_entity_claim", "must not be empty"),
         *[
             ({"public_keys": ["pk"], "jwt_jwks_url": url}, "jwt_jwks_url", "must begin with https://")

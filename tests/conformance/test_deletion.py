@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 from tests.conformance.conftest import Journal
-from tests.conformance.test_spaces import act, joins, made, member, space
+from tests.conformance.test_agents import agent, save
+from tests.conformance.test_agents import drop as drop_agent
+from tests.conformance.test_spaces import act, joins, made, member, message, says, space
 from tests.play import (
     AT,
     Drain,
@@ -25,11 +27,13 @@ from tests.play import (
 )
 
 from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.store.memory.store import MemoryStore
+from toolwright.core.agents.memory import Passage
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.env.variable import Variable, VariablesRequest
 from toolwright.core.files.file import File, FileChange
 from toolwright.core.journal.child_effects import OpenRequest, SetValue, Spawn, TakeRequest
-from toolwright.core.journal.effects import Post, SetTimer
+from toolwright.core.journal.effects import AddPassage, DropSpace, Post, React, SetTimer
 from toolwright.core.journal.mcp_effects import SetMcpTask
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
 from toolwright.core.journal.store import Store
@@ -42,6 +46,7 @@ from toolwright.core.journal.units import (
     Unit,
 )
 from toolwright.core.mcp.records import McpTask, task_timer
+from toolwright.core.spaces.space import Reaction
 from toolwright.core.threads.call import timer_of
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.threads.deletion import Deletion
@@ -337,3 +342,46 @@ async def test_only_what_is_idle_for_long_is_deleted_as_such(store: Store) -> No
     await committed(store, drop(idle=1))
     await swept(store)
     assert await store.run(drain.run.id) is None
+
+
+async def test_the_passages_of_a_deleted_agent_go_in_pieces(journal: Journal) -> None:
+    store = journal.store
+    for one in (agent(1), agent(2)):
+        await committed(store, save(one))
+        passages = [
+            Passage(agent_id=one.id, id=f"psg_{n}", content="some tea", created_at=AT) for n in range(25)
+        ]
+        await committed(store, act(*[AddPassage(passage=each) for each in passages]))
+    await committed(store, drop_agent(agent(1)))
+    pieces = await swept(store, 10)
+    assert not isinstance(store, MemoryStore) or pieces == []
+    assert isinstance(store, MemoryStore) or (max(pieces) <= 10 and sum(pieces) >= 25)
+    assert list(await store.agents.passages(agent(1).id)) == []
+    assert len(await store.agents.passages(agent(2).id)) == 25
+    assert not await store.retention.has_rows_left()
+
+
+async def test_the_messages_of_a_deleted_space_go_in_pieces_before_another_has_its_id(
+    journal: Journal,
+) -> None:
+    store = journal.store
+    for space_id in ("spc_1", "spc_2"):
+        await committed(store, act(made(space(space_id)), joins(member("ent_ann", space_id), 0)))
+        said = [message(space_id) for _ in range(25)]
+        await committed(store, act(*[says(each) for each in said]))
+        reactions = [
+            Reaction(message_id=each.id, entity_id="ent_ann", emoji="+", created_at=AT) for each in said
+        ]
+        await committed(store, act(*[React(space_id=space_id, reaction=each) for each in reactions]))
+    [first, *_] = await store.spaces.messages("spc_1")
+    await committed(store, act(DropSpace(space_id="spc_1")))
+    assert await store.spaces.message(first.id) is None
+    if not isinstance(store, MemoryStore):
+        assert await store.commit(act(made(space()))) == Conflict(guard="duplicate")
+        pieces = await swept(store, 10)
+        assert max(pieces) <= 10
+        assert sum(pieces) >= 50
+    await committed(store, act(made(space())))
+    assert list(await store.spaces.messages("spc_1")) == []
+    assert list(await store.spaces.reactions([first.id])) == []
+    assert len(await store.spaces.messages("spc_2")) == 25

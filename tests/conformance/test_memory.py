@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.conformance.test_agents import agent, drop, save
+from tests.conformance.test_deletion import swept
 from tests.conformance.test_spaces import act
 from tests.play import AT, committed, later
 
@@ -342,6 +343,7 @@ async def test_a_deleted_agent_leaves_no_memory_behind(store: Store) -> None:
     embedded = AddPassage(passage=passage("some tea"), vector=vector(0))
     await committed(store, act(embedded, AddPassage(passage=passage("their tea", 1, "agt_2"))))
     await committed(store, drop(agent(1)))
+    await swept(store)
     assert [*await store.agents.blocks("agt_1"), *await store.agents.passages("agt_1")] == []
     assert await found(store, "tea") == []
     assert list(await store.agents.vectors("agt_1", limit=9)) == []

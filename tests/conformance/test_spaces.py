@@ -30,7 +30,7 @@ from toolwright.core.journal.effects import (
     Tell,
     Unreact,
 )
-from toolwright.core.journal.retention import Prune
+from toolwright.core.journal.retention import Prune, SweepThreads
 from toolwright.core.journal.store import Sight, Store
 from toolwright.core.journal.units import (
     Answer,
@@ -53,6 +53,7 @@ from toolwright.wire.call import message_id_of
 pytestmark = pytest.mark.anyio
 
 HERE = Topic(kind="space", id="spc_1")
+SWEEP = SweepThreads(token="swept", at=AT)
 ALL = Topic(kind="spaces", id="")
 
 
@@ -253,6 +254,7 @@ async def test_a_space_is_changed_by_compare_and_set_and_deleted_whole(room: Sto
     assert await room.commit(act(made(space()))) == Conflict(guard="duplicate")
     await committed(room, act(DropSpace(space_id="spc_1", events=(draft("space.deleted"),))))
     assert await room.spaces.space("spc_1") is None
+    await committed(room, SWEEP)
     assert [*await room.spaces.members("spc_1"), *await room.spaces.messages("spc_1")] == []
     assert list(await room.spaces.reactions([said.id])) == []
     assert await room.commit(act(DropSpace(space_id="spc_1"))) == Conflict(guard="space")
@@ -313,8 +315,10 @@ async def test_messages_are_edited_and_deleted(room: Store):
     assert event.payload == {"message": {"id": said.id, "seq": 1}}
     gone = Erase(space_id="spc_1", message_id=said.id, events=(draft("message_deleted"),))
     assert (await committed(room, act(gone))).count == 1
-    assert (await committed(room, act(gone))).count == 0
-    assert (await committed(room, act(Edit(space_id="spc_1", message=edited, events=news)))).count == 0
+    late = Edit(space_id="spc_1", message=edited, events=news)
+    for refused in (gone, late):
+        assert await room.commit(act(refused)) == Conflict(guard="message")
+    assert (await committed(room, act(replace(late, if_there=True)))).count == 0
     assert [type for _, type in await told(room)] == ["space.message", "message_updated", "message_deleted"]
     assert (await committed(room, act(says(message())))).seq == 2
 

@@ -4,6 +4,7 @@ import base64
 import binascii
 import enum
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from toolwright.core.state.memory import MemoryState
 from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.toolset import Toolset
 
+NUMBER: Any = 7
 WRONG: Any = b"raw"  # what a user may pass all the same
 
 
@@ -39,7 +41,7 @@ class Loud(enum.StrEnum):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (Attachment(name="a", mime_type="image/png", data=WRONG), "data must be base64 text"),
+        (Attachment(name="a", mime_type="image/png", data=NUMBER), "data must be base64 text"),
         (Attachment(name="a", mime_type="image/png", data="not base64!"), "data must be base64 text"),
         (Attachment(name="a", mime_type="image/png", data="QUJ"), "data must be base64 text"),
         (Attachment(name=WRONG, mime_type="image/png", data="AA=="), "name must be text"),
@@ -170,3 +172,33 @@ def test_a_large_file_that_is_not_base64_is_refused_wherever_it_is_faulty(data: 
         binascii.a2b_base64(data, strict_mode=True)
     with pytest.raises(ValueError):
         decoded(data)
+
+
+@pytest.mark.anyio
+async def test_an_attachment_is_made_of_bytes_or_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "chart.svg"
+    path.write_bytes(b"<svg/>")
+    named = Attachment.from_path(path)
+    assert (named.name, named.mime_type, named.read()) == ("chart.svg", "image/svg+xml", b"<svg/>")
+    given = [
+        named,
+        Attachment.from_path(str(path), name="chart.svg", mime_type="image/svg+xml"),
+        *[
+            Attachment(name="chart.svg", mime_type="image/svg+xml", data=data)
+            for data in (b"<svg/>", bytearray(b"<svg/>"), memoryview(b"<svg/>"), "PHN2Zy8+")
+        ],
+    ]
+    assert given == [named] * len(given)
+    unknown = tmp_path / "unknown"
+    unknown.write_bytes(b"")
+    assert Attachment.from_path(unknown).mime_type == "application/octet-stream"
+
+    @tool(name="draw", description="Draw.")
+    async def draw() -> ToolResult:
+        return ToolResult.ok("drawn", (Attachment(name="a.bin", mime_type="a/b", data=b"\x00\xff"),))
+
+    [made] = (await Toolset([draw]).call("draw", {})).attachments
+    assert isinstance(made, Attachment)
+    assert made.read() == b"\x00\xff"
+    with pytest.raises(FileNotFoundError):
+        Attachment.from_path(tmp_path / "none")

@@ -1,7 +1,7 @@
 """The one judge of arguments."""
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import jsonschema_rs
 import pytest
@@ -181,3 +181,57 @@ def test_of_a_name_that_is_given_twice_the_last_counts() -> None:
     """A second look at every text would cost more than all of the judging (docs/guides/tools.md)."""
     judge = Judge({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
     assert judge.read('{"a": 1, "a": 2}') == {"a": 2}
+
+
+class Feline(BaseModel):
+    lives: int
+    name: str
+
+
+class Hound(BaseModel):
+    bark: str
+    tail: int
+
+
+@tool(name="pet", description="Pet.")
+async def pet(animal: Feline | Hound, owner: Literal["a"] | Hound = "a") -> str:
+    return "done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            {"animal": {}},
+            "animal: fits none of the forms it may have: (lives: is missing; name: is missing) or "
+            "(bark: is missing; tail: is missing).",
+        ),
+        ({"animal": {"bark": 1, "tail": 2}}, "animal.bark: must be a string, not a number."),
+        (
+            {"animal": {"bark": "wow", "lives": 9}},
+            "animal: fits none of the forms it may have: (name: is missing; bark: is not a known argument) or "
+            "(tail: is missing; lives: is not a known argument).",
+        ),
+    ],
+)
+async def test_branches_of_a_union_that_are_equally_close_are_all_named(arguments: Any, error: str) -> None:
+    result = await Toolset([pet]).call("pet", arguments)
+    assert result.error == f"Invalid arguments: {error}"
+
+
+class Looked(BaseModel):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def look_up(cls, name: str) -> str:
+        return {"one": "1"}[name]
+
+
+async def test_a_key_error_of_a_validator_is_named_with_its_type() -> None:
+    @tool(name="call_it", description="Call.")
+    async def call_it(x: Looked) -> str:
+        return x.name
+
+    result = await Toolset([call_it]).call("call_it", {"x": {"name": "four"}})
+    assert result.error == "Invalid arguments: x: KeyError: 'four'."

@@ -107,3 +107,22 @@ def test_a_line_of_text_names_the_run_and_the_call() -> None:
         "WARNING Within. (run_1)",
         "WARNING In a call. (run_1, call_1)",
     ]
+
+
+FORGED = "no\n2026-11-24 WARNING toolwright: all is well\r\x1b[2K\u2028\u202egnorw"
+
+
+def test_what_an_exception_says_forges_no_line_of_text_and_steers_no_terminal() -> None:
+    made, written = lines_of(TextFormatter("%(levelname)s %(message)s"), "tests.forged")
+    made.warning("It failed: %s", FORGED)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        made.exception("A tool raised.")
+    lines = written.getvalue().split("\n")
+    assert [line for line in lines if line and not line.startswith("  ")] == [
+        "WARNING It failed: no\\n2026-11-24 WARNING toolwright: all is well\\r\\x1b[2K\\u2028\\u202egnorw",
+        "ERROR A tool raised.",
+    ]
+    assert "  Traceback (most recent call last):" in lines
+    assert not {"\r", "\x1b", "\u2028", "\u202e"} & set(written.getvalue())

@@ -1,9 +1,14 @@
 """Any Python value as plain JSON: the same in compiled code and outside it."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from enum import IntEnum, StrEnum
+from ipaddress import IPv4Address
+from pathlib import PurePosixPath
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +16,10 @@ from hypothesis import strategies as st
 from tests.counting import calls_of_ours
 
 from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
+from toolwright.core.tools.decorator import tool
+from toolwright.core.tools.toolset import Toolset
 
 
 class Colour(StrEnum):
@@ -55,12 +63,67 @@ def test_what_is_not_quite_plain_becomes_so(value: object, copy: object) -> None
     assert repr(made) == repr(copy)
 
 
+class Scalar:
+    """A value as numpy has them, which is not installed here."""
+
+    __module__ = "numpy"
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def tolist(self) -> object:
+        return self._value
+
+
+@dataclass
+class Stay:
+    price: Decimal
+    night: date
+    rooms: set[int]
+
+
+VALUES: list[tuple[object, JSON]] = [
+    (Decimal("4.50"), "4.50"),
+    (date(2026, 11, 24), "2026-11-24"),
+    (datetime(2026, 11, 24, 9, 30, tzinfo=UTC), "2026-11-24T09:30:00Z"),
+    (time(9, 30), "09:30:00"),
+    (timedelta(hours=1), "PT1H"),
+    (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    (PurePosixPath("/tmp/x"), "/tmp/x"),
+    (IPv4Address("127.0.0.1"), "127.0.0.1"),
+    ({3, 1, 2}, [1, 2, 3]),
+    (frozenset({"b", "a"}), ["a", "b"]),
+    (deque([1, 2]), [1, 2]),
+    (Scalar(3), 3),
+    (Scalar([1.5, 2.5]), [1.5, 2.5]),
+    (Stay(Decimal(4), date(2026, 1, 1), {2}), {"price": "4", "night": "2026-01-01", "rooms": [2]}),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("value", "copy"), VALUES)
+async def test_values_are_serialised_as_pydantic_does_wherever_they_stand(value: object, copy: JSON) -> None:
+    assert plain(value) == copy
+    assert plain({"a": [value]}) == {"a": [copy]}
+    assert plain((value,)) == [copy]
+
+    @tool(name="give", description="Give.")
+    async def give() -> Any:
+        return {"a": [value]}
+
+    assert (await Toolset([give]).call("give", {})).result == {"a": [copy]}
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
         ({"a": {1: 2}}, "a has the key 1, and in JSON a key is text."),
         ([float("nan")], "0 is nan, which JSON cannot carry."),
-        ({"a": [{1}]}, "a.0 is of the type set, which JSON cannot carry."),
+        ({"a": [b"x"]}, "a.0 is of the type bytes, which JSON cannot carry."),
+        ({"a": {float("nan")}}, "a.0 is nan, which JSON cannot carry."),
+        ([Decimal("NaN")], "0 is NaN, which JSON cannot carry."),
+        ([Scalar(b"x")], "0 is of the type Scalar, which JSON cannot carry."),
+        ([Scalar(float("inf"))], "0 is inf, which JSON cannot carry."),
         ([iter(())], "0 is of the type tuple_iterator, which JSON cannot carry."),
         ([1 << 20_000], "0 is a number of too many digits."),
         (_walled(65, 1), "0.0.0 is nested deeper than 64 levels."),

@@ -41,6 +41,16 @@ def test_a_long_secret_is_found_within_other_text(form: str) -> None:
     assert REDACTOR.text(f"before{form}behind") == "before[redacted:API_KEY]behind"
 
 
+@pytest.mark.parametrize("secret", ["sk-0123456789", "pässwörd"])
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("percent", [True, False])
+def test_a_secret_spelled_byte_by_byte_is_found(secret: str, upper: bool, percent: bool) -> None:
+    pairs = [f"{byte:02X}" if upper else f"{byte:02x}" for byte in secret.encode()]
+    spelled = "".join(f"%{pair}" if percent else pair for pair in pairs)
+    redactor = Redactor([("KEY", secret)])
+    assert redactor.text(f"a {spelled} b") == "a [redacted:KEY] b"
+
+
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 @pytest.mark.parametrize("before", range(7))
 @pytest.mark.parametrize("behind", range(4))

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
+import typing_extensions
 from pydantic import BaseModel, Field
 from tests.behaviour.marks import requirement
 
@@ -429,3 +430,25 @@ def test_literals_that_pydantic_takes_for_other_members_are_refused_within_a_mod
     ):
         tool(taking(Mixed))
     tool(taking(Apart))
+
+
+def test_a_note_of_annotated_describes_a_parameter() -> None:
+    @tool(name="find", description="Find.")
+    async def find(
+        text: Annotated[str, "What to look for."],
+        many: Annotated[int, typing_extensions.Doc("How many.")] = 3,
+        tags: list[Annotated[str, "A tag."]] | None = None,
+        own: Annotated[str, "a note", Field(description="The field's own.")] = "",
+    ) -> str:
+        """Find.
+
+        Args:
+            text: The docstring's words.
+        """
+        return text
+
+    properties: Any = find.parameters["properties"]
+    assert properties["text"] == {"type": "string", "description": "What to look for."}
+    assert properties["many"]["description"] == "How many."
+    assert properties["tags"]["anyOf"][0]["items"]["description"] == "A tag."
+    assert properties["own"]["description"] == "The field's own."

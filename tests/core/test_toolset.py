@@ -94,7 +94,7 @@ CYCLE.append(CYCLE)
     [
         float("nan"),
         {"a": b"x"},
-        {1, 2},
+        {b"x"},
         CYCLE,
         {1: 2},
         [float("inf")],
@@ -107,6 +107,28 @@ async def test_what_json_cannot_carry_is_an_error_result(value: object) -> None:
     result = await run(returning(value))
     assert result.status == "error"
     assert "not JSON" in (result.error or "")
+
+
+async def test_a_dict_that_looks_like_an_error_is_data_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    printed = {"status": "error", "error": "No luck", "error_code": "unlucky"}
+    results = [await run(returning(printed)) for _ in range(2)]
+    assert [(each.status, each.result) for each in results] == [("success", printed)] * 2
+    assert sum("ToolResult.fail" in record.getMessage() for record in caplog.records) <= 1
+    assert (await run(returning({"status": "error", "error": "x", "place": 3}))).status == "success"
+    script = (
+        "import asyncio, toolwright as tw\n"
+        "@tw.tool(description='Give.')\n"
+        "async def give() -> dict:\n"
+        "    return {'status': 'error', 'error': 'x'}\n"
+        "async def main():\n"
+        "    for _ in range(3):\n"
+        "        await tw.Toolset([give]).call('give', {})\n"
+        "asyncio.run(main())\n"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: ASYNC221
+    assert told.stderr.count("Return `tw.ToolResult.fail(...)` for an error result") == 1
 
 
 async def test_images_become_attachments() -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
@@ -11,7 +12,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.wire import result as wire
-from toolwright.wire.text import clean_json
+from toolwright.wire.text import clean_json, clean_text, readable
 
 TEXT = st.text(max_size=10)
 SIDE = st.none() | st.integers(1, 9999)
@@ -57,7 +58,7 @@ def test_a_model_reads_text_that_can_be_sent(result: ToolResult) -> None:
 
 
 CLEANED = st.sampled_from(
-    ["a", "é\n", "\\b", "\b", "\f", "\x00", "\x7f", "\x9b", "\ud800", "\U000e0041", '"', "\u2028"]
+    ["a", "é\n", "\\b", "\b", "\f", "\x00", "\x7f", "\x9b", "\ud800", "\U000e0041", "\u202e", '"', "\u2028"]
 )
 
 
@@ -107,3 +108,10 @@ def test_each_consumer_gets_its_form() -> None:
     assert wire.s3_pending("tc") == {"status": "pending", "pendingToolCallId": "tc"}
     assert wire.s4_result(ToolResult.ok({"a": 1})) == {"content": [{"type": "text", "text": '{"a":1}'}]}
     assert wire.s4_result(bad)["is_error"] is True
+
+
+@pytest.mark.parametrize("control", ["\u202a", "\u202e", "\u2066", "\u2069"])
+def test_no_text_for_a_model_or_a_terminal_changes_its_direction(control: str) -> None:
+    assert clean_text(f"pay {control}eno") == "pay eno"
+    assert readable({f"k{control}": [f"x{control}y"]}) == '{"k":["xy"]}'
+    assert clean_text("\u0627\u200f!") == "\u0627\u200f!"  # marks of right-to-left letters stay

@@ -143,10 +143,13 @@ def test_every_setting_is_in_the_guide_to_them() -> None:
     assert sorted(name.lower() for name in listed) == sorted(Settings.model_fields)
 
 
-def test_every_guide_is_linked_from_the_readme() -> None:
+def test_every_guide_is_linked_from_the_index_and_the_readme_leads_there() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [guide.name for guide in GUIDES if f"(guides/{guide.name})" not in index] == []
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    missing = [guide.name for guide in GUIDES if f"(docs/guides/{guide.name})" not in readme]
-    assert missing == []
+    further = readme[readme.index("## Read on") : readme.index("## Work on it")]
+    assert "(docs/index.md)" in further
+    assert further.count("](") <= 15
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

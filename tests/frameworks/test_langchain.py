@@ -5,7 +5,15 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
+from langchain_core.tools import (
+    BaseTool,
+    InjectedToolArg,
+    InjectedToolCallId,
+    StructuredTool,
+    ToolException,
+    tool,
+)
+from langchain_core.tools.base import _DirectlyInjectedToolArg  # pyright: ignore[reportPrivateUsage]  # ToolRuntime's
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 import toolwright as tw
@@ -122,3 +130,54 @@ async def test_its_content_blocks_are_texts_and_images() -> None:
 async def test_what_is_no_tool_of_theirs_is_refused_in_a_sentence() -> None:
     with pytest.raises(DefinitionError, match="A tool of LangChain is a langchain_core BaseTool, not"):
         tw.Tool.from_langchain(print)
+
+
+class InjectedState(InjectedToolArg):
+    """As LangGraph declares it."""
+
+
+class ToolRuntime(_DirectlyInjectedToolArg):
+    """As LangGraph declares it."""
+
+
+@tool
+def of_state(text: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    """Look at the state."""
+    return text
+
+
+@tool
+def of_runtime(text: str, runtime: ToolRuntime) -> str:
+    """Look at the runtime."""
+    return text
+
+
+@tool
+def may_have_a_state(text: str, state: Annotated[dict[str, Any] | None, InjectedState] = None) -> str:
+    """Look at the state, if there is one."""
+    return f"{text}: {state}"
+
+
+@pytest.mark.parametrize(("native", "name"), [(of_state, "state"), (of_runtime, "runtime")])
+def test_a_tool_whose_arguments_langchain_injects_is_refused_where_it_is_declared(
+    native: BaseTool, name: str
+) -> None:
+    with pytest.raises(DefinitionError, match=f"needs '{name}', which only LangChain's own agents inject"):
+        tw.Tool.from_langchain(native)
+
+
+async def test_one_that_can_do_without_is_taken() -> None:
+    taken = tw.Tool.from_langchain(may_have_a_state)
+    assert (await tw.Toolset([taken]).call(taken.name, {"text": "Hi"})).result == "Hi: None"
+
+
+def test_a_tool_of_langchain_among_ours_names_what_takes_it() -> None:
+    foreign: Any = [of_state]  # what users do
+    for declare in (
+        lambda: tw.Toolset(foreign),
+        lambda: tw.Agent("desk", instructions="", tools=foreign),
+        lambda: tw.Prompt("desk", "", tools=foreign),
+        lambda: tw.App(tools=foreign),
+    ):
+        with pytest.raises(DefinitionError, match=r"'of_state' .*tw\.Tool\.from_langchain"):
+            declare()

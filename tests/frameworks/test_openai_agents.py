@@ -4,11 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from agents import Agent, OpenAIResponsesModel, RunConfig, Runner
+from agents import Agent, OpenAIResponsesModel, RunConfig, RunContextWrapper, Runner, function_tool
 from openai import AsyncOpenAI
 
+import toolwright as tw
 from tests.frameworks.tools import BAD, DOT, GOOD, TOOLS
 from tests.models.wire_server import WireCall, WireServer
+from toolwright.core.errors import DefinitionError
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +57,30 @@ async def test_an_image_of_ours_is_shown_to_its_model() -> None:
         assert [each["type"] for each in drawn] == ["input_text", "input_image"]
         assert drawn[0]["text"] == "A dot."
         assert drawn[1]["image_url"] == f"data:image/png;base64,{DOT}"
+
+
+@function_tool
+def greet(context: RunContextWrapper[str], name: str, times: int = 1) -> str:
+    """Greet somebody.
+
+    Args:
+        name: Whom to greet.
+    """
+    return f"{context.context}, {name}" * times
+
+
+async def test_a_function_tool_of_theirs_is_taken() -> None:
+    taken = tw.Tool.from_openai_agents(greet, context="Good day")
+    assert (taken.name, taken.description) == ("greet", "Greet somebody.")
+    tools = tw.Toolset([taken])
+    assert (await tools.call("greet", {"name": "Ann", "times": 1})).result == "Good day, Ann"
+    refused = await tools.call("greet", {"name": 3, "times": 1})
+    assert refused.error == "Invalid arguments: name: must be a string, not a number."
+
+
+def test_one_among_ours_names_what_takes_it_and_nothing_else_is_taken() -> None:
+    foreign: Any = [greet]  # what users do
+    with pytest.raises(DefinitionError, match=r"'greet' .*tw\.Tool\.from_openai_agents"):
+        tw.Agent("desk", instructions="", tools=foreign)
+    with pytest.raises(DefinitionError, match="FunctionTool, not 3"):
+        tw.Tool.from_openai_agents(3)

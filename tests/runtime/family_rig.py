@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import toolwright as tw
+from tests import journals
 from tests.watched import Watched
-from toolwright import testing
 from toolwright.core.journal.store import Store
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import Run
@@ -93,7 +93,7 @@ async def home(
     boss = Watched(turns)
     named: Any = {"name": "worker", **config} if isinstance(config, Mapping) else config
     prompt = tw.Prompt("boss", "You lead.", model=boss, tools=[*tools, named], **options)
-    async with testing.runtime(tw.App(agents=[tw.Agent("boss", prompt), agent])) as rt:
+    async with journals.runtime(tw.App(agents=[tw.Agent("boss", prompt), agent])) as rt:
         yield Home(rt, boss)
 
 

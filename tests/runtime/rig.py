@@ -1,11 +1,13 @@
 """A runtime over a store with barriers, and what must be true of every transcript."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import toolwright as tw
+from tests import journals
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock
@@ -24,7 +26,7 @@ from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
+from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
 from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
@@ -107,43 +109,44 @@ async def running(
     executors: Mapping[Kind, Executor] | None = None,
     abort_grace: float = ABORT_GRACE,
     telemetry: Telemetry | None = None,
+    bus: MemoryBus | None = None,
 ) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work.
 
     `options` and `prompt_options` are further fields of the agent and its prompt, `prompts` and `agents` what else
     the app has.
     """
-    bus = MemoryBus()
-    inner = MemoryStore(bus.publish) if store is None else await store(bus)
-    barriers = Barriers(inner)
-    clock = SystemClock()
-    motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
-    prompt = tw.Prompt("tester", "You test.", model=model, tools=list(tools), **(prompt_options or {}))
-    agent = tw.Agent("tester", tw.Side(prompt, max_steps=max_steps), **(options or {}))
-    parts = Parts(
-        store=barriers,  # type: ignore[arg-type]  # as above
-        motor=motor,
-        bus=bus,
-        clock=clock,
-        files=files or MemoryFiles(),
-        cipher=cipher or MemoryCipher(),
-        instants=instants,
-        executors={"function": FunctionExecutor(), **(executors or {})},
-        abort_grace=abort_grace,
-        telemetry=telemetry,
-    )
-    rt = assemble(
-        Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),
-        parts,
-        settings or Settings(),
-        inline_wait,
-        answer_limits,
-    )
-    await rt.start()
-    try:
-        yield Rig(rt, barriers)
-    finally:
-        await rt.stop(GRACE)
+    async with journals.opening() if store is None else nullcontext(store) as opening:
+        bus = bus or MemoryBus()
+        barriers = Barriers(await opening(bus))
+        clock = SystemClock()
+        motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
+        prompt = tw.Prompt("tester", "You test.", model=model, tools=list(tools), **(prompt_options or {}))
+        agent = tw.Agent("tester", tw.Side(prompt, max_steps=max_steps), **(options or {}))
+        parts = Parts(
+            store=barriers,  # type: ignore[arg-type]  # as above
+            motor=motor,
+            bus=bus,
+            clock=clock,
+            files=files or MemoryFiles(),
+            cipher=cipher or MemoryCipher(),
+            instants=instants,
+            executors={"function": FunctionExecutor(), **(executors or {})},
+            abort_grace=abort_grace,
+            telemetry=telemetry,
+        )
+        rt = assemble(
+            Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),
+            parts,
+            settings or Settings(max_outage=timedelta(0)),
+            inline_wait,
+            answer_limits,
+        )
+        await rt.start()
+        try:
+            yield Rig(rt, barriers)
+        finally:
+            await rt.stop(GRACE)
 
 
 def assert_valid(messages: Sequence[Message]) -> None:

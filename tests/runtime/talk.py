@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import toolwright as tw
+from tests import journals
 from tests.watched import Watched
-from toolwright import testing
 from toolwright.core.json_value import JSON
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
@@ -72,7 +72,7 @@ async def talking(
     app: tw.App, agent: str, settings: tw.Settings | None = None, **options: Any
 ) -> AsyncGenerator[Talk]:  # options of a thread
     """A new thread of the agent, in memory."""
-    async with testing.runtime(app, settings) as rt:
+    async with journals.runtime(app, settings) as rt:
         thread = await rt.threads.create(agent, **options)
         yield Talk(rt, thread.id)
 

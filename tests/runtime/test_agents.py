@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 import toolwright as tw
+from tests import journals
 from tests.runtime.rig import Rig, running
-from toolwright import testing
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import (
     AlreadyThere,
@@ -84,7 +84,7 @@ def an_app(tools: Sequence[tw.Tool] = (look, peek)) -> tw.App:
 
 @asynccontextmanager
 async def office(folder: Path) -> AsyncGenerator[Office]:
-    async with testing.by_hand(an_app()) as (rt, motor):
+    async with journals.by_hand(an_app()) as (rt, motor):
         yield Office(rt, motor, folder)
 
 
@@ -493,7 +493,7 @@ async def test_an_agent_that_was_kept_before_texts_had_a_length_is_shown_whole_a
     ],
 )
 async def test_texts_of_a_configuration_have_a_length(config: Any, path: str, most: int) -> None:
-    async with testing.by_hand(an_app()) as (rt, _):
+    async with journals.by_hand(an_app()) as (rt, _):
         with pytest.raises(InvalidConfiguration) as refused:
             await rt.agents.save("scout", config)
         assert refused.value.message == f"config.{path} must have at most {most} characters."

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import toolwright as tw
+from tests import journals
 from toolwright import testing
 from toolwright.core.errors import NotFound, ThreadTerminated
 from toolwright.core.results.result import ToolResult
@@ -58,7 +59,7 @@ def result_of(rt: Runtime, row: Call) -> ToolResult:
 
 
 async def test_a_call_is_a_run_of_a_thread_of_its_own_that_asks_no_model() -> None:
-    async with testing.runtime(tw.App(tools=[add])) as rt:
+    async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": 1, "b": 2})
         assert (row.status, result_of(rt, row).result) == ("done", 3)
         run = await rt.runs.wait(row.run_id, 10)
@@ -68,7 +69,7 @@ async def test_a_call_is_a_run_of_a_thread_of_its_own_that_asks_no_model() -> No
 
 
 async def test_faulty_arguments_are_an_error_result_that_is_recorded() -> None:
-    async with testing.runtime(tw.App(tools=[add])) as rt:
+    async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": "1"})
         result = result_of(rt, row)
         assert (row.status, result.error_code) == ("error", "invalid_arguments")
@@ -76,7 +77,7 @@ async def test_faulty_arguments_are_an_error_result_that_is_recorded() -> None:
 
 
 async def test_a_call_beside_another_has_the_values_that_were_set_in_its_thread() -> None:
-    async with testing.runtime(tw.App(tools=[keyed])) as rt:
+    async with journals.runtime(tw.App(tools=[keyed])) as rt:
         first = await ended(rt, "keyed", {})
         assert result_of(rt, first).error_code == "variables_required"
         await rt.threads.set_env(first.thread_id, {"API_KEY": "12345678"})
@@ -92,7 +93,7 @@ async def test_a_call_beside_another_has_the_values_that_were_set_in_its_thread(
 async def test_a_call_is_made_beside_no_call_of_an_agent() -> None:
     model = testing.ScriptedModel([{"calls": [{"name": "add", "args": {"a": 1, "b": 2}}]}, {"text": "3"}])
     agent = tw.Agent("counter", instructions="Count.", model=model, tools=[add])
-    async with testing.runtime(tw.App(agents=[agent])) as rt:
+    async with journals.runtime(tw.App(agents=[agent])) as rt:
         thread = await rt.threads.create("counter")
         await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
         [other] = await rt.calls.list(status=None)
@@ -101,16 +102,16 @@ async def test_a_call_is_made_beside_no_call_of_an_agent() -> None:
 
 
 async def test_a_tool_whose_variables_are_missing_says_so_at_once() -> None:
-    async with testing.runtime(tw.App(tools=[keyed])) as rt:
+    async with journals.runtime(tw.App(tools=[keyed])) as rt:
         result = result_of(rt, await ended(rt, "keyed", {}))
         assert (result.error_code, result.error_data) == ("variables_required", {"missing": ["API_KEY"]})
-    async with testing.runtime(tw.App(tools=[keyed], env={"API_KEY": "12345678"})) as rt:
+    async with journals.runtime(tw.App(tools=[keyed], env={"API_KEY": "12345678"})) as rt:
         assert result_of(rt, await ended(rt, "keyed", {})).result == "has 8"
 
 
 async def test_a_tool_of_an_agent_alone_has_that_agents_values() -> None:
     agent = tw.Agent("keeper", tw.Prompt("keeper", tools=[keyed]), env={"API_KEY": "123456789"})
-    async with testing.runtime(tw.App(agents=[agent], tools=[add])) as rt:
+    async with journals.runtime(tw.App(agents=[agent], tools=[add])) as rt:
         assert {tool.name for tool in rt.app_calls.tools} == {"add", "keyed"}
         assert result_of(rt, await ended(rt, "keyed", {})).result == "has 9"
         assert (await ended(rt, "add", {"a": 1, "b": 1})).status == "done"
@@ -124,14 +125,14 @@ async def test_an_agent_that_is_exposed_is_called_in_a_thread_below() -> None:
         expose_as_tool=True,
         tool_description="Ask it.",
     )
-    async with testing.runtime(tw.App(agents=[agent])) as rt:
+    async with journals.runtime(tw.App(agents=[agent])) as rt:
         row = await ended(rt, "oracle", {"message": "Is it so?"})
         assert result_of(rt, row).result == "Yes."
         assert len(await rt.threads.children(row.thread_id)) == 1
 
 
 async def test_a_late_result_is_in_the_row_and_wakes_no_model() -> None:
-    async with testing.runtime(tw.App(tools=[outside])) as rt:
+    async with journals.runtime(tw.App(tools=[outside])) as rt:
         row = await ended(rt, "ask_outside", {})
         assert row.status == "pending"
         await rt.runs.wait(row.run_id, 10)
@@ -143,7 +144,7 @@ async def test_a_late_result_is_in_the_row_and_wakes_no_model() -> None:
 
 
 async def test_a_cancelled_call_ends_whoever_carries_it_out() -> None:
-    async with testing.runtime(tw.App(tools=[wait_for_ever, outside])) as rt:
+    async with journals.runtime(tw.App(tools=[wait_for_ever, outside])) as rt:
         call = rt.app_calls.new()
         with rt.app_calls.watch(call) as watch:
             await rt.app_calls.make(call, "wait_for_ever", {})
@@ -160,7 +161,7 @@ async def test_a_cancelled_call_ends_whoever_carries_it_out() -> None:
 
 
 async def test_a_call_is_found_by_who_made_it_alone() -> None:
-    async with testing.runtime(tw.App(tools=[add])) as rt:
+    async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": 1, "b": 2}, "ada")
         assert (await rt.app_calls.find(row.id, ("ada",))).id == row.id
         assert (await rt.app_calls.find(row.id, None)).id == row.id
@@ -170,7 +171,7 @@ async def test_a_call_is_found_by_who_made_it_alone() -> None:
 
 
 async def test_nobody_speaks_in_such_a_thread_and_no_list_has_its_agent() -> None:
-    async with testing.runtime(tw.App(tools=[add])) as rt:
+    async with journals.runtime(tw.App(tools=[add])) as rt:
         row = await ended(rt, "add", {"a": 1, "b": 2})
         with pytest.raises(ThreadTerminated):
             await rt.threads.send(row.thread_id, "Hello?")
@@ -187,6 +188,6 @@ async def talker(state: tw.ThreadState, text: str = "Hm.") -> str:
 
 
 async def test_what_a_handler_says_to_its_thread_asks_no_model_either() -> None:
-    async with testing.runtime(tw.App(tools=[talker])) as rt:
+    async with journals.runtime(tw.App(tools=[talker])) as rt:
         row = await ended(rt, "talker", {})
         assert (await rt.runs.wait(row.run_id, 10)).status == "completed"

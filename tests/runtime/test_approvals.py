@@ -359,6 +359,7 @@ async def test_a_secret_in_an_answer_is_not_recorded() -> None:
         assert event.payload["reason"] == "[redacted:TOKEN]"
 
 
+@pytest.mark.one_journal
 async def test_two_thousand_calls_of_one_answer_wait_one_after_another() -> None:
     ledger = Ledger()
     async with running(script(*[paying(f"n{n}", n) for n in range(2_000)]), [ledger.tool]) as rig:

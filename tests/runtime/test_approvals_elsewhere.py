@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.printed import GREET, SUMMARY
 from tests.runtime.approving import Ledger, paying
 from tests.runtime.family_rig import worker
 from tests.runtime.solving import DONE, TEXT, greet, greeting, said
 from tests.runtime.talk import Talk, call, calls, says, talking
 from tests.watched import Watched
-from toolwright import testing
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.call import Call
@@ -159,7 +159,7 @@ async def test_a_faulty_requirement_of_a_prompt_tool_is_named() -> None:
 async def test_a_handler_of_a_loop_of_ones_own_waits_for_it() -> None:
     ledger = Ledger()
     made = app(ledger.tool, model=says("never"))
-    async with testing.runtime(made) as rt:
+    async with journals.runtime(made) as rt:
         toolkit = await rt.toolkit(made.catalog.agent("boss").id)
         paid = asyncio.ensure_future(toolkit.handlers["pay"]({"to": "Ann", "amount": 5}))
         asked = await waiting(rt)
@@ -169,7 +169,7 @@ async def test_a_handler_of_a_loop_of_ones_own_waits_for_it() -> None:
 
 async def test_a_call_of_an_mcp_host_waits_for_it() -> None:
     ledger = Ledger()
-    async with testing.runtime(tw.App(tools=[ledger.tool])) as rt:
+    async with journals.runtime(tw.App(tools=[ledger.tool])) as rt:
         made = rt.app_calls.new()
         with rt.app_calls.watch(made) as watch:
             await rt.app_calls.make(made, "pay", {"to": "Ann", "amount": 5})
@@ -203,7 +203,7 @@ async def test_a_visible_call_asks_in_its_space(answer: Answer, ends: str) -> No
     turns = [call("enter_space", spaceId="tea"), {"calls": [paying()]}, {"text": "Done."}]
     prompt = tw.Prompt("main", tools=[ledger.tool], model=Watched(turns))
     agent = tw.Agent("boss", prompt, toolkits=["spaces"])
-    async with testing.runtime(tw.App(agents=[agent])) as rt:
+    async with journals.runtime(tw.App(agents=[agent])) as rt:
         ann = await rt.entities.create(external_id="ann")
         own = await rt.agents.get("boss")
         space = await rt.spaces.create("Tea", id="tea", members=[ann.id, own.entity_id])
@@ -227,7 +227,7 @@ async def test_a_visible_call_outlives_its_message(what: str) -> None:
     ledger = Ledger(visible=True)
     turns = [call("enter_space", spaceId="tea"), {"calls": [paying()]}, {"text": "Done."}]
     prompt = tw.Prompt("main", tools=[ledger.tool], model=Watched(turns))
-    async with testing.runtime(tw.App(agents=[tw.Agent("boss", prompt, toolkits=["spaces"])])) as rt:
+    async with journals.runtime(tw.App(agents=[tw.Agent("boss", prompt, toolkits=["spaces"])])) as rt:
         ann = await rt.entities.create(external_id="ann")
         own = await rt.agents.get("boss")
         await rt.spaces.create("Tea", id="tea", members=[ann.id, own.entity_id])
@@ -265,7 +265,7 @@ async def test_a_call_of_a_composed_request_waits_for_it() -> None:
     ledger = Ledger()
     asked_for: JSON = {"_tool": "pay", "to": "Ann", "amount": 5}
     model = Watched([said(None, asked_for), said(DONE)])
-    async with testing.runtime(tw.App(tools=[ledger.tool])) as rt:
+    async with journals.runtime(tw.App(tools=[ledger.tool])) as rt:
         solving = asyncio.create_task(
             rt.request({"model": model}, SUMMARY, [{"type": "tool", "tool": "pay"}, TEXT])
         )
@@ -285,7 +285,7 @@ async def test_edited_arguments_of_a_schema_tool_are_judged_when_the_call_begins
     model = Watched([said(None, greet("Ann")), said(DONE)])
     schema = tw.Tool.from_schema("greetUser", GREET)
     [tool] = tw.Toolset([schema]).requiring_approval()
-    async with testing.runtime(tw.App(tools=[tool], registry=greeting())) as rt:
+    async with journals.runtime(tw.App(tools=[tool], registry=greeting())) as rt:
         solving = asyncio.create_task(
             rt.request({"model": model}, SUMMARY, [{"type": "tool", "tool": "greetUser"}, TEXT])
         )

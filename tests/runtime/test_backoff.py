@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ import toolwright as tw
 from tests.databases import OpenStore, store_on
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.errors import ModelError, ModelRefused, RunOver, StoreError
+from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable, RunOver, StoreError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import RequestCancel
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
@@ -19,6 +20,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
+from toolwright.wire.run import run_json
 from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
@@ -96,13 +98,15 @@ class Town:
 
 
 @asynccontextmanager
-async def town(opened: OpenStore, model: Refusing) -> AsyncGenerator[Town]:
+async def town(opened: OpenStore, model: Refusing, settings: Settings | None = None) -> AsyncGenerator[Town]:
     bus = MemoryBus()
     store = await opened(bus)
     motor = ManualMotor(store, model.clock)
     agent = tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[outside]))
     catalog = Catalog(agents=[agent])
-    rt = assemble(catalog, Parts(store=store, motor=motor, bus=bus, clock=model.clock), Settings(), 0.0)
+    rt = assemble(
+        catalog, Parts(store=store, motor=motor, bus=bus, clock=model.clock), settings or Settings(), 0.0
+    )
     await rt.start()
     try:
         yield Town(rt, motor, model.clock, store, model, (await rt.agents.get("tester")).id)
@@ -327,3 +331,109 @@ async def test_each_back_off_is_a_line_of_the_log(caplog: pytest.LogCaptureFixtu
         f"Run {run.id} is tried again in {delay} s, since its model failed: {REFUSED.message}"
         for delay in (1, 2, 4)
     ]
+
+
+# ── a message of the thread's own ─────────────────────────────────────────────────────────────────────────────
+
+AWAY = ModelUnavailable("fake:model is overloaded (503).")
+MINUTES = 60.0
+
+
+async def spoken(here: Town) -> str:
+    """The id of a run that a person's message has begun."""
+    thread = await here.rt.threads.create("tester")
+    sent = await here.rt.threads.send(thread.id, "Hello")
+    await here.motor.run_until_idle(200)
+    return sent.id
+
+
+async def test_a_person_waits_until_the_model_is_back(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock(), AWAY)) as here:
+        run_id = await spoken(here)
+        run = await here.rt.runs.get(run_id)
+        shown = run_json(run)["waiting"]
+        assert isinstance(shown, dict)
+        assert (run.status, shown["reason"], shown["error"]) == ("queued", "model", AWAY.message)
+        assert datetime.fromisoformat(str(shown["retryAt"])) - here.clock.now() == timedelta(seconds=1)
+        await here.pass_time(15.0)
+        assert here.model.asked == ON_TIME
+        here.model.fault = None
+        await here.pass_time(31.0)
+        run = await here.rt.runs.get(run_id)
+        assert (run.status, run.waiting, run.error, run.output) == ("completed", None, None, "I see.")
+        assert here.model.asked == [*ON_TIME, 31.0]
+
+
+async def test_an_outage_that_lasts_too_long_ends_the_run(journal: OpenStore) -> None:
+    settings = Settings(max_outage=timedelta(minutes=2))
+    async with town(journal, Refusing(ManualClock(), AWAY), settings) as here:
+        run_id = await spoken(here)
+        await here.pass_time(5 * MINUTES)
+        run = await here.rt.runs.get(run_id)
+        assert (run.status, run.error, run.error_code) == ("failed", AWAY.message, "model_unavailable")
+        assert run.waiting is None
+        assert here.model.asked == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0]  # the next would come after 127 s
+
+
+async def test_each_outage_of_a_run_is_counted_by_itself(journal: OpenStore) -> None:
+    model = Refusing(ManualClock(), AWAY, first=(ModelCall(id="m", name="ask_outside", arguments="{}"),))
+    async with town(journal, model, Settings(max_outage=timedelta(seconds=8))) as here:
+        run_id = await spoken(here)
+        await here.pass_time(2.0)
+        model.fault = None
+        model.meanwhile = partial(_fail_from_now, model)
+        await here.pass_time(9.0)  # away since 3 s, next asked at 10 s
+        assert (await here.rt.runs.get(run_id)).status == "queued"
+        model.fault, model.meanwhile = None, None
+        await here.pass_time(20.0)
+        assert (await here.rt.runs.get(run_id)).status == "completed"
+
+
+async def _fail_from_now(model: Refusing) -> None:
+    if model.first:
+        return
+    model.fault = AWAY
+
+
+@pytest.mark.parametrize(("wanted", "asked"), [(0.5, [0.0, 1.0, 3.0]), (5.0, [0.0, 5.0]), (90.0, [0.0])])
+async def test_what_the_provider_asks_for_counts_if_it_is_longer(
+    journal: OpenStore, wanted: float, asked: list[float]
+) -> None:
+    fault = ModelUnavailable("fake:model is busy (429).", retry_after=wanted)
+    settings = Settings(max_outage=timedelta(minutes=1))
+    async with town(journal, Refusing(ManualClock(), fault), settings) as here:
+        run_id = await spoken(here)
+        await here.pass_time(6.0)
+        assert here.model.asked == asked
+        assert (await here.rt.runs.get(run_id)).status == ("failed" if wanted > 60 else "queued")
+
+
+async def test_a_run_that_waits_for_its_model_can_be_cancelled(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock(), AWAY)) as here:
+        run_id = await spoken(here)
+        await here.pass_time(8.0)
+        await here.rt.runs.cancel(run_id)
+        await here.motor.run_until_idle(200)
+        run = await here.rt.runs.get(run_id)
+        assert (run.status, run.waiting, len(here.model.asked)) == ("cancelled", None, 4)
+
+
+async def test_a_refused_message_and_an_app_that_waits_for_nothing_fail_at_once(journal: OpenStore) -> None:
+    for fault, settings in ((REFUSED, Settings()), (AWAY, Settings(max_outage=timedelta(0)))):
+        async with town(journal, Refusing(ManualClock(), fault), settings) as here:
+            assert (await here.rt.runs.get(await spoken(here))).status == "failed"
+
+
+async def test_an_outage_outlasts_the_process(shared: OpenStore) -> None:
+    clock = ManualClock()
+    settings = Settings(max_outage=timedelta(seconds=20))
+    async with town(shared, Refusing(clock, AWAY), settings) as here:
+        run_id = await spoken(here)
+        await here.pass_time(8.0)
+    async with town(shared, Refusing(clock, AWAY), settings) as here:
+        await here.pass_time(14.0)
+        assert here.model.asked == []
+        assert (await here.rt.runs.get(run_id)).waiting is not None
+        await here.pass_time(16.0)
+        assert here.model.asked == [15.0]
+        assert (await here.rt.runs.get(run_id)).status == "failed"  # the next try would come after 31 s

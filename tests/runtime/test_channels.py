@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import Watched
 from tests.runtime.talk import call, calls
-from toolwright import testing
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import InvalidRequest, ModelUnavailable
 from toolwright.core.journal.child_effects import Close
@@ -101,7 +101,7 @@ async def office(
         tw.Agent(name, tw.Prompt(name, f"You are {name}.", model=model), toolkits=["channels", "memory"])
         for name in names
     ]
-    async with testing.by_hand(tw.App(agents=agents), settings) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents), settings) as (rt, motor):
         pam = await rt.entities.create(external_id="pam", display_name="Pam")
         members = [pam.id, *(names if there is None else there)]
         await rt.spaces.create("General", "public", id="general", members=members, **space)
@@ -449,7 +449,7 @@ async def test_a_run_that_fails_is_given_up_and_the_next_has_its_turn() -> None:
 
     model = Broken(in_turn())
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
         await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
         await rt.spaces.say("general", pam.id, "Ideas?")
@@ -485,7 +485,7 @@ async def test_a_cancelled_run_and_a_thread_that_is_over_pass_the_message_on() -
     agents = [
         tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[end_all]), toolkits=["channels"]) for n in CREW
     ]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
         await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
         spoken = await rt.spaces.say("general", pam.id, "Ideas?")
@@ -510,7 +510,7 @@ async def test_who_has_ended_their_home_thread_is_passed_over_as_the_first_too()
     agents = [
         tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[end_all]), toolkits=["channels"]) for n in CREW
     ]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
         await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
         for text in ("Ideas?", "Again?"):
@@ -578,7 +578,7 @@ async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_with
     broken = True
     model = Broken(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
         await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
         await rt.spaces.say("general", pam.id, "Ideas?")
@@ -599,7 +599,7 @@ async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_with
 async def test_what_is_said_during_a_round_reaches_each_agent_in_its_order() -> None:
     model = Listening(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
         await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
         for text in ("Ideas?", "More?"):
@@ -633,7 +633,7 @@ async def test_behind_a_model_that_is_down_the_round_stands_until_it_is_up_or_th
 
     down, model = True, Down(in_turn())
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
         await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
         for text in ("Ideas?", "More?"):

@@ -5,6 +5,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from pydantic import BaseModel, ConfigDict, field_validator
 
@@ -156,6 +157,16 @@ async def test_the_providers_own_calls_are_judged_like_any() -> None:
     assert "1. greetUser failed: " in model.requests[1].messages[-1].content
 
 
+class Closed(BaseModel):
+    summary: str
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    summary: str
+
+
 class Summary(BaseModel):
     summary: str
     words: int = 1
@@ -225,6 +236,33 @@ async def test_an_output_is_judged_by_the_validators_of_its_type(
         with pytest.raises(SolutionError, match="3 times in a row"):
             await rt.request({"model": model}, declared, "Go")
     assert fault in model.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("schema", "closed"),
+    [
+        (SUMMARY, True),
+        (Closed, True),
+        (Open, False),
+        ({**SUMMARY, "additionalProperties": True}, False),
+        ({"anyOf": [SUMMARY, {"type": "string"}]}, False),
+    ],
+)
+async def test_an_output_is_judged_by_the_schema_that_the_model_is_told(schema: object, closed: bool) -> None:
+    model = Raw(said({"summary": "Done.", "made": "up"})["text"], said(DONE)["text"])
+    async with runtime(tw.App()) as rt:
+        solution = await rt.request({"model": model}, schema, "Go")
+    [*_, told] = model.requests
+    assert told.answer is not None
+    accepted = jsonschema_rs.is_valid(
+        told.answer.schema, {"calls": [], "output": {"summary": "a", "made": "up"}}
+    )
+    assert accepted is not closed
+    if closed:
+        assert solution.steps == 2
+        assert "output.made: is not a known" in told.messages[-1].content
+    else:
+        assert solution.steps == 1
 
 
 class Broken(BaseModel):

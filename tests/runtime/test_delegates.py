@@ -23,6 +23,7 @@ SUMMARY: dict[str, Any] = {
     "properties": {"summary": {"type": "string"}},
     "required": ["summary"],
 }
+ANSWER: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
 class Told(ScriptedModel):
@@ -84,9 +85,7 @@ def call(**more: object) -> dict[str, Any]:
 
 async def solved(rt: Runtime, model: object, *context: object) -> tw.Solution:
     async with asyncio.timeout(20):
-        return await rt.request(
-            {"model": model}, {"type": "object"}, [{"type": "tool", "tool": "sum_up"}, *context]
-        )
+        return await rt.request({"model": model}, ANSWER, [{"type": "tool", "tool": "sum_up"}, *context])
 
 
 def app(

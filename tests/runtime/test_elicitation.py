@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from toolwright import testing
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.threads.call import Call
@@ -49,7 +50,7 @@ async def result(rt: Runtime, run_id: str) -> str:
 
 
 async def test_a_question_is_a_pending_call_that_is_answered_like_any() -> None:
-    async with testing.runtime(trip()) as rt:
+    async with journals.runtime(trip()) as rt:
         call, run_id = await opened(rt)
         assert (call.name, call.kind, call.status) == ("elicit", "space", "waiting")
         await rt.calls.submit(run_id, call.id, {"action": "accept", "content": {"city": "Rome"}})
@@ -60,7 +61,7 @@ async def test_a_question_is_a_pending_call_that_is_answered_like_any() -> None:
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_it_may_be_declined(action: str) -> None:
-    async with testing.runtime(trip()) as rt:
+    async with journals.runtime(trip()) as rt:
         call, run_id = await opened(rt)
         await rt.calls.submit(run_id, call.id, {"action": action})
         assert f'"action":"{action}"' in await result(rt, run_id)
@@ -76,7 +77,7 @@ async def test_it_may_be_declined(action: str) -> None:
     ],
 )
 async def test_what_does_not_answer_it_is_refused_and_changes_nothing(answer: Any, words: str) -> None:
-    async with testing.runtime(trip()) as rt:
+    async with journals.runtime(trip()) as rt:
         call, run_id = await opened(rt)
         with pytest.raises(InvalidRequest, match=words):
             await rt.calls.submit(run_id, call.id, answer)
@@ -87,7 +88,7 @@ async def test_what_does_not_answer_it_is_refused_and_changes_nothing(answer: An
 
 @pytest.mark.idle_clock
 async def test_the_time_of_the_tool_stands_still_while_a_person_thinks() -> None:
-    async with testing.runtime(trip(timeout=0.05)) as rt:
+    async with journals.runtime(trip(timeout=0.05)) as rt:
         call, run_id = await opened(rt)
         await asyncio.sleep(1)
         await rt.calls.submit(run_id, call.id, {"action": "decline"})
@@ -95,7 +96,7 @@ async def test_the_time_of_the_tool_stands_still_while_a_person_thinks() -> None
 
 
 async def test_a_run_that_is_cancelled_takes_its_question_back() -> None:
-    async with testing.runtime(trip()) as rt:
+    async with journals.runtime(trip()) as rt:
         call, run_id = await opened(rt)
         await rt.runs.cancel(run_id)
         run = await rt.runs.wait(run_id, timeout=30)
@@ -105,7 +106,7 @@ async def test_a_run_that_is_cancelled_takes_its_question_back() -> None:
 
 @pytest.mark.parametrize("question", [{"type": "string"}, {"type": "object", "properties": 1}, "form"])
 async def test_a_faulty_question_is_an_error_of_its_handler(question: object) -> None:
-    async with testing.runtime(trip(question=question)) as rt:
+    async with journals.runtime(trip(question=question)) as rt:
         thread = await rt.threads.create("planner")
         run = await rt.threads.send(thread.id, "Go")
         assert "schema of a question" in await result(rt, run.id)
@@ -136,7 +137,7 @@ async def test_people_are_only_sent_to_web_pages(url: str) -> None:
 
     model = testing.ScriptedModel([{"calls": [{"name": "pay", "args": "{}"}]}, {"text": "done"}])
     app = tw.App(agents=[tw.Agent("payer", tw.Prompt("payer", "Pay.", model=model, tools=[pay]))])
-    async with testing.runtime(app) as rt:
+    async with journals.runtime(app) as rt:
         thread = await rt.threads.create("payer")
         run = await rt.threads.send(thread.id, "Go")
         assert await result(rt, run.id) == "refused"

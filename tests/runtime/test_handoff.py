@@ -6,11 +6,11 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.doors import over_http
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import Talk, assert_answered, call, calls, heard, says, talking
 from tests.watched import Watched
-from toolwright import testing
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_what_is_left_of_the_same_answer_is_carried_out_with_the_old_tools
 async def test_that_holds_over_a_wait_that_parks_the_run() -> None:
     asks, knows = Watched([calls(call("expert"), call("ask"), call("add", a=1, b=2))]), says("Hello.")
     app = tw.App(agents=[front(asks, "expert", ask, add), expert(knows)])
-    async with testing.by_hand(app) as (rt, motor):
+    async with journals.by_hand(app) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("front")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")
         await motor.run_until_idle()
@@ -164,7 +164,7 @@ async def test_from_within_a_prompt_tool() -> None:
 async def test_a_home_thread_is_handed_over_with_the_toolkits_of_either() -> None:
     asks, knows = Watched([call("expert")]), Watched([call("set_memories", memories=[]), {"text": "Hello."}])
     app = tw.App(agents=[front(asks, "expert", toolkits=["spaces"]), expert(knows, toolkits=["mind"])])
-    async with testing.runtime(app) as rt:
+    async with journals.runtime(app) as rt:
         event = await rt.inboxes.trigger("front", "billing")
         [run] = await rt.runs.list()
         assert (await rt.runs.wait(run.id, 10)).output == "Hello."
@@ -189,7 +189,7 @@ async def test_the_calls_of_the_new_agent_are_its_own() -> None:
 
 async def test_a_thread_over_http_says_who_answers_in_it() -> None:
     app = tw.App(agents=[front(Watched([call("expert")]), "expert"), expert(says("Hello."))])
-    async with testing.runtime(app) as rt, over_http(rt) as client:
+    async with journals.runtime(app) as rt, over_http(rt) as client:
         front_id, expert_id = [(await rt.agents.get(name)).id for name in ("front", "expert")]
         thread = (await client.post("/api/threads", json={"agentId": "front"})).json()["thread"]
         assert (thread["agentId"], thread["activeAgentId"]) == (front_id, None)

@@ -137,7 +137,7 @@ async def test_one_that_lives_on_and_has_a_schema_gets_the_same() -> None:
         thread = await at.thread(arguments={"topic": "rain"})
         await at.run(thread.id, "Why?")
         [child] = await at.children(thread.id)
-        assert (child.name, child.arguments) == ("worker", {"topic": "rain"})
+        assert (child.name, child.arguments) == ("worker", {"topic": "rain", "question": ""})
         assert await at.heard(child.id) == ["Why?"]
 
 

@@ -51,7 +51,7 @@ async def test_a_tool_that_raises_is_a_line_with_its_run_and_call(lines: list[st
         assert run.status == "completed"
         [call] = await rig.store.inner.calls(run_id=run.id)
     [said] = [line for line in lines if "raised" in line]
-    assert said.startswith("INFO toolwright.tools: A tool raised ValueError.")
+    assert said.startswith("WARNING toolwright.tools: The tool 'break_down' raised ValueError.")
     assert run.id in said
     assert call.id in said
     assert "Traceback" in said
@@ -64,9 +64,29 @@ async def test_a_run_that_fails_is_a_line(lines: list[str]) -> None:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert run.status == "failed"
-    [said] = [line for line in lines if f"Run {run.id} of the agent" in line]
+    [said] = [line for line in lines if f"Run {run.id} of the agent" in line and " failed " in line]
     assert said.startswith("WARNING toolwright.runs: ")
+    assert "of the agent 'tester' failed (model scripted, code model_refused): " in said
     assert "No such model." in said
+
+
+async def test_the_begin_the_answers_and_the_end_of_a_run_are_lines_with_names(lines: list[str]) -> None:
+    calls: dict[str, object] = {"calls": [{"name": "nothing", "args": {}}]}
+    async with running(ScriptedModel([calls, {"text": "Hi."}])) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    said = [
+        line.split(": ", 1)[1]
+        for line in lines
+        if line.startswith(("INFO toolwright.runs", "INFO toolwright.models"))
+    ]
+    assert said[0].startswith(f"Run {run.id} of the agent 'tester' begins or continues.")
+    assert said[1].startswith("scripted has answered the agent 'tester' in ")
+    assert ", 1 call." in said[1]
+    assert ", 0 calls." in said[2]
+    assert said[3].startswith(
+        f"Run {run.id} of the agent 'tester' is completed (end_turn) after 2 steps and "
+    )
 
 
 async def test_a_takeover_is_a_line_once_it_is_in_the_journal(lines: list[str]) -> None:

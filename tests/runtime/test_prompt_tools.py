@@ -7,10 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import Talk, assert_answered, call, calls, heard, says, talking
 from tests.watched import Watched
-from toolwright import testing
 from toolwright.core.json_value import JSON
 
 pytestmark = pytest.mark.anyio
@@ -311,7 +311,7 @@ async def test_what_its_tools_queue_is_called_in_its_own_conversation() -> None:
 
 async def test_a_call_within_that_is_answered_from_outside_parks_the_run() -> None:
     below = Watched([call("ask"), {"text": "They said it."}])
-    async with testing.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
+    async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("boss")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")
         await motor.run_until_idle()
@@ -333,7 +333,7 @@ async def test_a_call_within_that_is_answered_from_outside_parks_the_run() -> No
 
 async def test_a_call_within_whose_time_is_over_is_an_error_there() -> None:
     below = Watched([call("ask"), {"text": "Nobody."}])
-    async with testing.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
+    async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("boss")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")
         await motor.run_until_idle()
@@ -346,7 +346,7 @@ async def test_a_call_within_whose_time_is_over_is_an_error_there() -> None:
 
 async def test_a_parked_run_that_is_cancelled_leaves_nothing_open_within() -> None:
     below = Watched([calls(call("ask"), call("add", a=1, b=1)), {"text": "Never."}])
-    async with testing.by_hand(app(ask_sums(), ["sums"], sums(below, [ask, add]))) as (rt, motor):
+    async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask, add]))) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("boss")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")
         await motor.run_until_idle()
@@ -398,3 +398,59 @@ async def test_no_secret_gets_into_a_conversation_within() -> None:
         assert heard(below, 1)[-1] == ("tool", "It is [redacted:TOKEN].")
         assert heard(below, 2)[0] == ("user", "Sum what [redacted:LATER].")
         assert "a-long-secret" not in str(await talk.calls()) + str(await talk.messages())
+
+
+LATER = tw.Tool(
+    name="later",
+    description="Answer later.",
+    kind="external",
+    is_async=True,
+    parameters={"type": "object", "properties": {}},
+)
+SLOW = tw.Tool(
+    name="slow",
+    description="Answer too late.",
+    kind="external",
+    timeout=0.01,
+    parameters={"type": "object", "properties": {}},
+)
+
+
+async def test_calls_that_are_left_pending_are_part_of_its_result() -> None:
+    below = Watched([calls(call("later"), call("slow")), {"text": "One waits."}])
+    async with talking(app(ask_sums(), ["sums"], sums(below, [LATER, SLOW])), "boss") as talk:
+        await talk.say()
+        _, later, _ = await talk.calls()
+        [result] = await talk.results()
+        pending = {"status": "pending", "pendingToolCallId": later.id}
+        late = "Tool timed out after 10ms"
+        assert json.loads(result) == {
+            "text": "One waits.",
+            "toolCalls": [
+                {"name": "later", "args": {}, "result": pending},
+                {"name": "slow", "args": {}, "result": {"error": late}},
+            ],
+            "errors": [late],
+        }
+
+
+async def test_no_errors_are_shown_of_a_prompt_within_it_either() -> None:
+    inner = tw.Prompt(
+        "inner",
+        "You fail.",
+        tool_description="Fails.",
+        expose_as_tool=True,
+        model=Watched([calls(call("fail"), call("add", a=1, b=2)), {"text": "It failed."}]),
+        tools=[fail, add],
+    )
+    below = Watched([call("inner", message="Try."), {"text": "Three."}])
+    config = {"name": "sums", "includeErrors": False}
+    async with talking(app(ask_sums(), [config], sums(below, ["inner"]), inner), "boss") as talk:
+        await talk.say()
+        [result] = await talk.results()
+    made = [{**MADE[1], "result": None}, MADE[0]]
+    within = {"text": "It failed.", "toolCalls": made}
+    assert json.loads(result) == {
+        "text": "Three.",
+        "toolCalls": [{"name": "inner", "args": {"message": "Try."}, "result": within}],
+    }

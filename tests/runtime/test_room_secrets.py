@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.runtime.rig import running
 from tests.runtime.test_space_stream import ENTERS, Piece, Slow
 from tests.runtime.test_spaces import CONFIRM, ENTER, House, calls, says
-from toolwright import testing
 from toolwright.core.journal.reads import SpaceReads
 from toolwright.core.journal.store import Sight, Store
 from toolwright.core.spaces.space import Member
@@ -53,7 +53,7 @@ def agents(host: Any) -> tw.App:  # its model
 @asynccontextmanager
 async def visited(*turns: Any) -> AsyncGenerator[House]:
     """Husam, `host` and `guest` are in the space `tea`."""
-    async with testing.by_hand(agents(ScriptedModel(list(turns)))) as (rt, motor):
+    async with journals.by_hand(agents(ScriptedModel(list(turns)))) as (rt, motor):
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host", "guest"])
         yield House(rt, motor, husam.id)
@@ -118,7 +118,7 @@ async def test_what_appears_while_it_is_written_holds_no_secret_of_another(
     name: str, pieces: Sequence[str]
 ) -> None:
     written: list[Piece] = [(0, name, piece) for piece in pieces]
-    async with testing.runtime(agents(Slow(ENTERS, written, []))) as rt:
+    async with journals.runtime(agents(Slow(ENTERS, written, []))) as rt:
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host", "guest"])
         events: list[Event] = []

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.runtime.test_spaces import CONFIRM, ENTER, House, calls, house, says
-from toolwright import testing
 from toolwright.core.model import (
     AttemptStarted,
     CallDelta,
@@ -67,7 +67,7 @@ async def heard(*steps: Sequence[Piece], env: dict[str, str] | None = None) -> A
     """All events of the space from the agent's first word on, when the run is over."""
     prompt = tw.Prompt("host", "You host.", model=Slow(ENTERS, *steps), tools=[CONFIRM], env=env or {})
     app = tw.App(agents=[tw.Agent("host", prompt, toolkits=["spaces"])])
-    async with testing.runtime(app) as rt:
+    async with journals.runtime(app) as rt:
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
         events: list[Event] = []

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
-from toolwright import testing
-from toolwright.core.errors import InvalidConfiguration, InvalidRequest, TenvsLacking
+from toolwright.core.errors import AlreadyThere, InvalidConfiguration, InvalidRequest, NotFound, TenvsLacking
+from toolwright.core.journal.effects import DropSpace
+from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.spaces.space import SpaceMessage
@@ -115,7 +118,7 @@ async def house(
         tw.Agent(name, tw.Prompt(name, "You host.", model=model, tools=tools), **kits)
         for name in ("host", *others)
     ]
-    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host", *others])
         yield House(rt, motor, husam.id)
@@ -166,7 +169,7 @@ async def test_what_it_is_told_at_every_step_is_what_is_there() -> None:
     agent = tw.Agent(
         "host", tw.Prompt("h", "You host.", model=model, tools=[CHART]), toolkits=["spaces", "mind"]
     )
-    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=[agent])) as (rt, motor):
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", description="For tea", members=[husam.id, "host"])
         await rt.spaces.say("tea", husam.id, "Hi")
@@ -398,7 +401,7 @@ async def test_what_waits_for_the_next_run_is_told_in_one_line_to_who_asks_for_i
 
     model = Interrupted([calls(ENTER), {"text": "Done."}])
     agent = tw.Agent("host", tw.Prompt("h", model=model), toolkits=["spaces"], inbox_preview=True)
-    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=[agent])) as (rt, motor):
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
         await rt.spaces.say("tea", husam.id, "Tea, please")
@@ -434,7 +437,7 @@ async def buy() -> str:
 async def test_an_agent_that_cannot_have_a_home_thread_is_in_no_space() -> None:
     shopper = tw.Agent("shopper", tw.Prompt("shopper", "Shop.", tools=[buy]), toolkits=["spaces"])
     fine = tw.Agent("fine", tw.Prompt("fine", "Shop.", tools=[buy]), tenvs={"store_id": "vs-1"})
-    async with testing.by_hand(tw.App(agents=[shopper, fine], tools=[buy])) as (rt, _):
+    async with journals.by_hand(tw.App(agents=[shopper, fine], tools=[buy])) as (rt, _):
         await rt.spaces.create(id="tea", members=["fine"])
         told = "'shopper' cannot be in a space, its tenvs are not what its tools need: missing: store_id"
         for refused in (rt.spaces.add_member("tea", "shopper"), rt.spaces.create(members=["shopper"])):
@@ -580,7 +583,7 @@ async def test_misuse_is_refused_in_one_sentence(misuse: Any, sentence: str) -> 
 async def test_an_agent_that_says_nothing_is_told_which_argument_is_empty(blank: str) -> None:
     model = ScriptedModel([calls(ENTER, says(blank)), {"text": "."}])
     app = tw.App(agents=[tw.Agent("host", tw.Prompt("host", model=model), toolkits=["spaces"])])
-    async with testing.by_hand(app) as (rt, motor):
+    async with journals.by_hand(app) as (rt, motor):
         husam = await rt.entities.create(external_id="husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
         spoken = await rt.spaces.say("tea", husam.id, "Hi")
@@ -648,7 +651,7 @@ class Broken:
 
 async def test_an_agent_whose_run_fails_is_seen_at_work_no_longer() -> None:
     host = tw.Agent("host", tw.Prompt("host", "You host.", model=Broken()), toolkits=["memory"])
-    async with testing.by_hand(tw.App(agents=[host])) as (rt, motor):
+    async with journals.by_hand(tw.App(agents=[host])) as (rt, motor):
         husam = await rt.entities.create(external_id="husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
         made = House(rt, motor, husam.id)
@@ -695,3 +698,19 @@ async def test_who_may_no_longer_read_a_space_is_not_seen_at_work_there() -> Non
         await made.rt.spaces.remove_member("tea", (await made.rt.agents.get("host")).entity_id)
         await made.motor.run_until_idle()
         assert await presence(made) == []
+
+
+async def test_a_space_has_the_id_of_a_deleted_one_though_a_crash_has_left_its_messages() -> None:
+    async with journals.by_hand(tw.App()) as (rt, _):
+        husam = await rt.entities.create(external_id="husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id])
+        spoken = await rt.spaces.say("tea", husam.id, "Hi")
+        store = rt._store  # pyright: ignore[reportPrivateUsage]  # as a process that dies before it sweeps
+        gone = DropSpace(space_id="tea")
+        await store.commit(Apply(token="t", at=datetime.now(UTC), effects=(gone,)))
+        with pytest.raises(NotFound):
+            await rt.spaces.message(spoken.message.id)
+        await rt.spaces.create("Coffee", id="tea", members=[husam.id])
+        assert list(await rt.spaces.messages("tea")) == []
+        with pytest.raises(AlreadyThere):
+            await rt.spaces.create("Coffee", id="tea")

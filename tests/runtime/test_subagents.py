@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on
 from tests.runtime.family_rig import (
@@ -424,7 +425,7 @@ async def test_the_message_of_subagent_create_is_the_property_that_says_what_a_c
         await at.run(thread.id)
         [child] = await at.children(thread.id)
         assert await at.heard(child.id) == ["Look"]
-        assert child.arguments == {"query": "Look"} | (arguments or {})
+        assert child.arguments == {"query": "Look", "depth": 1} | (arguments or {})
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "x" * 201, "a\u2028b", " "])
@@ -644,7 +645,7 @@ async def test_cancelling_a_parent_cancels_its_children_and_theirs(blocking: boo
     boss = tw.Prompt(
         "boss", model=testing.ScriptedModel(turns), tools=[wait, {"name": "worker", "blocking": blocking}]
     )
-    async with testing.runtime(tw.App(agents=[tw.Agent("boss", boss), middle, deep])) as rt:
+    async with journals.runtime(tw.App(agents=[tw.Agent("boss", boss), middle, deep])) as rt:
         thread = await rt.threads.create("boss")
         run = await rt.threads.send(thread.id, "Go")
         await begun.wait()
@@ -696,7 +697,7 @@ async def test_the_child_of_a_prompt_tool_is_a_child_of_the_thread() -> None:
         "boss", model=Watched([call("asking", message="?"), call("count"), DONE]), tools=["asking", count]
     )
     app = tw.App(agents=[tw.Agent("boss", boss), worker([DONE])], prompts=[asking])
-    async with testing.runtime(app) as rt:
+    async with journals.runtime(app) as rt:
         thread = await rt.threads.create("boss")
         await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
         told = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
@@ -711,7 +712,7 @@ async def test_the_child_of_one_side_is_seen_by_the_other() -> None:
         "makes", model=Watched([call("worker", message="Do"), DONE]), tools=[{"name": "worker"}]
     )
     pair = tw.Agent("pair", type="dual_ai", side_a=asks, side_b=makes, max_session_turns=2)
-    async with testing.runtime(tw.App(agents=[pair, worker([DONE])])) as rt:
+    async with journals.runtime(tw.App(agents=[pair, worker([DONE])])) as rt:
         thread = await rt.threads.create("pair")
         await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
         told = [m.content for m in await rt.threads.messages(thread.id) if m.tool_name == "count"]
@@ -731,8 +732,8 @@ async def test_one_that_lives_on_is_created_with_arguments_of_its_schema() -> No
         await at.run(thread.id)
         refused, made = await at.results(thread.id)
         assert refused["error_code"] == "invalid_arguments"
-        assert refused["error"].startswith("arguments: ")
-        assert "topic" in refused["error"]
+        assert refused["error"].startswith("Invalid arguments: arguments.")
+        assert "arguments.topic: is missing" in refused["error"]
         assert made["status"] == "idle"
         [child] = await at.children(thread.id)
         assert child.arguments == {"topic": "rain"}

@@ -46,7 +46,6 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "langchain": ("langchain_core",),
 }
 """The modules by which one sees whether an extra is installed."""
-SHORTEST_KEY = 16
 REACH = 30.0  # seconds that a model has to answer in
 ASKED = ModelRequest(
     messages=(
@@ -170,11 +169,8 @@ def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
 
 
 def check_keys(settings: Settings) -> Finding:
-    """Whether callers need a key, and whether it is worth the name."""
+    """Whether callers need a key."""
     keys, public = settings.secret_keys, settings.public_keys
-    if any(len(key) < SHORTEST_KEY for key in keys):
-        said = f"one has fewer than {SHORTEST_KEY} characters and can be guessed: toolwright keys new makes better ones"
-        return Finding("keys", "note", said)
     if not settings.keyed:
         return Finding(
             "keys", "note", "none: every caller on this machine has all rights, nobody else has any"

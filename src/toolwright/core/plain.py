@@ -2,14 +2,20 @@
 
 import math
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from functools import cache
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from pathlib import PurePath
 from typing import cast
+from uuid import UUID
 
 from pydantic import BaseModel
-from pydantic_core import SchemaValidator, ValidationError, core_schema
+from pydantic_core import SchemaValidator, ValidationError, core_schema, to_jsonable_python
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, has_half_characters, json_levels
@@ -22,6 +28,12 @@ _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
 LONG_KEY = f"must have keys of at most {MAX_NAME} characters"
 NOT_ONE_LINE = "must not hold line breaks or other control characters"
+_TEXTS = (
+    Decimal, date, time, timedelta, UUID, PurePath, IPv4Address, IPv6Address, IPv4Network, IPv6Network,
+    IPv4Interface, IPv6Interface, re.Pattern,
+)  # fmt: skip
+"""Types that pydantic writes as one text; a `datetime` is a `date`."""
+_PYDANTIC = ("pydantic", "pydantic_core")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -46,10 +58,11 @@ def has_long_key(value: Mapping[str, object]) -> bool:
 
 
 def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
-    """Copy `value` as JSON: models and dataclasses become objects, tuples lists, enums their values.
+    """Copy `value` as JSON, as pydantic serialises it: models and dataclasses become objects, tuples and sets lists.
 
-    Raises `InvalidJSON`, with the path, for what JSON cannot carry: NaN, bytes, sets, cycles, keys that are
-    not text, more than `nesting` levels, at most `MAX_NESTING`.
+    Enums become their values, and `Decimal`, `datetime`, `UUID`, `Path` and their like texts; numpy's scalars and
+    arrays are read by `tolist`. Raises `InvalidJSON`, with the path, for what JSON cannot carry: NaN, bytes, cycles,
+    keys that are not text, more than `nesting` levels, at most `MAX_NESTING`.
     """
     try:
         copy: JSON = _usual_copier()(value)
@@ -157,13 +170,37 @@ def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
     above = (*above, id(value))
     if isinstance(value, dict):
         return _object(cast("dict[object, object]", value).items(), path, above)
-    if isinstance(value, list | tuple):
-        items = cast("Iterable[object]", value)  # isinstance does not know what a list holds
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        items = _in_order(cast("Iterable[object]", value))  # isinstance does not know what a list holds
         return [_plain(item, (*path, index), above) for index, item in enumerate(items)]
     if isinstance(value, BaseModel):
         return _plain(value.model_dump(mode="json", by_alias=True, warnings=False), path, above[:-1])
     if is_dataclass(value) and not isinstance(value, type):
         return _object(((f.name, getattr(value, f.name)) for f in fields(value)), path, above)
+    return _plain(_serialised(value, path), path, above[:-1])
+
+
+def _in_order(items: Iterable[object]) -> Iterable[object]:
+    """The items of a set in the same order in every process, where they have one."""
+    if not isinstance(items, set | frozenset):
+        return items
+    try:
+        return sorted(cast("Iterable[str]", items))  # or of any other type that has an order
+    except TypeError:
+        return items
+
+
+def _serialised(value: object, path: Path) -> object:
+    """A value of another type as pydantic or numpy writes it; bytes and what yields its items once are refused."""
+    to_list = getattr(value, "tolist", None)
+    if type(value).__module__ == "numpy" and callable(to_list) and not isinstance(value, bytes):
+        made = cast("Callable[[], object]", to_list)()
+        if not isinstance(made, bytes | complex):
+            return made
+    elif isinstance(value, _TEXTS) or type(value).__module__.partition(".")[0] in _PYDANTIC:
+        if isinstance(value, Decimal) and not value.is_finite():
+            raise _fault(path, f"is {value}, which JSON cannot carry")
+        return str(value) if isinstance(value, PurePath) else to_jsonable_python(value)
     raise _fault(path, f"is of the type {type(value).__name__}, which JSON cannot carry")
 
 

@@ -1,5 +1,6 @@
 """Other people's words and quantities in ours: never longer than somebody can read."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import cast
@@ -74,3 +75,16 @@ def hint(name: str, options: Iterable[str]) -> str:
     if close:
         return f" Did you mean {close[0]!r}?"
     return sentence(f" It has: {', '.join(names)}") if names else ""
+
+
+_UNSEEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def spelled_out(text: str) -> str:
+    """Return the text in one line, with line breaks, control characters and text directions as escapes (`\\n`).
+
+    It neither breaks the line that it stands in, nor steers a terminal, nor is shown in another order.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "backslashreplace").decode(), text)

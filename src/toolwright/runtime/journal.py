@@ -1,11 +1,17 @@
-"""Commits of effects from outside any run, each as a unit of its own."""
+"""Commits of effects from outside any run, each as a unit of its own; rows of what was deleted go in pieces."""
 
+import logging
+
+from toolwright.core.errors import StoreError
 from toolwright.core.journal.effect_traces import traced
 from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.retention import SweepThreads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.ports import Clock, Motor, NewId
+
+log = logging.getLogger("toolwright.runtime")
 
 
 class EffectCommits:
@@ -30,3 +36,22 @@ class EffectCommits:
             for thread_id, _ in answer.runs:
                 self._motor.wake(thread_id)
         return answer
+
+
+async def sweep_rows(store: Store, clock: Clock, new_id: NewId) -> int:
+    """Delete the rows of deleted threads, spaces and agents, piece by piece; return how many those were."""
+    total = 0
+    while await store.retention.has_rows_left():
+        answer = await store.commit(SweepThreads(token=new_id("unit"), at=clock.now()))
+        if not isinstance(answer, Committed) or not answer.count:
+            break
+        total += answer.count
+    return total
+
+
+async def sweep_after(deleted: str, store: Store, clock: Clock, new_id: NewId) -> None:
+    """Delete the rows of what is deleted; where that fails, they go when the process tidies up."""
+    try:
+        await sweep_rows(store, clock, new_id)
+    except StoreError as error:
+        log.warning("%s is deleted, but not yet all of its rows: %s", deleted, error)

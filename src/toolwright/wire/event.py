@@ -85,9 +85,10 @@ def _run_payload(run: Run) -> JSONObject:
     payload: JSONObject = {"runId": run.id, "status": run.status}
     if run.stop_reason is not None:
         payload["stopReason"] = run.stop_reason
-    if run.error is None and run.waiting is None:
+    waiting = None if run.status == "running" else run.waiting
+    if run.error is None and waiting is None:
         return payload
-    optional: JSONObject = {"error": run.error, "error_code": run.error_code, "waiting": run.waiting}
+    optional: JSONObject = {"error": run.error, "error_code": run.error_code, "waiting": waiting}
     payload.update({name: value for name, value in optional.items() if value is not None})
     return _bounded(payload)
 

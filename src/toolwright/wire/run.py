@@ -165,7 +165,7 @@ def run_json(run: RunRow) -> JSONObject:
     }
     if run.error_code is not None:
         fields["error_code"] = run.error_code
-    if run.waiting is not None:
+    if run.waiting is not None and run.status != "running":
         fields["waiting"] = run.waiting
     return fields
 

@@ -10,11 +10,13 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, dumps
 
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 ).encode
-_UNCLEAN = re.compile(r"\\[bfu]|[\x7f-\x9f\ud800-\udfff\U000e0000-\U000e007f]")  # within JSON text
+_UNCLEAN = re.compile(
+    r"\\[bfu]|[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)  # in JSON
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE_END = re.compile("[\u2028\u2029]")
 _LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # that JSON leaves as they are, and that end a line
@@ -23,7 +25,8 @@ _BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters that show nothing
 
 
 def clean_text(text: str) -> str:
-    """Without control characters (but line breaks and tabs) and tag characters; lone surrogates replaced."""
+    """Remove control characters (except line breaks and tabs), tag characters and those that change the direction of
+    text, which show a reader something else than a model reads; replace lone surrogates."""
     if text.isascii() and text.isprintable():
         return text
     if _SURROGATE.search(text):

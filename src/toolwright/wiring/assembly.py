@@ -304,7 +304,7 @@ def _drainer(
     )
     nested = Nested(store)
     rounds = Rounds(store, shared.deliveries)
-    commits = RunCommits(calls, nested, ChildReports(store), rounds, max_steps=settings.max_steps)
+    commits = RunCommits(calls, nested, ChildReports(store, keeper), rounds, max_steps=settings.max_steps)
     waiting = Waiting(store, calls, inline_wait)
     step_tools = StepTools(store, lifecycle_tools, shared.mcp_offers)
     loop = Loop(
@@ -318,6 +318,7 @@ def _drainer(
         step_tools,
         environment,
         handler_tools(Sampling(model_answers).answer),
+        settings.longest_outage,
     )
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
     return Drainer(
@@ -331,6 +332,7 @@ def _drainer(
         ids,
         listeners,
         shared.membership,
+        keeper,
         parts.telemetry,
         parts.lifespan,
     )

@@ -78,6 +78,9 @@ def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
 
 
 MEMORY = "memory://"
+OUTAGE = timedelta(minutes=10)
+"""How long a run waits for its model unless `max_outage` says otherwise."""
+SHORTEST_KEY = 16  # characters
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows
 _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
@@ -122,7 +125,9 @@ class Settings(BaseSettings):
     Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
     spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.
     `retain_events` and `retain_runs` are durations such as `30d`, `12h` or seconds, None (`forever` in the environment)
-    for ever: older events are deleted, and threads in which the last run ended longer ago.
+    for ever: older events are deleted, and threads in which the last run ended longer ago. `max_outage` is how
+    long a run waits for a model that is not available: 10 minutes, and not at all with a journal in memory, if it is
+    None.
     Raises `DefinitionError`, which names each faulty setting.
     """
 
@@ -143,6 +148,7 @@ class Settings(BaseSettings):
     model: str | None = None
     embedder: str | None = None
     max_steps: int = Field(default=50, ge=1)
+    max_outage: Annotated[timedelta, Field(ge=timedelta(0))] | None = None
     max_chain_depth: int = Field(default=3, ge=0)
     max_subagent_depth: int = Field(default=8, ge=1)
     max_body: int | None = Field(default=None, ge=1)
@@ -179,6 +185,16 @@ class Settings(BaseSettings):
     def _listed(cls, value: Any) -> Any:  # whatever the caller gave
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("secret_keys")
+    @classmethod
+    def _long_enough(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(len(key) < SHORTEST_KEY for key in value):
+            raise ValueError(
+                f"a secret key of fewer than {SHORTEST_KEY} characters can be guessed: make one with "
+                "`toolwright keys new`"
+            )
         return value
 
     @field_validator("http_allow")
@@ -275,6 +291,16 @@ class Settings(BaseSettings):
     def _duration(cls, value: Any) -> Any:  # whatever the caller gave
         return read_duration(value) if isinstance(value, str) else value
 
+    @field_validator("max_outage", mode="before")
+    @classmethod
+    def _outage(cls, value: Any) -> Any:  # whatever the caller gave
+        if not isinstance(value, str):
+            return value
+        if value.strip() == "0":
+            return timedelta(0)
+        found = read_duration(value)
+        return timedelta.max if found is None else found
+
     @field_validator("log", "log_format", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:  # whatever the caller gave
@@ -315,6 +341,13 @@ class Settings(BaseSettings):
         if self.files_url.startswith(("s3://", MEMORY)):
             return None
         return Path(self.files_url.removeprefix("file://"))
+
+    @property
+    def longest_outage(self) -> timedelta:
+        """How long a run waits for a model that is not available; without a word not at all in memory."""
+        if self.max_outage is not None:
+            return self.max_outage
+        return timedelta(0) if self.database_url.startswith(MEMORY) else OUTAGE
 
     @property
     def keyed(self) -> bool:

@@ -204,6 +204,32 @@ async def test_a_page_of_another_site_can_neither_sign_in_nor_frame_the_console_
         assert posted.status_code == 403
 
 
+async def test_a_page_of_another_site_reads_nothing_of_the_console() -> None:
+    async with house(tw.App()) as made, web(made) as client:
+        entered = await client.post(
+            "/console/sign-in", data={"secret_key": KEY}, headers={"origin": made.origin}
+        )
+        cookie = {"cookie": entered.headers["set-cookie"].split(";")[0]}
+        paths = (
+            "/",
+            "/sign-in",
+            "/_nicegui_ws/socket.io/?EIO=4&transport=polling",
+            "/files/x",
+            "/static/console.js",
+        )
+        for path in paths:
+            for origin in ("https://evil.example", "null", f"{made.origin}.evil.example"):
+                for method in ("GET", "HEAD", "OPTIONS"):
+                    answered = await client.request(
+                        method, f"/console{path}", headers={**cookie, "origin": origin}
+                    )
+                    assert answered.status_code == 403, (method, path, origin)
+                    allowed = [name for name in answered.headers if name.startswith("access-control-")]
+                    assert allowed == [], (method, path, origin)
+        own = await client.get("/console/", headers={**HTML, **cookie, "origin": made.origin})
+        assert own.status_code == 200
+
+
 async def test_a_form_that_is_too_long_or_none_is_refused_in_one_sentence() -> None:
     async with house(tw.App()) as made, web(made) as client:
         for body in (b"x" * 100_000, b"\xff\xfe", b"a&" * 100):

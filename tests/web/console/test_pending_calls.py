@@ -1,8 +1,7 @@
 """What waits for a visitor, counted and read."""
 
-import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +10,6 @@ import pytest
 import toolwright as tw
 from toolwright import testing
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import SERVICE, Caller
 from toolwright.web.auth.permits import Permits
@@ -51,12 +49,11 @@ def visit_of(rt: Runtime, caller: Caller) -> Visit:
     )
 
 
-async def parked(rt: Runtime, run_id: str, *reasons: str) -> None:
-    """The run waits for one of these reasons."""
-    async with asyncio.timeout(30):
-        async for _ in rt.events.follow(Topic(kind="run", id=run_id), after=0):
-            waiting = (await rt.runs.get(run_id)).waiting
-            if waiting is not None and waiting["reason"] in reasons:
+async def waiting_call(rt: Runtime, run_id: str) -> None:
+    """Return once a call of the run waits for somebody."""
+    async with aclosing(rt.runs.stream(run_id)) as events:
+        async for event in events:
+            if isinstance(event, tw.CallWaiting):
                 return
 
 
@@ -77,10 +74,10 @@ async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
         ada = await rt.entities.create(external_id="ada", display_name="Ada")
         await rt.spaces.create("Trip to Tokyo", id="trip", members=[ada.id, agent.id])
         spoken = await rt.spaces.say("trip", ada.id, "Go")
-        await parked(rt, next(iter(spoken.runs.values())), "calls", "approval")
+        await waiting_call(rt, next(iter(spoken.runs.values())))
         thread = await rt.threads.create("sky", user_id=ada.id)
         run = await rt.threads.send(thread.id, "Weather")
-        await parked(rt, run.id, "variables")
+        await rt.runs.wait_for_input(run.id)
         person = Caller(kind="person", entity_id=ada.id, external_id="ada")
         yield rt, visit_of(rt, SERVICE), visit_of(rt, person)
 
@@ -130,7 +127,7 @@ async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they
         ada = await rt.entities.create(external_id="ada")
         thread = await rt.threads.create("clerk", user_id="ada")
         run = await rt.threads.send(thread.id, "Go")
-        await parked(rt, run.id, "approval")
+        await rt.runs.wait_for_input(run.id)
         visit = visit_of(rt, Caller(kind="person", entity_id=ada.id, external_id="ada"))
         assert await count_pending(visit) == 1
         [call] = (await read_page(visit, Filter())).calls
@@ -182,6 +179,6 @@ async def test_a_person_of_many_threads_sees_what_their_newest_one_waits_for() -
         [request] = await open_requests(ada)
         *_, thread = [await rt.threads.create("sky", user_id="ada") for _ in range(200)]
         run = await rt.threads.send(thread.id, "Weather")
-        await parked(rt, run.id, "variables")
+        await rt.runs.wait_for_input(run.id)
         assert [each.thread_id for each in await open_requests(ada)] == [thread.id]
         assert request.thread_id != thread.id

@@ -7,7 +7,7 @@ from contextvars import copy_context
 from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException
 from pydantic import BaseModel
 
 from toolwright.adapters.frameworks.content import images, shown_text
@@ -68,6 +68,8 @@ def tool_of(native: object) -> Tool:
     if not isinstance(native, BaseTool):
         raise DefinitionError(f"A tool of LangChain is a langchain_core BaseTool, not {brief_value(native)}.")
 
+    _check_injected(native)
+
     async def call(state: ThreadState, arguments: JSONObject) -> object:
         asked = {"type": "tool_call", "name": native.name, "args": arguments, "id": state.call_id or "call"}
         answer = await native.ainvoke(cast("Any", asked))  # a dict is a call to it
@@ -79,6 +81,27 @@ def tool_of(native: object) -> Tool:
         return content if isinstance(content, str) else _parts(content)
 
     return Tool(name=native.name, description=native.description, parameters=_schema_of(native), handler=call)
+
+
+def _check_injected(native: BaseTool) -> None:
+    """Refuse a tool that needs arguments which only LangChain's own agents inject, such as `InjectedState`."""
+    form = cast("object", native.get_input_schema())
+    if not (isinstance(form, type) and issubclass(form, BaseModel)):
+        return
+    told = _schema_of(native).get("properties")
+    names = told if isinstance(told, dict) else {}
+    for name, field in form.model_fields.items():
+        if name in names or field.alias in names or not field.is_required() or _is_call_id(field.metadata):
+            continue
+        raise DefinitionError(
+            f"The tool {native.name!r} of LangChain needs {name!r}, which only LangChain's own agents inject: "
+            "write a function of your own around it."
+        )
+
+
+def _is_call_id(notes: list[Any]) -> bool:
+    """Whether the notes of a field say that it is the id of the call, which is always given."""
+    return any(each is InjectedToolCallId or isinstance(each, InjectedToolCallId) for each in notes)
 
 
 def _schema_of(native: BaseTool) -> JSONObject:

@@ -1,15 +1,19 @@
-"""Our tools as those of the OpenAI Agents SDK."""
+"""Tools of the OpenAI Agents SDK: ours as theirs, theirs as ours."""
 
 import json
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from agents import FunctionTool
 from agents.tool import ToolOutputImage, ToolOutputText
 from agents.tool_context import ToolContext
 
 from toolwright.adapters.frameworks.content import images, shown_text
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSONObject
 from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 
 
@@ -39,3 +43,25 @@ async def _call(
         return shown_text(result)
     shown = [ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.data}") for each in pictures]
     return [ToolOutputText(text=shown_text(result)), *shown]
+
+
+def tool_of(native: object, context: object) -> Tool:
+    """The tool that calls a function tool of the SDK. Raises `DefinitionError` for anything else."""
+    if not isinstance(native, FunctionTool):
+        raise DefinitionError(
+            f"A tool of the OpenAI Agents SDK is an agents.FunctionTool, not {brief_value(native)}."
+        )
+
+    async def call(state: ThreadState, arguments: JSONObject) -> object:
+        written = json.dumps(arguments)
+        place = ToolContext(
+            context, tool_name=native.name, tool_call_id=state.call_id or "call", tool_arguments=written
+        )
+        return await native.on_invoke_tool(place, written)
+
+    return Tool(
+        name=native.name,
+        description=native.description,
+        parameters=cast("JSONObject", json.loads(json.dumps(native.params_json_schema))),
+        handler=call,
+    )

@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.mcp.dispatcher import CREATED
+from toolwright.adapters.mcp.http import BROKEN_OFF, NOT_SENT
 from toolwright.adapters.mcp.peer import SILENCE
 from toolwright.adapters.mcp.results import judged
 from toolwright.adapters.mcp.servers import McpConnections
@@ -249,6 +250,16 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
         return ToolResult.fail(
             f"The MCP server broke off without an answer; {_UNKNOWN}.", error_code="mcp_broken_off"
         )
+    if code == BROKEN_OFF:
+        broken = sentence(
+            f"No answer of the MCP server: {brief(error.error.message, 2_000).rstrip('.')}; {_UNKNOWN}"
+        )
+        return ToolResult.fail(broken, error_code="mcp_broken_off")
+    if code == NOT_SENT:
+        unused = sentence(
+            f"The MCP server {server.name!r} cannot be used: {brief(error.error.message, 2_000)}"
+        )
+        return ToolResult.fail(unused, error_code="mcp_unavailable")
     if code == types.PARSE_ERROR:
         unread = sentence(f"The MCP server's answer cannot be read: {said(error)}")
         return ToolResult.fail(unread, error_code="mcp_bad_answer")

@@ -23,6 +23,12 @@ MOST_OF_AN_ERROR = 2_048  # bytes of the body of an error that are shown
 Lost: TypeAlias = Callable[[str | None], None]
 """Is told that the server has lost the session, and the method of the message that it has not taken for that."""
 NO_SERVER = -32099  # the code of errors that no server has sent
+NOT_SENT = -32098  # that of requests that no server has been sent
+BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not come: their effect is unknown
+OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
+_NO_ANSWER_OF_ITS = frozenset(
+    {502, 504}
+)  # a gateway says that the server behind it has broken off, or is silent
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
@@ -104,16 +110,22 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._pool.handle_async_request(sent)
         except AddressRefused:
-            return _fault("it has an address that is not public; TOOLWRIGHT_HTTP_ALLOW may allow it")
+            return _fault(
+                "it has an address that is not public; TOOLWRIGHT_HTTP_ALLOW may allow it", NOT_SENT
+            )
+        except (httpcore2.ConnectTimeout, httpcore2.PoolTimeout):
+            return _fault("it does not answer in time", NOT_SENT)
         except httpcore2.TimeoutException:
-            return _fault("it does not answer in time")
+            return _fault("it does not answer in time", BROKEN_OFF)
+        except (httpcore2.ConnectError, httpcore2.UnsupportedProtocol) as error:
+            return _fault(f"it cannot be reached: {words(error)}", NOT_SENT)
         except (
             httpcore2.NetworkError,
             httpcore2.ProtocolError,
-            httpcore2.UnsupportedProtocol,
             OSError,
         ) as error:
-            return _fault(f"it cannot be reached: {words(error)}" if str(error) else "it cannot be reached")
+            broken = "it broke off without an answer"
+            return _fault(f"{broken}: {words(error)}" if str(error) else broken, BROKEN_OFF)
         answer = httpx2.Response(
             status_code=response.status,
             headers=response.headers,
@@ -127,13 +139,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if answer.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             return _fault("it packs its answers, which was not asked for")
-        if (
-            answer.status_code < 400
-            or answer.status_code == 404
-            or _kind(response.headers) == "application/json"
-        ):
+        if answer.status_code < 400 or answer.status_code == 404:
             return answer
-        return await _in_words(answer)
+        return await _in_words(answer, _kind(response.headers))
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -200,21 +208,39 @@ def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return ""
 
 
-async def _in_words(answer: httpx2.Response) -> httpx2.Response:
-    """The error that an answer means which is no message of the protocol."""
+async def _in_words(answer: httpx2.Response, kind: str) -> httpx2.Response:
+    """The error that an answer means; one that is a message of the protocol as it is."""
+    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_OF_AN_ERROR)
+    if kind == "application/json" and _is_message(body):
+        return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
+    text = " ".join(bytes(body[:MOST_OF_AN_ERROR]).decode("utf-8", "replace").split())
+    said = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
+    code = BROKEN_OFF if answer.status_code in _NO_ANSWER_OF_ITS else NO_SERVER
+    return _fault(f"{said}: {brief(text, 200)}" if text else said, code, answer.status_code)
+
+
+async def _beginning(answer: httpx2.Response, most: int) -> bytearray:
+    """The beginning of a body, a little more than `most` bytes of it at the most."""
     body = bytearray()
     try:
         async for chunk in answer.aiter_raw():
             body += chunk
-            if len(body) > MOST_OF_AN_ERROR:
+            if len(body) > most:
                 break
     except httpx2.StreamError:
         pass
     finally:
         await answer.aclose()
-    text = " ".join(bytes(body[:MOST_OF_AN_ERROR]).decode("utf-8", "replace").split())
-    said = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
-    return _fault(f"{said}: {brief(text, 200)}" if text else said, answer.status_code)
+    return body
+
+
+def _is_message(body: bytearray) -> bool:
+    """Whether the body is an error of the protocol."""
+    try:
+        message: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(message, dict) and "jsonrpc" in message and "error" in message
 
 
 def _phrase(status: int) -> str:
@@ -224,8 +250,8 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _fault(fault: str, status: int = 502) -> httpx2.Response:
+def _fault(fault: str, code: int = NO_SERVER, status: int = 502) -> httpx2.Response:
     """An error of the protocol that no server has sent."""
-    error = {"code": NO_SERVER, "message": sentence(fault)}
+    error = {"code": code, "message": sentence(fault)}
     content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
     return httpx2.Response(status, content=content.encode(), headers={"content-type": "application/json"})

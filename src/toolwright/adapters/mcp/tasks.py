@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from toolwright.adapters.mcp.http import NO_SERVER
+from toolwright.adapters.mcp.http import OF_OURS
 from toolwright.adapters.mcp.results import read_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
 from toolwright.adapters.mcp.task_messages import (
@@ -152,7 +152,7 @@ async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TI
         words = brief(error.error.message, 500)
         if error.error.code == types.INVALID_PARAMS:
             raise McpTaskGone(words) from error
-        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, NO_SERVER):
+        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
             raise McpUnavailable(words) from error
         raise _Refused(words) from error
     except (ValidationError, RuntimeError, ValueError) as error:

@@ -267,13 +267,14 @@ class _Activation:
             description=agent.tool_description,
             kind="agent",
             parameters=parameters,
+            judge=self._prompt_of(agent).judge(parameters),
             relation=Handoff(agent_id=agent.id),
         )
 
     def _child(self, agent: Agent, config: SubagentToolConfig, description: str) -> Tool | AgentCall:
         spoken_to = self._prompt_of(agent)
-        own = None if spoken_to.required_schema is None else spoken_to.parameters()
-        relation = AgentCall(config=config, agent_id=agent.id, about=description, schema=own)
+        own = spoken_to.judge(spoken_to.parameters())
+        relation = AgentCall(config=config, agent_id=agent.id, about=description, judge=own)
         immediate = config.immediate
         named = isinstance(immediate, Immediate) and immediate.name_env is not None
         if config.resumable and config.resumable.receives_messages not in agent.sides:
@@ -284,20 +285,20 @@ class _Activation:
         properties = (config.init_user_message_property, config.init_attachments_property)
         if config.resumable:
             if own is not None:
-                check_properties(agent.name, own, *properties)
+                check_properties(agent.name, own.schema, *properties)
             return relation
+        parameters = check_properties(
+            agent.name,
+            spoken_to.parameters(*properties, config.init_agent_name_property or ("name" if named else None)),
+            *properties,
+            config.init_agent_name_property,
+        )
         return Tool(
             name=agent.name,
             description=description,
             kind="agent",
-            parameters=check_properties(
-                agent.name,
-                spoken_to.parameters(
-                    *properties, config.init_agent_name_property or ("name" if named else None)
-                ),
-                *properties,
-                config.init_agent_name_property,
-            ),
+            parameters=parameters,
+            judge=spoken_to.judge(parameters),
             relation=relation,
             requires_approval=config.requires_approval,
         )
@@ -328,11 +329,13 @@ class _Activation:
 
 def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
     properties = (config.init_user_message_property, config.init_attachments_property)
+    parameters = check_properties(prompt.name, prompt.parameters(*properties), *properties)
     return Tool(
         name=prompt.name,
         description=prompt.tool_description,
         kind="prompt",
-        parameters=check_properties(prompt.name, prompt.parameters(*properties), *properties),
+        parameters=parameters,
+        judge=prompt.judge(parameters),
         relation=PromptCall(config=config),
         requires_approval=config.requires_approval,
     )

@@ -7,7 +7,8 @@ from typing import TypeAlias, cast, get_args
 from pydantic import BaseModel
 
 from toolwright.core.agents.model_settings import declared_settings
-from toolwright.core.arguments.signature import Handler, read_model
+from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.signature import Handler, read_required
 from toolwright.core.checks import brief_value, check_callee, check_kind, check_list, check_name
 from toolwright.core.env.env import EnvVar, faulty_name, read_env, stored_only
 from toolwright.core.env.variable import Variable, declared_variables
@@ -113,7 +114,7 @@ class Prompt:
     def parameters(self, *properties: str | None) -> JSONObject:
         """The JSON Schema of the arguments that it is called with: its own, else a message and these texts."""
         if self.required_schema is not None:
-            return read_model(self.required_schema, self.name, "required_schema")[0]
+            return read_required(self.required_schema, self.name)[0]
         named = [name for name in properties if name is not None]
         schemas: JSONObject = {name: {"type": "string"} for name in ["message", *named]}
         return {
@@ -122,6 +123,14 @@ class Prompt:
             "required": [named[0] if properties and properties[0] is not None else "message"],
             "additionalProperties": False,
         }
+
+    def judge(self, parameters: JSONObject) -> Judge | None:
+        """Return the judge of arguments with these parameters by the declared model, or None if there is no model."""
+        if self.required_schema is None:
+            return None
+        judge = Judge(parameters, self.name, complete=read_required(self.required_schema, self.name)[1])
+        judge.compile()
+        return judge
 
 
 def keep(declared: object, *names: str) -> None:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic_core import ErrorDetails, to_json, to_jsonable_python
 
 from toolwright.core.arguments.faults import ArgumentFault, Fault
 from toolwright.core.checks import brief_value
@@ -16,6 +16,7 @@ from toolwright.core.dependencies.depends import Dependency
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path, plain, spell
+from toolwright.core.text import words
 
 _UNCHANGING = (str, int, float, bool, Enum, type(None))
 _SCALARS: dict[object, Callable[[object], bool]] = {
@@ -189,7 +190,7 @@ def _made(key: str, default: Callable[[], object]) -> object:
     try:
         return default()
     except (Exception, SystemExit) as error:  # a default factory of the user's own may raise anything
-        raise ArgumentFault([Fault((key,), f"has no default: {error or type(error).__name__}")]) from error
+        raise ArgumentFault([Fault((key,), f"has no default: {words(error)}")]) from error
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
@@ -200,7 +201,18 @@ def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
         details = error.errors(include_url=False, include_input=False)
         raise ArgumentFault([_fault(detail, value, path) for detail in details]) from error
     except (Exception, SystemExit) as error:  # a validator of the user's model may raise anything
-        raise ArgumentFault([Fault(path, str(error) or type(error).__name__)]) from error
+        raise ArgumentFault([Fault(path, words(error))]) from error
+
+
+def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject) -> JSONObject:
+    """Return the arguments as the model has them: validated by it, with its defaults. None is not filled in.
+
+    `fields` are the names of the model's fields by their names in JSON. Raises `ArgumentFault`.
+    """
+    built = build_model(builder, arguments)
+    values = {key: getattr(built, name) for key, name in fields.items()}
+    made = {key: each for key, each in values.items() if key in arguments or each is not None}
+    return {**arguments, **to_jsonable_python(made, by_alias=True)}
 
 
 def _fault(detail: ErrorDetails, value: JSON, path: Path) -> Fault:

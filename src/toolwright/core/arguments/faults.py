@@ -84,15 +84,37 @@ def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -
     branches = _flat(branches, path)
     close = [branch for branch in branches if branch and not any(_misses(each, path) for each in branch)]
     if close:
-        best = min(close, key=lambda branch: (sum(map(_is_tag, branch)), len(branch)))
+        best = min(close, key=_distance)
         tag = next((tuple(each.instance_path) for each in best if _is_tag(each)), None)
         if tag is not None and len(close) > 1 and all(any(_misses(e, tag) for e in b) for b in close):
             yield Fault(tag, f"must be {_alternatives(close, tag)}")
             return
-        for each in best:
-            yield from _faults(each)
+        equal = [branch for branch in close if _distance(branch) == _distance(best)]
+        ways = dict.fromkeys(tuple([fault for each in branch for fault in _faults(each)]) for branch in equal)
+        if len(ways) == 1:
+            yield from next(iter(ways))
+        else:
+            yield Fault(path, f"fits none of the forms it may have: {_listed_ways([*ways], len(path))}")
         return
     yield Fault(path, f"must be {_alternatives(branches, path)}, not {type_name(_instance(error))}")
+
+
+_MOST_WAYS = 5
+
+
+def _distance(branch: Branch) -> tuple[int, int]:
+    """How far a value is from a branch of a union: constants that it misses, then faults."""
+    return sum(map(_is_tag, branch)), len(branch)
+
+
+def _listed_ways(ways: list[tuple[Fault, ...]], above: int) -> str:
+    """The faults of each of several branches that are equally close, their paths from the union on."""
+    texts = [
+        f"({'; '.join(str(Fault(fault.path[above:], fault.text)) for fault in way)})"
+        for way in ways[:_MOST_WAYS]
+    ]
+    more = f" or {len(ways) - _MOST_WAYS} more" if len(ways) > _MOST_WAYS else ""
+    return f"{' or '.join(texts)}{more}"
 
 
 def _flat(branches: list[Branch], path: Path) -> list[Branch]:

@@ -65,6 +65,9 @@ _LARGEST = 10**308
 RawArguments = str | bytes | Mapping[str, object]
 """Arguments as they come: JSON text, or an object that was read from it before."""
 
+Complete = Callable[[JSONObject], JSONObject]
+"""Arguments that the schema accepts, with the defaults of the declared model; raises `ArgumentFault` if it refuses."""
+
 Resolve = Callable[[JSONObject], JSONObject]
 """Arguments with their references replaced by what is there; raises `ArgumentFault` where nothing is."""
 
@@ -73,11 +76,13 @@ class Judge:
     """Judges the arguments of one tool by its schema, which is compiled at the first call.
 
     Nothing is coerced: `"10"`, `true` and `1` are no integer, no boolean and no string. `3.0` is the
-    integer 3. With `takes_nothing` any object is accepted and counts as empty.
+    integer 3. With `takes_nothing` any object is accepted and counts as empty. Arguments that the schema accepts go
+    through `complete`.
     """
 
     __slots__ = (
         "_accepts",
+        "_complete",
         "_has_usual_numbers",
         "_name",
         "_numbers",
@@ -86,8 +91,11 @@ class Judge:
         "schema",
     )
 
-    def __init__(self, schema: JSONObject, name: str, takes_nothing: bool = False) -> None:
+    def __init__(
+        self, schema: JSONObject, name: str, takes_nothing: bool = False, complete: Complete | None = None
+    ) -> None:
         self.schema = schema
+        self._complete = complete
         self._name = name
         self._takes_nothing = takes_nothing
         self._numbers = Numbers(schema)
@@ -122,8 +130,9 @@ class Judge:
             arguments = resolve(arguments)
         usual = self._has_usual_numbers
         if usual is not None and usual(arguments) and self._accepts(arguments):
-            return arguments
-        return self._read_exactly(arguments)
+            return arguments if self._complete is None else self._complete(arguments)
+        exact = self._read_exactly(arguments)
+        return exact if self._complete is None else self._complete(exact)
 
     def _read_exactly(self, arguments: JSONObject) -> JSONObject:
         """The slow way, which knows every number by its path, for what is odd or at fault."""

@@ -14,10 +14,11 @@ from typing import Annotated, TypeAlias
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from toolwright.core.arguments.binding import Argument, Binding, Builder, is_plain_scalar
+from toolwright.core.arguments.binding import Argument, Binding, Builder, complete, is_plain_scalar
+from toolwright.core.arguments.judge import Complete
 from toolwright.core.arguments.schema import closed, with_definitions
 from toolwright.core.arguments.type_adapter import adapter_of
-from toolwright.core.arguments.types import Annotation, TypeReader
+from toolwright.core.arguments.types import Annotation, TypeReader, model_fields, noted
 from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of
 from toolwright.core.dependencies.hints import (
     Function,
@@ -237,8 +238,9 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         elif field.default_factory is None:
             reader.default(field.default, key)
             argument_schema["default"] = plain(field.default)
-        if field.description or described_by:
-            argument_schema["description"] = field.description or described_by
+        description = field.description or noted(hint) or described_by
+        if description:
+            argument_schema["description"] = description
         reader.judge_defaults()
         builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
         default = _default(reader, key, seen, field, parameter)
@@ -336,6 +338,16 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
     if not schema.setdefault("properties", {}) and "additionalProperties" not in schema:
         return dict(_NO_ARGUMENTS), builder
     return typing.cast("JSONObject", closed(with_definitions(schema, definitions))), builder
+
+
+def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Complete]:
+    """The schema of `required_schema=Model`, and what validates arguments by the model and fills in its defaults."""
+    schema, builder = read_model(model, name, "required_schema")
+    fields = {
+        field.validation_alias if isinstance(field.validation_alias, str) else python_name: python_name
+        for python_name, field in model_fields(model).items()
+    }
+    return schema, functools.partial(complete, builder, fields)
 
 
 def _waits(handler: Handler) -> bool:

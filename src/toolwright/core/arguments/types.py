@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from toolwright.core.arguments.binding import fresh, is_plain_scalar, is_shared, misfit_default
@@ -137,8 +137,9 @@ class TypeReader:
         raise self.refuse(path, annotation)
 
     def _annotated(self, arguments: tuple[object, ...], path: str) -> Annotation:
-        kind, *notes = arguments
-        if any(not isinstance(note, FieldInfo | str) for note in notes):
+        kind, *written = arguments
+        notes = [each if (text := note_text(each)) is None else Field(description=text) for each in written]
+        if any(not isinstance(note, FieldInfo) for note in notes):
             self.builds = self.classes = True
         return Annotated[(self.read(kind, path), *notes)]
 
@@ -320,6 +321,19 @@ class TypeReader:
 
     def _fault(self, path: str, why: str) -> DefinitionError:
         return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {path!r} {why}"))
+
+
+def note_text(note: object) -> str | None:
+    """Return the description that a note of `Annotated` gives: a text or a `Doc`. None for any other note."""
+    if isinstance(note, typing_extensions.Doc):
+        return note.documentation
+    return note if isinstance(note, str) else None
+
+
+def noted(annotation: Annotation) -> str | None:
+    """Return the description in the notes of an annotation, or None."""
+    texts = map(note_text, get_args(annotation)[1:]) if get_origin(annotation) is Annotated else ()
+    return next((text.strip() for text in texts if text and text.strip()), None)
 
 
 def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
+from toolwright.core.errors import ServerFailed, ToolwrightError
+from toolwright.core.text import sentence, spelled_out, words
 
 
 class _Secrets:
@@ -110,6 +112,26 @@ def logger(name: str) -> logging.Logger:
     return made
 
 
+_log = logger("toolwright.internal")
+
+
+def internal_error(doing: str, error: BaseException) -> ServerFailed:
+    """Log a bug of our own with its traceback and return the error that reports it; `doing` says during what."""
+    _log.error("Internal error while %s.", doing, exc_info=error)
+    return ServerFailed(sentence(f"Internal error while {doing}: {words(error)}"))
+
+
+@contextmanager
+def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
+    """Raise `ServerFailed` for any exception in the block that is neither from our error tree nor `expected`."""
+    try:
+        yield
+    except (ToolwrightError, *expected):
+        raise
+    except Exception as error:
+        raise internal_error(doing, error) from error
+
+
 def place() -> dict[str, str]:
     """The ids of the run, thread, call and trace in which this is asked; those that there are."""
     run, call_id = _PLACE.get(), CALL_ID.get()
@@ -120,10 +142,19 @@ def place() -> dict[str, str]:
 
 
 class TextFormatter(logging.Formatter):
-    """Lines of text, with the run and the call in which something was logged."""
+    """Formats records as text, with the run and the call in which something was logged.
+
+    One line per record; the lines of a traceback are indented. So what an exception says begins no line of its own.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and the traceback below it."""
+        line, _, rest = super().format(record).partition("\n")
+        return "\n".join([line, *[f"  {spelled_out(each)}" for each in rest.splitlines()]])
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - named by the standard library
-        """The line, without a traceback."""
+        """Return the line, without a traceback."""
+        record.message = spelled_out(record.message)
         ids = place()
         shown = ", ".join([ids[name] for name in ("runId", "callId") if name in ids])
         line = super().formatMessage(record)

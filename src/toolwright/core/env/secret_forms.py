@@ -1,4 +1,4 @@
-"""Forms in which a secret may stand in a text: as it is, in JSON, percent-encoded, in base64 and misread (D6)."""
+"""Forms in which a secret may stand in a text: as it is, in JSON, percent-encoded, in hex, base64 and misread (D6)."""
 
 import base64
 import json
@@ -26,6 +26,9 @@ def forms_of(value: str) -> Iterator[str]:
         for encoded in (quote(sent), quote(sent, safe=""), quote_plus(sent)):
             yield encoded
             yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), encoded)
+        for digits in (sent.hex(), sent.hex().upper()):
+            yield digits
+            yield "".join([f"%{digits[place : place + 2]}" for place in range(0, len(digits), 2)])
         if len(value) >= ENCODED:
             yield from _base64_forms(sent)
 

@@ -8,15 +8,18 @@ from toolwright.core.text import sentence
 
 
 class Tenvs:
-    """A thread's tenvs as attributes: `state.tenvs.vector_store_id`. Those of the calling tool's model are built
-    as it says, None or their default where they are optional and absent; all others are JSON as it was given.
+    """A thread's tenvs as attributes: `state.tenvs.vector_store_id`.
+
+    Those of the calling tool's model are built as it says, None or their default where they are optional and absent.
+    They are an instance of that model, whose properties and methods they have. All others are JSON as it was given.
     """
 
-    __slots__ = ("_built", "_values")
+    __slots__ = ("_built", "_model", "_values")
 
     def __init__(self, values: Mapping[str, JSON] | None = None) -> None:
         self._values = values or {}
         self._built: dict[str, object] = {}
+        self._model: object = None
 
     def __getattr__(self, name: str) -> Any:  # whatever the tool's model makes of it
         if name in self._built:
@@ -24,16 +27,23 @@ class Tenvs:
         try:
             return self._values[name]
         except KeyError:
+            if hasattr(self._model, name):
+                return getattr(self._model, name)
             listed = ", ".join(sorted({*self._values, *self._built})) or "none"
             raise AttributeError(sentence(f"This thread has no tenv {name!r}; it has: {listed}")) from None
 
     def __getitem__(self, name: str) -> JSON:
         return self._values[name]
 
-    def __ior__(self, built: Mapping[str, object]) -> "Tenvs":
-        """From now on these names are seen as they were built for a tool."""
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]  # it is never set
+        """The declared model of the calling tool, so that `isinstance` accepts the tenvs as one of it."""
+        return Tenvs if self._model is None else type(self._model)
+
+    def adopt(self, model: object, built: Mapping[str, object]) -> None:
+        """Show these names as they were built for a tool, and the rest of its model."""
+        self._model = model
         self._built.update(built)
-        return self
 
     def __contains__(self, name: object) -> bool:
         return name in self._values

@@ -4,9 +4,9 @@ A call's effects are values that are committed with its result (JOURNAL, "What a
 units from outside a run carry the same values, so that there is one way to write a space.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Goal, Memory, Plan
@@ -29,11 +29,40 @@ from toolwright.core.journal.child_effects import (
     TakeRequest,
     Terminate,
 )
-from toolwright.core.journal.mcp_effects import McpEffect
+from toolwright.core.journal.mcp_effects import DropMcpTask, HoldMcpTool, McpEffect, UnholdMcpTool
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
 from toolwright.core.value import value
+
+MindKind: TypeAlias = Literal["goals", "memories", "plans", "blocks", "links"]
+"""Kinds of rows that an agent keeps; `links` are those to blocks of others, which it reads."""
+
+
+def link_key(agent_id: str, label: str) -> str:
+    """Return the key of a link among those of its reader."""
+    return f"{agent_id}/{label}"
+
+
+@value
+class CheckMind:
+    """Check what an agent keeps of one kind, which this unit changes. Conflict: `mind`, if the check fails.
+
+    `keys` are the rows that the unit writes. There are at most `most` rows with these. Where `seen` is given, these
+    rows are still what it has under their keys; it comes before the effects that write them.
+    """
+
+    agent_id: str
+    kind: MindKind
+    keys: tuple[str, ...]
+    most: int | None = None
+    seen: Mapping[str, object] | None = None
+
+    def holds(self, stored: Mapping[str, object]) -> bool:
+        """Return whether the rows that are stored pass the check."""
+        if self.seen is not None and any(stored.get(key) != self.seen.get(key) for key in self.keys):
+            return False
+        return self.most is None or len(stored.keys() | set(self.keys)) <= self.most
 
 
 @value
@@ -45,7 +74,7 @@ class SetGoal:
 
 @value
 class DropGoal:
-    """A goal is given up."""
+    """A goal is given up; nothing happens if it is not there."""
 
     agent_id: str
     id: str
@@ -60,7 +89,7 @@ class SetMemory:
 
 @value
 class DropMemory:
-    """A memory is forgotten."""
+    """A memory is forgotten; nothing happens if it is not there."""
 
     agent_id: str
     key: str
@@ -75,7 +104,7 @@ class SetPlan:
 
 @value
 class DropPlan:
-    """A plan is given up, and its timer with it."""
+    """A plan is given up, and its timer with it; nothing happens if it is not there."""
 
     agent_id: str
     id: str
@@ -126,7 +155,7 @@ class LinkBlock:
 
 @value
 class UnlinkBlock:
-    """That agent reads a block no longer."""
+    """That agent reads a block no longer; nothing happens if it did not."""
 
     agent_id: str
     label: str
@@ -208,14 +237,18 @@ class Post(SpaceEffect):
 
 @value
 class Edit(SpaceEffect):
-    """A message has another content and other metadata; one that is gone stays gone."""
+    """Update a message's content and metadata. Conflict: `message`, if it does not exist.
+
+    With `if_there` nothing happens instead: the message of a call can be deleted while the call runs.
+    """
 
     message: SpaceMessage
+    if_there: bool = False
 
 
 @value
 class Erase(SpaceEffect):
-    """A message is deleted, with its reactions."""
+    """Delete a message with its reactions. Conflict: `message`, if it does not exist."""
 
     message_id: str
 
@@ -229,7 +262,7 @@ class React(SpaceEffect):
 
 @value
 class Unreact(SpaceEffect):
-    """An entity takes a reaction back."""
+    """An entity takes a reaction back; nothing happens if there is none."""
 
     message_id: str
     entity_id: str
@@ -274,7 +307,7 @@ class MarkRead(SpaceEffect):
 
 @value
 class Enter:
-    """The thread's active space, None for none."""
+    """Set the thread's active space; None clears it. Conflict: `thread`, if the thread does not exist."""
 
     thread_id: str
     space_id: str | None
@@ -290,7 +323,7 @@ class SetTimer:
 
 @value
 class DropTimer:
-    """A timer is not needed any more."""
+    """A timer is not needed any more; nothing happens if it has fired already."""
 
     name: str
 
@@ -318,6 +351,7 @@ Effect: TypeAlias = (
     | SetTimer
     | DropTimer
     | Deliver
+    | CheckMind
     | SetGoal
     | DropGoal
     | SetMemory
@@ -346,6 +380,28 @@ Effect: TypeAlias = (
     | HoldRequest
     | TakeRequest
 )
+
+MAY_FIND_NOTHING = frozenset[type](
+    {
+        # What they would take away is gone already, which is what was wanted.
+        *(
+            Unreact,
+            DropTimer,
+            DropGoal,
+            DropMemory,
+            DropPlan,
+            DropMind,
+            UnlinkBlock,
+            DropMcpTask,
+            CloseRequest,
+        ),
+        # They follow the state of something else, which may have changed in the meantime.
+        *(SetVector, HoldMcpTool, UnholdMcpTool),
+        # Of these there may be any number, also none: followers, and children at work.
+        *(Tell, CancelChildren),
+    }
+)
+"""Effects that do nothing if there is no row for them. Every other one that needs a row fails a guard without it."""
 
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:

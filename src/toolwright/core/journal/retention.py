@@ -2,6 +2,7 @@
 
 A deleted thread is gone at once, with all below it: its row is, and so every unit that would write to it fails a guard.
 Its other rows lie where nobody finds them until they are swept up, so many at a time that no writer waits for long.
+So do the messages of a deleted space, and the passages of a deleted agent.
 """
 
 from datetime import datetime
@@ -38,7 +39,10 @@ class DropThread(Unit):
 
 @value
 class SweepThreads(Unit):
-    """Rows of deleted threads are swept up, `limit` at the most. Answers with `count`, 0 when nothing is left."""
+    """Rows of deleted threads, spaces and agents are swept up, `limit` at the most.
+
+    Answers with `count`, 0 when nothing is left. A space cannot have the id of a deleted one before that.
+    """
 
     limit: int = 1000
 

@@ -217,7 +217,7 @@ class Store(Protocol):
     async def wake(self, thread_id: str) -> Wake | None: ...
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
-        """Wakes whose time has come, the longest waiting first."""
+        """Wakes whose time has come, the longest waiting first; those of one time by name."""
         ...
 
     async def next_due(self, after: datetime) -> datetime | None:

@@ -41,6 +41,7 @@ Guard: TypeAlias = Literal[
     "member",  # the entity is not in the space
     "agent",  # there is no such configured agent, or it has changed since it was read
     "front_end",  # there is no such front-end
+    "mind",  # what an agent keeps has changed since it was read, or there would be more of it than may be
     "plan",  # there is no such plan, or it has changed since it was read
     "block",  # there is no such memory block
     "passage",  # there is no such passage

@@ -14,7 +14,7 @@ from toolwright.core.schemas.meta import REASONING
 from toolwright.core.schemas.output import Output
 from toolwright.core.schemas.state_paths import has_references
 from toolwright.core.threads.message import Message
-from toolwright.core.tools.compose import compose
+from toolwright.core.tools.compose import closed_output, compose
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 
@@ -25,7 +25,7 @@ class ComposedForm:
     def __init__(self, request: RequestForm, output: Output, tools: Sequence[Tool], at: datetime) -> None:
         composed = compose(output.schema, tools, reasoning=request.config.call_reasoning)
         self._schema = AnswerSchema(schema=composed, name="answer")
-        self._output = output
+        self._output, self._output_judge = output, ResultJudge(closed_output(output.schema), "output")
         self._tools = {tool.name: tool for tool in tools}
         self._instances = request.instances
         self._opening = opening_of(request, at)
@@ -46,7 +46,8 @@ class ComposedForm:
             raise AnswerFault(faults)
         output, calls = answer["output"], _objects(answer["calls"])
         if output is not None:
-            faults = [Fault(("output", *each.path), each.text) for each in self._output.faults(output)]
+            found = self._output_judge.faults(output) or self._output.faults(output)
+            faults = [Fault(("output", *each.path), each.text) for each in found]
         asked: list[ModelCall] = []
         for number, call in enumerate(calls):
             tool = self._tools[str(call["_tool"])]

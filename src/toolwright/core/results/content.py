@@ -1,9 +1,13 @@
 """Text, images and files that a tool hands over (S2 §5 and §6), and the judgement of what it hands over."""
 
 import binascii
+import mimetypes
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Literal, TypeAlias, TypeVar, cast
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 from toolwright.core.checks import brief_value
 from toolwright.core.plain import unwritable
@@ -32,13 +36,46 @@ ToolContent: TypeAlias = TextContent | ImageContent
 
 @value
 class Attachment:
-    """A new file: `data` is base64 text, `width` and `height` are pixels (S2 §5.1)."""
+    """A new file: `data` is base64 text or bytes, kept as base64; `width` and `height` are pixels (S2 §5.1)."""
 
     name: str
     mime_type: str
     data: str
     width: int | None = None
     height: int | None = None
+
+    if TYPE_CHECKING:  # what may be given for `data` is more than what is kept
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            mime_type: str,
+            data: str | bytes | bytearray | memoryview,
+            width: int | None = None,
+            height: int | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        given: object = self.data
+        if isinstance(given, bytes | bytearray | memoryview):
+            object.__setattr__(self, "data", b64encode(given).decode())
+
+    @classmethod
+    def from_path(
+        cls, path: str | PathLike[str], *, name: str | None = None, mime_type: str | None = None
+    ) -> "Attachment":
+        """Read a file of this machine; its name and MIME type are those of the path unless given.
+
+        Raises `OSError` if the file cannot be read.
+        """
+        source = Path(path)
+        guessed = mimetypes.guess_type(source.name)[0] or "application/octet-stream"
+        return cls(name=name or source.name, mime_type=mime_type or guessed, data=source.read_bytes())
+
+    def read(self) -> bytes:
+        """Return the bytes. Raises `ValueError` if `data` is not base64 text."""
+        return decoded(self.data)
 
 
 @value

@@ -1,8 +1,10 @@
 """Returned values and raised errors of handlers, as a `ToolResult` (D2)."""
 
+import logging
 import traceback
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import cache
 from typing import TypeGuard, cast
 
 from toolwright.core.errors import InvalidJSON
@@ -20,6 +22,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.text import error_text
 from toolwright.core.value import maker
 
+_log = logging.getLogger("toolwright.results")  # it is told nothing that a handler gave
 _success = maker(
     ToolResult,
     "result",
@@ -50,11 +53,24 @@ def as_result(value: object) -> ToolResult:
                 return _of_content([value])
             if _is_content(value):
                 return _of_content(value)
+        elif "error" in value and value.get("status") == "error" and value.keys() <= _RESULT_KEYS:  # type: ignore[attr-defined,operator]  # a dict
+            _warn_once()
         return _success(plain(value))
     except Faulty as fault:
         return ToolResult.fail(f"The tool returned faulty content. {fault}")
     except InvalidJSON as error:
         return ToolResult.fail(f"The tool returned what is not JSON: {error.message}")
+
+
+_RESULT_KEYS = frozenset({"status", "result", "error", "stack", "attachments", "error_code", "error_data"})
+
+
+@cache
+def _warn_once() -> None:
+    _log.warning(
+        "A tool returned a dict with `status` and `error`: that is data, and its call succeeded. "
+        "Return `tw.ToolResult.fail(...)` for an error result."
+    )
 
 
 def as_failure(error: BaseException) -> ToolResult:

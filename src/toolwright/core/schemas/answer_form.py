@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolwright.core.arguments.faults import Fault, list_faults
+from toolwright.core.env.logs import internal_errors
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON
 from toolwright.core.model import AnswerSchema, ModelResponse
-from toolwright.core.schemas.output import Output
+from toolwright.core.schemas.output import Output, ValidatorFailed
 from toolwright.core.threads.message import Message
 from toolwright.core.value import value
 
@@ -54,6 +55,15 @@ class AnswerForm(Protocol):
     def heard(self, messages: list[Message]) -> list[Message]:
         """The conversation as the model is to read it."""
         ...
+
+
+def judge_answer(form: AnswerForm, response: ModelResponse) -> FormedAnswer:
+    """Read the answer by its form.
+
+    Raises `AnswerFault`, `ValidatorFailed`, or `ServerFailed` for a bug of our own.
+    """
+    with internal_errors("reading the model's answer", AnswerFault, ValidatorFailed):
+        return form.read(response)
 
 
 class OutputForm:

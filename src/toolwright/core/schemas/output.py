@@ -16,8 +16,13 @@ from toolwright.core.json_value import JSON, dumps
 from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.plain import Path, plain
 from toolwright.core.schemas.schema_tool import read_schema
+from toolwright.core.text import words
 
 _NO_TYPES = (str, bytes, list, tuple, int, float, FunctionType, BuiltinFunctionType, MethodType)
+
+
+class ValidatorFailed(Exception):
+    """A validator of the user's declared type raised something other than a `ValidationError`; see `__cause__`."""
 
 
 class Output:
@@ -44,7 +49,10 @@ class Output:
         self._judge = ResultJudge(self.schema, "output")
 
     def faults(self, output: JSON) -> list[Fault]:
-        """The faults of that output: by the schema, else by the validators of the type."""
+        """Return the faults of the output: by the schema, or by the validators of the type if it has none.
+
+        Raises `ValidatorFailed` if one of these validators is broken.
+        """
         faults = self._judge.faults(output)
         if faults or self._adapter is None:
             return faults
@@ -53,6 +61,8 @@ class Output:
         except ValidationError as error:
             details = error.errors(include_url=False)
             return [Fault(_path(each["loc"], output), form_fault(each)) for each in details[:MOST_FAULTS]]
+        except (Exception, SystemExit) as error:  # a validator of the user's own may raise anything
+            raise ValidatorFailed(words(error)) from error
         return []
 
     def load(self, output: JSON) -> Any:  # an instance of whatever was declared

@@ -124,10 +124,15 @@ def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
 
 
 def _output(schema: JSONObject) -> JSONObject:
-    """The schema of the output, which may be null; an object that does not say so takes no other fields."""
+    """The schema of the output, which may be null."""
+    return _nullable(closed_output(schema))
+
+
+def closed_output(schema: JSONObject) -> JSONObject:
+    """Return the schema of an output that is not null. A plain object accepts no other fields unless it says so."""
     if schema.get("type") != "object" or not _is_nullable(schema):
-        return _nullable(schema)
-    return _nullable({**schema, "additionalProperties": schema.get("additionalProperties", False)})
+        return schema
+    return {**schema, "additionalProperties": schema.get("additionalProperties", False)}
 
 
 def _nullable(schema: JSONObject) -> JSONObject:
@@ -267,17 +272,34 @@ class _Answer:
         return {
             name: self.at(each, places[name])
             for name, each in value.items()
-            if each is not None or name in needed or self._places.accepts(places[name][1], None)
+            if each is not None
+            or name in needed
+            or name not in properties  # a field of another branch, which only that branch can judge
+            or self._places.accepts(places[name][1], None)
         }
 
     def _of_branch(self, value: JSON, branches: list[JSON], pointer: str) -> JSON:
-        """What the first branch makes of the value that accepts it then; the value itself if none does."""
-        for number, branch in enumerate(branches):
-            where = f"{pointer}/anyOf/{number}"
-            made = self.at(value, (branch, where))
-            if self._places.accepts(where, made):
+        """The value as read by the first branch that accepts it, or the value itself if none does.
+
+        Branches that declare all fields of the value come first: in strict form every object is closed.
+        """
+        places = [(branch, f"{pointer}/anyOf/{number}") for number, branch in enumerate(branches)]
+        for place in sorted(places, key=lambda place: not self._declares(place, value)):
+            made = self.at(value, place)
+            if self._places.accepts(place[1], made):
                 return made
         return value
+
+    def _declares(self, place: Place | None, value: JSON) -> bool:
+        """Whether the schema at this place, if it lists properties, lists all fields of the value."""
+        passed: set[str] = set()
+        while place is not None and isinstance(place[0], dict) and place[1] not in passed:
+            passed.add(place[1])
+            properties = place[0].get("properties")
+            if isinstance(properties, dict) and isinstance(value, dict):
+                return value.keys() <= properties.keys()
+            place = self._places.resolve(place[0].get("$ref"))
+        return True
 
 
 def _step(name: str) -> str:

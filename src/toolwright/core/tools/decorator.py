@@ -11,6 +11,7 @@ from toolwright.core.arguments.signature import Handler, first_paragraph, read_s
 from toolwright.core.env.variable import Variable
 from toolwright.core.errors import DefinitionError
 from toolwright.core.tools.approval import Requirement
+from toolwright.core.tools.frameworks import check_foreign
 from toolwright.core.tools.tool import FUNCTION_TIMEOUT, Tool
 
 
@@ -87,7 +88,12 @@ def tool(
 
 
 def as_tool(callee: object) -> object:
-    """A plain function as the tool that `tool` makes of it, anything else as it is."""
+    """A plain function as the tool that `tool` makes of it, anything else as it is.
+
+    Raises `DefinitionError` for a tool of another framework.
+    """
+    if not isinstance(callee, Tool | str):
+        check_foreign(callee)
     is_function = inspect.isroutine(callee) or type(callee) is functools.partial
     return tool(cast("Handler", callee)) if is_function else cast("object", callee)
 

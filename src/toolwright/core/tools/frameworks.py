@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
-from toolwright.core.errors import MissingExtra
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import DefinitionError, MissingExtra
 
 Framework: TypeAlias = Literal["pydantic_ai", "openai_agents", "langchain"]
 _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
@@ -26,3 +27,19 @@ def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) 
     except ImportError as error:
         called, extra = _FRAMEWORKS[framework]
         raise MissingExtra(f"Tools of {called} need an extra: install toolwright[{extra}].") from error
+
+
+_TAKEN_BY: Mapping[str, str] = {
+    "langchain_core": "from_langchain",
+    "pydantic_ai": "from_pydantic_ai",
+    "agents": "from_openai_agents",
+}
+
+
+def check_foreign(value: object) -> None:
+    """Raise `DefinitionError` for a tool of another framework: it names what makes a tool of ours of it."""
+    modules = [each.__module__.partition(".")[0] for each in type(value).__mro__]
+    way = next((_TAKEN_BY[module] for module in modules if module in _TAKEN_BY), None)
+    if way is not None:
+        name = brief_value(getattr(value, "name", type(value).__name__))
+        raise DefinitionError(f"The tool {name} is another framework's: put tw.Tool.{way}(…) of it there.")

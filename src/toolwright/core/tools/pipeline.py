@@ -8,7 +8,7 @@ from typing import Protocol
 from toolwright.core.arguments.faults import ArgumentFault, list_faults
 from toolwright.core.arguments.judge import RawArguments, ResultJudge
 from toolwright.core.concurrency import cancellations, check_cancelled, in_thread_if_large
-from toolwright.core.env.logs import logger
+from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import Outcome, ToolResult
@@ -77,6 +77,14 @@ def prepare(
         return PreparedCall(tool=tool, arguments=judged, call_id=call_id, keywords=keywords)
     except (ArgumentFault, DefinitionError) as error:
         return refusal(error)
+    except Exception as error:  # noqa: BLE001 - the guard: a bug of ours is neither the model's fault nor the run's end
+        return internal_failure(f"judging the arguments of the tool {name!r}", error)
+
+
+def internal_failure(doing: str, error: Exception) -> ToolResult:
+    """Log a bug of our own and return the error result that reports it."""
+    reported = internal_error(doing, error)
+    return ToolResult.fail(reported.message, error_code=reported.code)
 
 
 def refusal(error: ArgumentFault | DefinitionError) -> ToolResult:
@@ -118,10 +126,10 @@ async def carry_out(
         )
     if tool.needs is not None:
         tenvs = state.tenvs
-        read = tool.needs.read(tenvs)
-        if isinstance(read, Lacking):
-            return lacks_tenvs(tool.name, read)
-        tenvs |= read
+        built = tool.needs.build(tenvs)
+        if isinstance(built, Lacking):
+            return lacks_tenvs(tool.name, built)
+        tenvs.adopt(built, tool.needs.named(built))
     try:
         outcome = await executor(prepared, state)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
@@ -134,7 +142,10 @@ async def carry_out(
 
 def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
     """The result, or an error result if the tool's `_output` does not allow it (S1)."""
-    faults = judge.faults(outcome.result)
+    try:
+        faults = judge.faults(outcome.result)
+    except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
+        return internal_failure(f"judging the result of the tool {name!r}", error)
     if not faults:
         return outcome
     return ToolResult.fail(

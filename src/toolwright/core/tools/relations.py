@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.arguments.judge import Judge
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import MOST_NAMES, faulty_name
 from toolwright.core.errors import DefinitionError
@@ -205,13 +206,18 @@ class PromptCall:
 class AgentCall:
     """The relation of a tool of the kind `agent`: to a child thread of the agent with that id, `about` that.
 
-    `schema` is what its arguments must be, None for an agent whose prompt asks for nothing but a message.
+    `judge` reads its arguments; None for an agent whose prompt asks for nothing but a message.
     """
 
     config: SubagentToolConfig
     agent_id: str
     about: str = ""
-    schema: JSONObject | None = None
+    judge: Judge | None = None
+
+    @property
+    def schema(self) -> JSONObject | None:
+        """The schema of its arguments, or None."""
+        return None if self.judge is None else self.judge.schema
 
 
 @value

@@ -84,15 +84,23 @@ class Needs:
 
         An optional name that is absent has its default. Names are as in JSON and as in Python.
         """
+        built = self.build(values)
+        return built if isinstance(built, Lacking) else self.named(built)
+
+    def build(self, values: Mapping[str, JSON] | Tenvs) -> object:
+        """Return the instance of the model that these values make, or a `Lacking` that says what is wrong."""
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
             judged = self._judge.read(wanted)
         except ArgumentFault as fault:
             return _lacking(fault.faults)
         try:
-            built = build_model(self._builder, judged)
+            return build_model(self._builder, judged)
         except ArgumentFault as fault:  # a validator of the user's own may repeat the value in any form
             return _lacking([Fault(each.path[:1], "is not accepted") for each in fault.faults])
+
+    def named(self, built: object) -> dict[str, object]:
+        """Return the fields of the instance by their names in Python and in JSON."""
         named = {name: getattr(built, name) for name in self._fields.values()}
         return named | {key: named[name] for key, name in self._fields.items()}
 

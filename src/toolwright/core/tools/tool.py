@@ -159,6 +159,14 @@ class Tool:
         """The tool that calls LangChain's `BaseTool`; its errors are error results. Raises as `from_pydantic_ai`."""
         return adapter("langchain", "tool_of")(native)
 
+    @classmethod
+    def from_openai_agents(cls, native: object, *, context: object = None) -> "Tool":
+        """The tool that calls a `FunctionTool` of the OpenAI Agents SDK, whose run context has this `context`.
+
+        Its arguments are validated by its schema, then by itself. Raises as `from_pydantic_ai`.
+        """
+        return adapter("openai_agents", "tool_of")(native, context)
+
     @property
     def latent(self) -> bool:
         """Whether the model itself carries the calls out, so that it is asked for their output (D17)."""

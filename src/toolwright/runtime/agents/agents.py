@@ -43,6 +43,7 @@ from toolwright.runtime.agents.configured import (
 )
 from toolwright.runtime.checks import page
 from toolwright.runtime.env.env import Environment, tenv_vars
+from toolwright.runtime.journal import sweep_after
 from toolwright.wire.space import left_event
 
 COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
@@ -211,8 +212,7 @@ class Agents:
 
     async def delete(self, name_or_id: str) -> None:
         """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        refused = True
-        while refused:  # once more where a space has changed meanwhile
+        while True:  # once more where a space has changed meanwhile
             was = await self._configured(name_or_id)
             while keepers := await self._store.agents.keepers_of_agent(was.id):
                 await drop_minds(self._store, keepers, self._clock, self._new_id)
@@ -225,7 +225,8 @@ class Agents:
                 author=Entity(id=entity_id, type="agent", display_name=was.name, metadata={}),
                 told=(left_event(entity_id),),
             )
-            refused = isinstance(await self._store.commit(unit), Conflict)
+            if not isinstance(await self._store.commit(unit), Conflict):
+                return await sweep_after(f"The agent {name_or_id!r}", self._store, self._clock, self._new_id)
 
     def _declared(self, name: str) -> Agent | None:
         return next((one for one in self.declared if one.name == name), None)

@@ -1,9 +1,10 @@
 """Blocks and passages of agents' memory, read and written from outside their runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from toolwright.core.agents.memory import (
+    MOST_BLOCKS,
     MOST_LINKED,
     Block,
     Passage,
@@ -17,20 +18,24 @@ from toolwright.core.checks import faulty
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
     AddPassage,
+    CheckMind,
     DropBlock,
     DropPassage,
     Effect,
     LinkBlock,
     SetBlock,
     UnlinkBlock,
+    link_key,
 )
 from toolwright.core.journal.reads import AgentReads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.text import brief, quantity
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import Keepers
+from toolwright.runtime.agents.minds import check_mind
 from toolwright.runtime.checks import by_id, by_kind, by_list, page
 from toolwright.runtime.journal import EffectCommits
 
@@ -91,19 +96,22 @@ class Blocks:
         if readers and user_id is not None:
             raise faulty("readers", "must be left out: a block that is kept for a person has no readers")
         agent_id = await self._keepers.of(agent, user_id)
-        seen = all_of(await self._memory.blocks(agent_id))
-        check_block(seen, agent_id, label, content)
-        block = Block(
-            agent_id=agent_id,
-            label=label,
-            content=content,
-            updated_at=self._clock.now(),
-            is_shared=bool(readers)
-            or any(each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)),
-        )
-        links = [await self._link(agent_id, label, one, f"readers.{n}") for n, one in enumerate(readers)]
-        await self._commit(label, SetBlock(block=block), *links)
-        return block
+        while True:
+            seen = all_of(await self._memory.blocks(agent_id))
+            check_block(seen, agent_id, label, content)
+            block = Block(
+                agent_id=agent_id,
+                label=label,
+                content=content,
+                updated_at=self._clock.now(),
+                is_shared=bool(readers)
+                or any(each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)),
+            )
+            links = [await self._link(agent_id, label, one, f"readers.{n}") for n, one in enumerate(readers)]
+            check = check_blocks(seen, agent_id, label, compared=True)
+            effects = [effect for pair in links for effect in pair]
+            if await self._commit(label, check, SetBlock(block=block), *effects):
+                return block
 
     async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
         """Take a block of the agent's own away, also from those who are linked to it."""
@@ -115,9 +123,11 @@ class Blocks:
 
         Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
         """
-        await self._commit(label, await self._link(await self._id(agent), _label(label), reader, "reader"))
+        agent_id = await self._id(agent)
+        while not await self._commit(label, *await self._link(agent_id, _label(label), reader, "reader")):
+            pass  # the reader was linked to other blocks in the meantime
 
-    async def _link(self, agent_id: str, label: str, reader: str, where: str) -> LinkBlock:
+    async def _link(self, agent_id: str, label: str, reader: str, where: str) -> tuple[CheckMind, LinkBlock]:
         reader_id = await self._id(reader)
         if reader_id == agent_id:
             raise faulty(where, "must be another agent: its own blocks an agent reads anyway")
@@ -129,19 +139,31 @@ class Blocks:
                 f"{MOST_LINKED} are allowed.",
                 [{"path": where, "message": f"reads {MOST_LINKED} blocks of others already"}],
             )
-        return LinkBlock(agent_id=agent_id, label=label, reader_id=reader_id)
+        most = None if (agent_id, label) in linked else MOST_LINKED
+        check = check_mind(reader_id, "links", [link_key(agent_id, label)], most)
+        return check, LinkBlock(agent_id=agent_id, label=label, reader_id=reader_id)
 
     async def unlink(self, agent: str, label: str, reader: str) -> None:
         """Have that agent read this agent's block no longer; nothing happens where it does not."""
         agent_id, reader_id = await self._id(agent), await self._id(reader)
         await self._commit(label, UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id))
 
-    async def _commit(self, label: str, *effects: Effect) -> None:
-        if isinstance(await self._effect_commits.commit(*effects), Conflict):
+    async def _commit(self, label: str, *effects: Effect) -> bool:
+        """Commit the effects; return False if what they were made from has changed in the meantime."""
+        answer = await self._effect_commits.commit(*effects)
+        if isinstance(answer, Conflict) and answer.guard != "mind":
             raise _no_block(label)
+        return not isinstance(answer, Conflict)
 
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id
+
+
+def check_blocks(seen: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
+    """Return the check of a unit that writes a block; `compared` if it is still to be as it was seen."""
+    own = {each.label: changed(each, is_shared=False) for each in seen if each.agent_id == agent_id}
+    most = None if label in own else MOST_BLOCKS
+    return check_mind(agent_id, "blocks", [label], most, own if compared else None)
 
 
 def _label(label: str) -> str:

@@ -1,9 +1,12 @@
 """Minds: what agents keep as goals, memories and plans, read and written from outside their runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from toolwright.core.agents.mind import (
+    MOST_GOALS,
+    MOST_MEMORIES,
+    MOST_PLANS,
     Goal,
     GoalChange,
     Memory,
@@ -18,15 +21,18 @@ from toolwright.core.agents.mind import (
 from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
+    CheckMind,
     DropGoal,
     DropMemory,
     DropPlan,
     Effect,
+    MindKind,
     SetGoal,
     SetMemory,
     SetPlan,
 )
 from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import Lacking
@@ -42,7 +48,7 @@ class Minds:
     """Goals, memories and plans of an agent, by its name or id. Raises `NotFound` for an agent that is not there.
 
     What is set is held to the rules of the toolkit `mind` (`core.agents.mind`): all of it is done, or nothing is, with
-    `InvalidRequest`. What a run of the agent changes meanwhile is written over.
+    `InvalidRequest`. What has changed since it was read is read again first, so that nobody's change is lost.
 
     All of it is the agent's own; with a `user_id` (an entity's id or external id, or the user of a thread) it is what
     the agent keeps for that person.
@@ -77,11 +83,13 @@ class Minds:
         """Make goals and change some: all its goals then, the oldest first."""
         by_list("changes", changes, GoalChange, "GoalChange values")
         agent_id = await self._keepers.of(agent, user_id)
-        rows = await self._minds.goals(agent_id)
-        kept = {goal.id: goal for goal in rows}
-        new = changed_goals(kept, changes, agent_id, lambda _: self._new_id("goal"), self._clock.now())
-        await self._commit([SetGoal(goal=goal) for goal in new.values()])
-        return Rows([*(kept | new).values()], broken_of(rows))
+        while True:
+            rows = await self._minds.goals(agent_id)
+            kept = {goal.id: goal for goal in rows}
+            new = changed_goals(kept, changes, agent_id, lambda _: self._new_id("goal"), self._clock.now())
+            effects = [SetGoal(goal=goal) for goal in new.values()]
+            if await self._set(check_mind(agent_id, "goals", new, MOST_GOALS, kept), effects):
+                return Rows([*(kept | new).values()], broken_of(rows))
 
     async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
         """Have it give up a goal. Raises `NotFound` if it is not there."""
@@ -103,11 +111,13 @@ class Minds:
         """Have it remember values by key: all its memories then, by key."""
         by_list("changes", changes, MemoryChange, "MemoryChange values")
         agent_id = await self._keepers.of(agent, user_id)
-        rows = await self._minds.memories(agent_id)
-        kept = {memory.key: memory for memory in rows}
-        new = changed_memories(kept, changes, agent_id, self._clock.now())
-        await self._commit([SetMemory(memory=memory) for memory in new.values()])
-        return Rows(sorted((kept | new).values(), key=lambda memory: memory.key), broken_of(rows))
+        while True:
+            rows = await self._minds.memories(agent_id)
+            kept = {memory.key: memory for memory in rows}
+            new = changed_memories(kept, changes, agent_id, self._clock.now())
+            effects = [SetMemory(memory=memory) for memory in new.values()]
+            if await self._set(check_mind(agent_id, "memories", new, MOST_MEMORIES, kept), effects):
+                return Rows(sorted((kept | new).values(), key=lambda memory: memory.key), broken_of(rows))
 
     async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
         """Have it forget a memory. Raises `NotFound` if it is not there."""
@@ -132,11 +142,13 @@ class Minds:
         agent_id = (await self._agents.get(agent)).id
         if changes:
             refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
-        rows = await self._minds.plans(agent_id)
-        kept = {plan.id: plan for plan in rows}
-        new = changed_plans(kept, changes, agent_id, lambda _: self._new_id("plan"), self._clock.now())
-        await self._commit([SetPlan(plan=plan) for plan in new.values()])
-        return Rows(in_order_of_time((kept | new).values()), broken_of(rows))
+        while True:
+            rows = await self._minds.plans(agent_id)
+            kept = {plan.id: plan for plan in rows}
+            new = changed_plans(kept, changes, agent_id, lambda _: self._new_id("plan"), self._clock.now())
+            effects = [SetPlan(plan=plan) for plan in new.values()]
+            if await self._set(check_mind(agent_id, "plans", new, MOST_PLANS, kept), effects):
+                return Rows(in_order_of_time((kept | new).values()), broken_of(rows))
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
         """Have it give up a plan. Raises `NotFound` if it is not there."""
@@ -149,9 +161,26 @@ class Minds:
         """Return the ids of the people for whom the agent keeps something, up to 1,000."""
         return await self._keepers.people(agent)
 
+    async def _set(self, check: CheckMind, effects: Sequence[Effect]) -> bool:
+        """Commit the effects; return False if what they were made from has changed in the meantime."""
+        return not effects or not isinstance(await self._effect_commits.commit(check, *effects), Conflict)
+
     async def _commit(self, effects: Sequence[Effect]) -> None:
         if effects:
             await self._effect_commits.commit(*effects)
+
+
+def check_mind(
+    agent_id: str,
+    kind: MindKind,
+    new: Iterable[str],
+    most: int | None,
+    seen: Mapping[str, object] | None = None,
+) -> CheckMind:
+    """Return the check of a unit that writes the rows `new`; see `CheckMind`."""
+    keys = tuple(new)
+    was = None if seen is None else {key: seen[key] for key in keys if key in seen}
+    return CheckMind(agent_id=agent_id, kind=kind, keys=keys, most=most, seen=was)
 
 
 def refuse_homeless(missing_home_tenvs: Lacking) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 
+from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
@@ -215,11 +216,25 @@ class Calls:
         if call.id not in context.nested:
             context.say(changes, answer_message(context, changes, call, result, at))
 
-    def deliver(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """A call that somebody else settled while it waited: its result becomes the model's message."""
+    async def bounded(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
+        """Return the result of a call that was settled elsewhere within the limit, the whole kept in a file."""
+        assert call.result is not None, "a settled call has a result"
+        result = context.redactor.result(result_from_json(call.result))
+        thread_id, drafts = context.thread.id, FileDrafts(context.files)
+        kept = await context.retry_until_available(
+            lambda: self._files.report_within_limit(thread_id, drafts, result, call.name)
+        )
+        if kept is not result:
+            changes.files, changes.whole = drafts.changes, {call.id: result.result}
+        return kept
+
+    def deliver(
+        self, context: RunContext, changes: Changes, call: Call, bounded: ToolResult | None = None
+    ) -> None:
+        """Make the result of a call settled elsewhere the model's message: `bounded`, or cut without a file."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
-        result, at = result_from_json(call.result), context.clock.now()
+        result, at = bounded or self._files.cut(result_from_json(call.result)), context.clock.now()
         if context.values is not None and result.status == "success":
             result = write_output(context, changes, call, result)
         context.say(changes, answer_message(context, changes, call, result, at))

@@ -15,7 +15,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import PreparedCall
-from toolwright.runtime.calls.prompt_tools import answer_of, config_of, opening, paths
+from toolwright.runtime.calls.prompt_tools import answer_of, as_heard, config_of, opening, paths
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import heard_by
 from toolwright.runtime.context.frame import Frame
@@ -48,7 +48,7 @@ class Nested:
         active = context.active.nested[tool.name]
         frame = Frame.of(active, messages, [each for each in below if each.id in asked])
         frame.call = call
-        frame.opening = opening(active, config, call, _chat(context), files)
+        frame.opening = opening(active, config, call, prepared.arguments, _chat(context), files)
         return frame
 
     async def _files(self, context: RunContext, named: Sequence[str]) -> list[AttachmentRef]:
@@ -63,7 +63,11 @@ class Nested:
         call_id, prepared = frame.call.id, context.prepared(frame.call.id)
         assert prepared is not None, "the call goes on"
         below = await context.retry_until_available(lambda: self._store.children.nested(call_id))
-        results = {each.id: result_from_json(each.result) for each in below if each.result is not None}
+        results = {
+            each.id: result
+            for each in below
+            if (result := as_heard(each, frame) if each.result is None else result_from_json(each.result))
+        }
         return answer_of(config_of(prepared.tool), frame, below, results)
 
     async def recorded(

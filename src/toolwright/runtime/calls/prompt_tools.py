@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.json_value import JSON, JSONObject
@@ -13,6 +14,7 @@ from toolwright.core.tools.relations import PromptCall, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.frame import Frame
+from toolwright.wire.result import s3_pending
 from toolwright.wire.text import readable
 
 
@@ -26,12 +28,13 @@ def opening(
     active: ActiveAgent,
     config: SubpromptConfig,
     call: Call,
+    arguments: JSONObject,
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
     """The first messages of a prompt tool: of the chat what it asks for, then its arguments as the user's message."""
     past = chat_for(active, chat)
-    text = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
+    text = spoken(arguments, config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
         role="user",
@@ -95,8 +98,9 @@ def answer_of(
     """The result for the caller of a prompt: its text, with its calls and their errors where there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
+    nested: Mapping[str, ActiveAgent] = {} if frame.active is None else frame.active.nested
     made: list[JSON] = [
-        _call_json(call, results[call.id], errors_too) for call in calls if call.id in results
+        _call_json(call, results[call.id], errors_too, nested) for call in calls if call.id in results
     ]
     errors: list[JSON] = [
         results[call.id].error for call in calls if call.id in results and results[call.id].error
@@ -114,10 +118,56 @@ def answer_of(
     return ToolResult.ok(more, files)
 
 
-def _call_json(call: Call, result: ToolResult, errors_too: bool) -> JSON:
+def as_heard(call: Call, frame: Frame) -> ToolResult | None:
+    """Return the result of a pending call as the prompt's model has read it: an error, or that it is pending.
+
+    None if the model has read nothing of the call.
+    """
+    message = next((each for each in frame.messages if each.call_id == call.id), None)
+    if message is None:
+        return None
+    if message.status != "error":
+        return ToolResult.ok(s3_pending(call.id))
+    return ToolResult.fail(_error_in(message.content))
+
+
+def _error_in(text: str) -> str:
+    """The error in a tool message, as `model_text` writes it."""
+    try:
+        written: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    error = cast("Mapping[str, object]", written).get("error") if isinstance(written, Mapping) else None
+    return error if isinstance(error, str) else text
+
+
+def _call_json(call: Call, result: ToolResult, errors_too: bool, nested: Mapping[str, ActiveAgent]) -> JSON:
     failed: JSON = {"error": result.error} if errors_too else None
     result_json = result.result if result.status == "success" else failed
+    if not errors_too and call.name in nested:
+        result_json = _without_errors(result_json, nested[call.name])
     return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": result_json}
+
+
+def _without_errors(result: JSON, active: ActiveAgent) -> JSON:
+    """The result of a prompt that is called within a prompt, without the errors of its calls."""
+    if not isinstance(result, dict):
+        return result
+    errors, made = result.get("errors"), result.get("toolCalls")
+    told: list[JSON] = [{"error": each} for each in errors] if isinstance(errors, list) else []
+    kept: JSONObject = {name: each for name, each in result.items() if name != "errors"}
+    if isinstance(made, list):
+        kept["toolCalls"] = [_call_without_errors(each, told, active) for each in made]
+    return kept
+
+
+def _call_without_errors(call: JSON, told: Sequence[JSON], active: ActiveAgent) -> JSON:
+    if not isinstance(call, dict):
+        return call
+    result, below = call.get("result"), active.nested.get(str(call.get("name")))
+    if result in told:
+        return {**call, "result": None}
+    return call if below is None else {**call, "result": _without_errors(result, below)}
 
 
 def _silent(message: Message) -> str:

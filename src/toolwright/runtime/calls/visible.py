@@ -69,7 +69,7 @@ def begun(context: RunContext, call: Call, space_id: str, status: CallShown) -> 
     def make(redactor: Redactor) -> Edit:
         message = shown_call(clean_call(call, redactor), space_id, status)
         events = (tool_event("tool.started", call.id, call.name), edited_event(message, author, ()))
-        return Edit(space_id=space_id, source=source, message=message, events=events)
+        return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
     return Showing(space_id, make)
 
@@ -105,7 +105,7 @@ def finished(call: Call, result: ToolResult, author: Entity | None, source: Sour
         clean = redactor.result(result)
         message = shown_call(clean_call(call, redactor), space_id, status, clean)
         events = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
-        return Edit(space_id=space_id, source=source, message=message, events=events)
+        return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
     return (Showing(space_id, make),)
 
@@ -121,6 +121,6 @@ def timed_out(context: RunContext, call: Call, error: ToolResult) -> Sequence[Sh
         redacted = clean_call(call, redactor)
         message = shown_call(redacted, space_id, "requires_action", error, timed_out=True)
         events = (edited_event(message, author, ()),)
-        return Edit(space_id=space_id, source=source, message=message, events=events)
+        return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
 
     return (Showing(space_id, make),)

@@ -19,9 +19,9 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.pending.settlement import late_result
-from toolwright.runtime.threads.family import copy_files, notice_for
+from toolwright.runtime.threads.family import copy_files, described, notice_for
 from toolwright.wire.event import outcome_event, subagent_event
 from toolwright.wire.result import model_text, result_to_json
 
@@ -33,8 +33,9 @@ NO_TIME = "The session came to no answer in the time that it may take."
 class ChildReports:
     """Makes reports: the effect in the unit that ends a child's session."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, files: FileKeeper) -> None:
         self._store = store
+        self._keeper = files
 
     async def of(
         self, context: RunContext, link: Link, changes: Changes, run: Run, *, terminated: bool = False
@@ -84,7 +85,7 @@ class ChildReports:
         )
         if call is None:
             return None, None
-        return outcome_event(call.id, call.name, result), late_result(
+        return outcome_event(call.id, call.name, self._keeper.cut(result)), late_result(
             call, result, run.chain_depth, context.clock.now()
         )
 
@@ -93,7 +94,7 @@ class ChildReports:
         refs = _attached([*context.root.messages, *changes.messages], run)
         drafts = FileDrafts(context.files, {change.folded: change for change in changes.files})
         files = [await drafts.at(ref.path) for ref in refs]
-        return [file for file in files if file is not None]
+        return [described(file, ref) for file, ref in zip(files, refs, strict=True) if file is not None]
 
 
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.faults import ArgumentFault, Fault, invalid_text
 from toolwright.core.env.variable import Variable
 from toolwright.core.errors import (
     CannotSeal,
@@ -93,7 +92,8 @@ class Subagents:
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
                     )
         except ArgumentFault as fault:
-            return ToolResult.fail(f"arguments: {fault}", error_code="invalid_arguments")
+            faults = [Fault(("arguments", *each.path), each.text) for each in fault.faults]
+            return ToolResult.fail(invalid_text(faults), error_code="invalid_arguments")
         except (InvalidRequest, NotFound, NoRoom, DefinitionError, CannotSeal) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 
@@ -105,10 +105,8 @@ class Subagents:
         config, thread_arguments = relation.config, arguments.get("arguments")
         inner = thread_arguments if isinstance(thread_arguments, dict) else {}
         text = arguments.get("message")
-        if relation.schema is not None:
-            inner = Judge(relation.schema, config.name).read(
-                _with_message(relation.schema, config, inner, text)
-            )
+        if relation.schema is not None and relation.judge is not None:
+            inner = relation.judge.read(_with_message(relation.schema, config, inner, text))
         message = text if isinstance(text, str) and text else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))

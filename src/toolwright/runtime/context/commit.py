@@ -34,6 +34,7 @@ Answered: TypeAlias = Literal[
     "file",
     "space",
     "message",
+    "mind",
     "busy",
     "child_limit",
     "terminated",

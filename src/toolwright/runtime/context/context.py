@@ -359,7 +359,7 @@ class RunContext(RunRecord):
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file" | "message" | "busy" | "child_limit" | "terminated":
+            case "file" | "message" | "mind" | "busy" | "child_limit" | "terminated":
                 return conflict.guard
             case "space":
                 await self.where.look()

@@ -9,6 +9,7 @@ from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.files.drafts import FileDrafts, written_file
 from toolwright.core.files.file import File, checked_path, clean_mime_type, fold
 from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON
 from toolwright.core.ports import Clock, Files, NewId
 from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, decoded
 from toolwright.core.results.result import ToolResult
@@ -122,6 +123,21 @@ class FileKeeper:
         drafts.add(file)
         cut = shortened(result, content, self._max_text, f" The whole is in the file {file.path}.")
         return changed(cut, attachments=(*cut.attachments, file.ref))
+
+    async def report_within_limit(
+        self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
+    ) -> ToolResult:
+        """Return a child's result within the limit; an error keeps the fields that name the child."""
+        bare = changed(result, error_data=None)
+        kept = await self.within_limit(thread_id, drafts, bare, name)
+        return result if kept is bare else changed(kept, error_data=result.error_data)
+
+    async def value_within_limit(
+        self, thread_id: str, drafts: FileDrafts, whole: JSON, name: str
+    ) -> tuple[JSON, tuple[AttachmentRef, ...]]:
+        """Return a value that a thread reads from its inbox within the limit, and the file that has the whole of it."""
+        kept = await self.within_limit(thread_id, drafts, ToolResult.ok(whole), name)
+        return kept.result, tuple([ref for ref in kept.attachments if isinstance(ref, AttachmentRef)])
 
     async def _new_file(
         self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str

@@ -1,5 +1,7 @@
 """Limits of a result's texts (D20): what a model is shown of it, and what only the records keep."""
 
+import re
+
 from toolwright.core.json_value import dumps_unescaped, utf8_size
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import CUT, brief, quantity
@@ -8,6 +10,10 @@ from toolwright.wire.result import error_object
 
 LONGEST_CODE = 200  # characters
 _MARK = 100  # bytes that a mark in a stack has at the most
+
+
+_NOTICE = 2_000  # bytes that the notice of a cut has at the most
+_NOTICE_END = re.compile(r"\n\[The result has \d+ bytes?, of which the first \d+ are shown\.[^\n]*\]\Z")
 
 
 def text_of(result: ToolResult) -> str:
@@ -23,11 +29,14 @@ def as_bytes(text: str) -> bytes:
 
 
 def too_long(result: ToolResult, most: int) -> bool:
-    """Whether that is more than `most` bytes."""
+    """Return whether the text has more than `most` bytes. A text that was cut before is not too long."""
     if result.status == "success" and not isinstance(result.result, str) and utf8_size(result.result) <= most:
         return False  # the common case
     text = text_of(result)
-    return len(text) * 4 > most and len(as_bytes(text)) > most
+    if len(text) * 4 <= most:
+        return False
+    size = len(as_bytes(text))
+    return size > most and (size > most + _NOTICE or _NOTICE_END.search(text[-_NOTICE:]) is None)
 
 
 def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolResult:

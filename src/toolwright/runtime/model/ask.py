@@ -1,20 +1,24 @@
 """The model's part of a step: what it is asked, its answer, and how long that may take."""
 
 import asyncio
+import logging
 from contextlib import aclosing
 from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.concurrency import is_cancelled
+from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
-from toolwright.core.model import Model, ModelRequest, ModelResponse
+from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable, ToolwrightError
+from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
+from toolwright.core.text import quantity, words
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import arranged, heard_by, prompted
 from toolwright.runtime.context.execution import Abort
@@ -25,6 +29,17 @@ from toolwright.runtime.prompts.system_prompt import Section, SystemPrompts, pro
 from toolwright.runtime.threads.inbox import preview
 
 SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more often, and rings so much later
+
+
+log = logger("toolwright.models")
+
+
+def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
+    log.info(
+        "%s has answered the agent %r in %.1f s: %d tokens in, %d out, %s.",
+        model, active.agent.name, seconds, response.usage.input_tokens, response.usage.output_tokens,
+        quantity(len(response.calls), "call"),
+    )  # fmt: skip
 
 
 class AnswerLimit:
@@ -73,6 +88,10 @@ class AnswerLimit:
         raise ModelUnavailable(f"The model was silent for {self._silence:g} s within its answer.")
 
 
+class ModelRaised(Exception):
+    """A model of the user's own raised something that is not from our error tree; its message is this error's."""
+
+
 ANSWER_LIMITS = (600.0, 3600.0)
 """Seconds that a model may be silent within an answer, and that a whole answer may take."""
 
@@ -98,10 +117,15 @@ class ModelAnswers:
         self._answer_limits = answer_limits
 
     async def ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
-        """The answer in the thread's own conversation, shown while it is generated; None if the run was cancelled.
+        """Return the answer in the thread's own conversation, or None if the run was cancelled.
 
-        What the model is told before it answers, `changes` gets to contain.
+        The answer is shown while it is generated. What the model is told before it answers, `changes` gets to contain.
+        Raises an error of our own tree, or `ModelRaised`.
         """
+        with internal_errors("asking the model", ThreadLost, ModelRaised):
+            return await self._ask(context, changes)
+
+    async def _ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
         active, root, number = context.active, context.root, context.run.step_count + 1
         system = await self._system(context, active, changes) if active.agent.toolkits else active.system
         messages = [*root.messages, *changes.messages]
@@ -122,7 +146,11 @@ class ModelAnswers:
             stream.close()
 
     async def ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
-        """The answer within a prompt tool; it is shown to nobody."""
+        """Return the answer within a prompt tool, which is not streamed. Raises as `ask` does."""
+        with internal_errors("asking the model", ThreadLost, ModelRaised):
+            return await self._ask_within(context, frame)
+
+    async def _ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
         active, number = context.active, frame.turns + 1
         request = self._request(
             context, active, [*frame.opening, *frame.messages], active.system, number, number
@@ -169,6 +197,7 @@ class ModelAnswers:
         limit = AnswerLimit(silence, total, context.abort)
         reading = Supervision(_read(model, request, limit, stream), model.name)
         limit.begin(reading)
+        began = asyncio.get_running_loop().time()
         try:
             if not await reading.end():
                 limit.check()
@@ -184,6 +213,8 @@ class ModelAnswers:
             raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
+        if log.isEnabledFor(logging.INFO):
+            _log_answer(active, model.name, response, asyncio.get_running_loop().time() - began)
         return response
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:
@@ -223,13 +254,23 @@ async def _read(
                     break
                 if isinstance(event, ModelResponse):
                     response = event
-                    if stream is not None:
-                        stream.finish()
-                elif stream is not None:
-                    stream.take(event)
-    except (KeyboardInterrupt, SystemExit) as error:
+                if stream is not None:
+                    with internal_errors("showing the model's answer"):
+                        _show(stream, event)
+    except KeyboardInterrupt as error:
         return None, error
+    except ToolwrightError:
+        raise
+    except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
+        raise ModelRaised(words(error)) from error
     return response, None
+
+
+def _show(stream: AnswerStream, event: ModelEvent) -> None:
+    if isinstance(event, ModelResponse):
+        stream.finish()
+    else:
+        stream.take(event)
 
 
 def _clean(messages: list[Message], redactor: Redactor) -> list[Message]:

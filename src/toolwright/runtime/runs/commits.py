@@ -26,7 +26,14 @@ from toolwright.runtime.context.commit import Answered
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
-from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, keep_back_off, tried_again
+from toolwright.runtime.runs.poison import (
+    back_off,
+    end_back_off,
+    give_back,
+    keep_back_off,
+    next_try,
+    tried_again,
+)
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event
 from toolwright.wire.space import space_event
@@ -64,7 +71,9 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
     if end.status == "failed":
         changes = give_back(context, changes, failed=end.fault == "batch")
         waits = changes.leaving is not None and changes.leaving.due is not None
-        return (back_off if end.fault == "model" and waits else end_back_off)(context, changes), over
+        if end.fault == "model" and waits:
+            return back_off(context, changes, next_try(context)), over
+        return end_back_off(context, changes), over
     inbox = tuple([event.processed() for event in context.reading.values()])
     changes = changed(changes, inbox=inbox, leaving=context.leaving(context.clock.now()))
     return (keep_back_off if end.status == "cancelled" else end_back_off)(context, changes), over
@@ -124,7 +133,9 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
     return terminated or not thread.link.resumable
 
 
-ANEW: frozenset[Answered] = frozenset({"file", "space", "message", "busy", "child_limit", "terminated"})
+ANEW: frozenset[Answered] = frozenset(
+    {"file", "space", "message", "mind", "busy", "child_limit", "terminated"}
+)
 """The guards after which a unit is made anew: it holds what was so of files, spaces and other threads when it was made.
 
 After the others the context has read anew what has changed, and the run goes on from there.
@@ -194,7 +205,7 @@ class RunCommits:
             )
             if outcome == "terminated" and not changes.effects:
                 continue  # the one whose turn it was in a round has just ended: another has it
-            if outcome in ("done", "space", "message", "busy", "child_limit", "terminated") or (
+            if outcome in ("done", "space", "message", "mind", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
                 _log_limit(context, end)

@@ -1,6 +1,7 @@
 """One drain of a thread: take what is to do, lead the run, leave. The motor calls it, one at a time per thread."""
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,11 +10,13 @@ from toolwright.core import backoff
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.logs import LogPlace, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.errors import StoreError, ToolwrightError
+from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
+from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Alone, Clock, NewId, Verdict
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
@@ -24,14 +27,15 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Listeners, ThreadLost
+from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.runs.commits import RunCommits, presence
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, refused, retries
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.family import first_run
-from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message
+from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message, within_limit
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import run_event, step_event
 
@@ -42,6 +46,31 @@ LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
 STRAGGLERS = 20.0  # seconds within which a commit that was under way when a run parked is over
 LAST_WORD = 5.0  # seconds to give a run back
+
+
+def _name_of(context: RunContext) -> str:
+    """The name of the active agent, or the agent's id if it is not configured any more."""
+    active = context.root.active
+    return context.run.agent if active is None else active.agent.name
+
+
+def _log_end(context: RunContext, began: float, clock: Clock) -> None:
+    """Log how the run has ended, was suspended or released here, with names."""
+    run, active = context.run, context.root.active
+    if run.status == "failed":
+        model = None if active is None else getattr(active.model, "name", active.model)
+        failures.warning(
+            "Run %s of the agent %r failed (model %s, code %s): %s",
+            run.id, _name_of(context), model or "of the settings", run.error_code or "none", run.error,
+        )  # fmt: skip
+    elif failures.isEnabledFor(logging.INFO):
+        reason = run.stop_reason or (run.waiting or {}).get("reason")
+        failures.info(
+            "Run %s of the agent %r is %s%s after %s and %.1f s here; %d tokens in, %d out.",
+            run.id, _name_of(context), run.status, f" ({reason})" if reason else "",
+            quantity(run.step_count, "step"), clock.monotonic() - began,
+            run.usage.input_tokens, run.usage.output_tokens,
+        )  # fmt: skip
 
 
 class Drainer:
@@ -59,11 +88,13 @@ class Drainer:
         new_id: NewId,
         listeners: Listeners,
         membership: Membership,
+        files: FileKeeper,
         telemetry: Telemetry | None = None,
         lifespan: object = None,
     ) -> None:
         self._lifespan = lifespan
         self._membership = membership
+        self._files = files
         self._telemetry = telemetry
         self._listeners = listeners
         self._store = store
@@ -222,8 +253,13 @@ class Drainer:
         return "again" if context.is_due and not self._stopping else "done"
 
     async def _lead(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
+        began = self._clock.monotonic()
         try:
             await self._take(context, view, agent)
+            if failures.isEnabledFor(logging.INFO):
+                failures.info(
+                    "Run %s of the agent %r begins or continues.", context.run.id, _name_of(context)
+                )
             if isinstance(agent, str) and not context.run.over:
                 await self._commits.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:
@@ -235,11 +271,8 @@ class Drainer:
             raise
         except Exception as error:
             log.exception("Run %s cannot go on.", context.run.id)
-            await self._commits.fail(context, f"The run cannot go on: {words(error)}")
-        if context.run.status == "failed":
-            failures.warning(
-                "Run %s of the agent %s failed: %s", context.run.id, context.run.agent, context.run.error
-            )
+            await self._commits.fail(context, f"The run cannot go on: {words(error)}", ServerFailed.code)
+        _log_end(context, began, self._clock)
         if not context.left:
             await self._give_back(context)
 
@@ -248,7 +281,7 @@ class Drainer:
         run = context.run
         if run.held:
             lives = run.lives + 1
-            taken = changed(run, status="running", waiting=None, lives=lives)
+            taken = changed(run, status="running", waiting=_outage(run), lives=lives)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
             log.warning("Run %s is taken over: the process that led it is gone.", run.id)
             if lives >= LAST_LIVES:
@@ -257,7 +290,9 @@ class Drainer:
                 )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
-        taken = changed(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
+        taken = changed(
+            run, status="running", waiting=_outage(run), started_at=run.started_at or self._clock.now()
+        )
         if run.started_at is not None:
             changes = Changes(events=[] if retries(run) else [run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
@@ -282,12 +317,14 @@ class Drainer:
         if context.trace is not None:
             taken = changed(taken, traceparent=context.trace.traceparent)
         try:
-            changes = _reading(context, taken, waiting)
-            changes.events.append(step_event("step.started", 1))
-            await context.where.check(changes, context.base)
-            at_work_in = await context.where.begin(waiting, context.author)
-            changes.effects += (*presence(context, at_work_in, "agent.active"),)
-            await context.commit(claim, changes, taken)
+            answer: Answered = "file"
+            while answer == "file":  # a name of a file that was taken meanwhile
+                changes = await self._read(context, taken, waiting)
+                changes.events.append(step_event("step.started", 1))
+                await context.where.check(changes, context.base)
+                at_work_in = await context.where.begin(waiting, context.author)
+                changes.effects += (*presence(context, at_work_in, "agent.active"),)
+                answer = await context.commit(claim, changes, taken)
         except (ThreadLost, StoreError):
             raise
         except Exception as error:
@@ -295,6 +332,16 @@ class Drainer:
             await self._refuse(
                 context, claim, waiting, context.redactor.text(f"The run cannot begin: {words(error)}")
             )
+
+    async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
+        """The changes with which the run begins; of events that are too long the whole is kept in files."""
+        thread_id, drafts = context.thread.id, FileDrafts(context.files)
+        bounded = [
+            await within_limit(event, thread_id, self._files, drafts, context.redactor) for event in waiting
+        ]
+        changes = _reading(context, run, bounded)
+        changes.files = drafts.changes
+        return changes
 
     async def _refuse(
         self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
@@ -330,6 +377,11 @@ class Drainer:
             log.warning(
                 "Run %s could not be given back: %s", context.run.id, error or "the journal does not answer"
             )
+
+
+def _outage(run: Run) -> JSONObject | None:
+    """Return what a run waited for that goes on: kept while its model has not answered again, for its beginning."""
+    return run.waiting if retries(run) else None
 
 
 def _trace(telemetry: Telemetry, context: RunContext, view: ThreadView) -> RunTrace | None:

@@ -2,18 +2,33 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from functools import partial
 
-from toolwright.core import backoff
 from toolwright.core.agents.turns import after_text
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import DefinitionError, MissingExtra, ModelError, StoreError, ToolwrightError
+from toolwright.core.errors import (
+    DefinitionError,
+    MissingExtra,
+    ModelError,
+    ModelUnavailable,
+    ServerFailed,
+    StoreError,
+    ToolwrightError,
+)
 from toolwright.core.journal.units import Answer, Finish, Release
 from toolwright.core.model import ModelResponse
 from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
-from toolwright.core.text import brief, sentence, words
+from toolwright.core.schemas.answer_form import (
+    MOST_CORRECTIONS,
+    OUTPUT_FAULT,
+    AnswerFault,
+    FormedAnswer,
+    judge_answer,
+)
+from toolwright.core.schemas.output import ValidatorFailed
+from toolwright.core.text import brief, sentence
 from toolwright.core.threads.run import StopReason
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
@@ -35,10 +50,17 @@ from toolwright.runtime.model.answer import (
     step_row,
     total_cost,
 )
-from toolwright.runtime.model.ask import ModelAnswers
+from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.before_step import BeforeStep
 from toolwright.runtime.runs.commits import RunCommits
-from toolwright.runtime.runs.poison import back_off, end_back_off, has_own_message, retries
+from toolwright.runtime.runs.poison import (
+    back_off,
+    end_back_off,
+    has_own_message,
+    lasts_too_long,
+    outage,
+    retries,
+)
 from toolwright.runtime.runs.prompt_runs import PromptRuns
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
@@ -69,7 +91,9 @@ class Loop:
         step_tools: StepTools,
         environment: Environment,
         handler_tools: Mapping[str, Tool],
+        max_outage: timedelta,
     ) -> None:
+        self._max_outage = max_outage
         self._calls = calls
         self._model_answers = model_answers
         self._commits = commits
@@ -128,9 +152,9 @@ class Loop:
         except ToolwrightError as error:
             await self._commits.fail(context, error.message, error.code)
             return
-        except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
+        except ModelRaised as error:
             log.exception("The model of the agent %r failed.", context.active.agent.name)
-            await self._commits.fail(context, f"The model failed: {words(error)}", ModelError.code)
+            await self._commits.fail(context, f"The model failed: {error}", ModelError.code)
             return
         if response is None:
             return
@@ -147,30 +171,39 @@ class Loop:
         formed: FormedAnswer | None = None
         if context.active.form is not None:
             try:
-                formed = await in_thread_if_large(response.text, context.active.form.read, response)
+                formed = await in_thread_if_large(response.text, judge_answer, context.active.form, response)
             except AnswerFault as fault:
                 await self._commits.commit(context, partial(self._correct, context, changes, response, fault))
                 return
-            except Exception as error:  # a validator of the user's own may raise anything
+            except ValidatorFailed as error:
                 log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
-                fault = sentence(f"The answer could not be judged: {words(error)}")
+                fault = sentence(f"The answer could not be judged: {error}")
                 await self._commits.fail(context, fault, OUTPUT_FAULT)
+                return
+            except ServerFailed as error:
+                await self._commits.fail(context, error.message, error.code)
                 return
             response = formed.response
         await self._commits.commit(context, partial(self._answer, context, changes, response, formed))
 
     async def _model_failed(self, context: RunContext, fault: ToolwrightError) -> None:
-        """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
-        if has_own_message(context):
+        """Wait for the model to be back, with pauses (D21): at most `max_outage` for a message of the thread's own.
+
+        A model that refuses such a message is not asked again.
+        """
+        waiting = outage(context, fault)
+        refused = not isinstance(fault, ModelUnavailable) or lasts_too_long(waiting, self._max_outage)
+        if refused and has_own_message(context):
             end = End("failed", error=fault.message, error_code=fault.code, fault="model")
             await self._commits.end(context, Finish, Changes(), end)
             return
-        run = changed(context.run, status="queued", error=context.redactor.text(fault.message))
+        run = changed(context.run, status="queued", error=str(waiting["error"]), waiting=waiting)
         events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
-        delay = backoff.nth(context.thread.faults)
-        await context.commit(Release, back_off(context, Changes(events=events)), run)
+        until = datetime.fromisoformat(str(waiting["retryAt"]))
+        pause = (until - context.clock.now()).total_seconds()
+        await context.commit(Release, back_off(context, Changes(events=events), until), run)
         log.warning(
-            "Run %s is tried again in %.0f s, since its model failed: %s", run.id, delay, fault.message
+            "Run %s is tried again in %.0f s, since its model failed: %s", run.id, pause, fault.message
         )
 
     async def _answer(
@@ -187,7 +220,7 @@ class Loop:
         seq = context.place(changes)
         context.put(changes, assistant_message(context, response, calls, number, seq, at))
         if context.run.error is not None:  # the model was asked again
-            changes.events.insert(0, run_event(changed(context.run, error=None)))
+            changes.events.insert(0, run_event(changed(context.run, error=None, waiting=None)))
         if context.thread.faults:
             changes = end_back_off(context, changes)
         changes.step = step_row(context, response, number, at)
@@ -198,6 +231,7 @@ class Loop:
             cost=total_cost(context.run.cost, response.cost),
             output=(response.text or context.run.output) if formed is None else formed.output,
             error=None,
+            waiting=None,
         )
         done = step_event("step.done", number, response.usage)
         if calls:

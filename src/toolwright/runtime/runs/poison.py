@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from toolwright.core import backoff
+from toolwright.core.errors import ModelUnavailable, ToolwrightError
 from toolwright.core.journal.child_effects import BackOff
 from toolwright.core.journal.store import ThreadView
 from toolwright.core.journal.units import Leaving
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
@@ -15,6 +17,8 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.threads.inbox import OWN
+
+LONGEST_RETRY_AFTER = 86_400.0  # seconds; a provider that names more is believed no more
 
 
 def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
@@ -81,11 +85,37 @@ def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
     return None if view.run is not None and view.run.cancel_requested_at is not None else until
 
 
-def back_off(context: RunContext, changes: Changes) -> Changes:
-    """The changes, after which the thread is left alone for a while: longer, the more often its model has failed."""
-    faults = context.thread.faults + 1
-    until = context.clock.now() + timedelta(seconds=backoff.nth(faults - 1))
-    effect = BackOff(thread_id=context.thread.id, faults=faults, until=until)
+def next_try(context: RunContext) -> datetime:
+    """Return when a model that has just failed is asked again: after a longer pause, the more often it has."""
+    return context.clock.now() + timedelta(seconds=backoff.nth(context.thread.faults))
+
+
+def outage(context: RunContext, fault: ToolwrightError) -> JSONObject:
+    """Return what a run waits for whose model has failed: until when, and since when that has been so.
+
+    The pause is longer the more often the model has failed; a longer `Retry-After` of its provider counts.
+    """
+    now = context.clock.now()
+    asked = fault.retry_after if isinstance(fault, ModelUnavailable) else None
+    told = now + timedelta(seconds=min(asked or 0.0, LONGEST_RETRY_AFTER))
+    before = context.run.waiting if retries(context.run) else None
+    return {
+        "reason": "model",
+        "retryAt": max(told, next_try(context)).isoformat(),
+        "since": (before or {}).get("since") or now.isoformat(),
+        "error": context.redactor.text(fault.message),
+    }
+
+
+def lasts_too_long(waiting: JSONObject, most: timedelta) -> bool:
+    """Return whether the next try comes later than an outage may last."""
+    since, retry_at = (datetime.fromisoformat(str(waiting[name])) for name in ("since", "retryAt"))
+    return retry_at - since > most
+
+
+def back_off(context: RunContext, changes: Changes, until: datetime) -> Changes:
+    """The changes, after which the thread is left alone until then, since its model has failed once more."""
+    effect = BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
     return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
 
 

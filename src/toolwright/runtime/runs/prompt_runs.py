@@ -12,7 +12,7 @@ from toolwright.core.journal.units import Answer, Result
 from toolwright.core.mcp.questions import HOST_TOOLS
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.results.result import ToolResult
-from toolwright.core.text import quantity, words
+from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall
@@ -29,7 +29,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_response
 from toolwright.runtime.model.answer import asked_call, total_cost
-from toolwright.runtime.model.ask import ModelAnswers
+from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
@@ -97,9 +97,9 @@ class PromptRuns:
             response = await self._model_answers.ask_within(context, frame)
         except ToolwrightError as error:
             return ToolResult.fail(error.message, error_code=error.code)
-        except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
+        except ModelRaised as error:
             log.exception("The model of the prompt %r failed.", context.active.prompt.name)
-            return ToolResult.fail(f"The model failed: {words(error)}", error_code="model")
+            return ToolResult.fail(f"The model failed: {error}", error_code="model")
         if response is None or not context.redactor:
             return response
         return clean_response(response, context.redactor, context.active.by_name)

@@ -92,9 +92,13 @@ class StepCalls:
             case "created":
                 await self._start(context, call)
             case _:
-                changes = Changes()
-                self._calls.deliver(context, changes, call)
-                await self._commit(context, changes)
+                await self._commits.commit(context, partial(self._delivered, context, call))
+
+    async def _delivered(self, context: RunContext, call: Call) -> Next:
+        """Next unit: the result of a call that was settled elsewhere, with what follows."""
+        changes = Changes()
+        self._calls.deliver(context, changes, call, await self._calls.bounded(context, changes, call))
+        return self._following(context, changes, context.run)
 
     async def _commit(self, context: RunContext, changes: Changes) -> None:
         """Commit what a call has come to, and what follows from that."""

@@ -35,7 +35,7 @@ from toolwright.core.spaces.space import (
 )
 from toolwright.core.value import changed
 from toolwright.runtime.checks import by_id, by_kind, page, whole
-from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.journal import EffectCommits, sweep_after, sweep_rows
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
     TICK,
@@ -121,10 +121,14 @@ class Spaces:
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
         for revision, entity in enumerate(entities.values()):
             effects.append(self._joining(space, entity, "member", revision, after=now + revision * TICK))
-        answer = await self._effect_commits.commit(*effects)
-        if isinstance(answer, Conflict):
-            raise AlreadyThere(f"There is a space {space.id!r} already.")
+        while isinstance(await self._effect_commits.commit(*effects), Conflict):
+            if await is_there(self._store.spaces.space(space.id)) or not await self._sweep():
+                raise AlreadyThere(f"There is a space {space.id!r} already.")
         return changed(space, revision=len(effects) - 1)
+
+    async def _sweep(self) -> int:
+        """Delete what is left of deleted spaces, whose ids are free after that."""
+        return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
         """The space; `NotFound` also if an entity is named that may not read and speak there."""
@@ -160,6 +164,7 @@ class Spaces:
         gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
         if isinstance(await self._effect_commits.commit(gone), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
+        await sweep_after(f"The space {space_id!r}", self._store, self._clock, self._new_id)
 
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -336,8 +341,7 @@ class Spaces:
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:
-        answer = await self._effect_commits.commit(effect)
-        if isinstance(answer, Conflict) or not answer.count:
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no message {message_id!r}.")
 
 

@@ -18,7 +18,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
-from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.threads.family import copy_files, first_run, message_for, notice_for
 from toolwright.wire.event import run_event
 
@@ -66,10 +66,12 @@ class Family:
         store: Store,
         children: Sequence[Thread],
         execution: RunExecution,
+        files: FileKeeper,
     ) -> None:
         self._context = context
         self._call_id = call_id
         self._store = store
+        self._keeper = files
         self._children = children
         self._execution = execution
         self._terminated_ids: set[str] = set()
@@ -138,8 +140,11 @@ class Family:
         depth, clock = context.run.chain_depth, context.clock
         run = first_run(thread, context.new_id("run"), depth, clock)
         message_id = f"msg_{self._call_id}-{number}"
-        event = message_for(thread, message_id, text, files(), depth, clock)
-        return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run))
+        drafts = FileDrafts(StoredFiles(self._store, thread.id))
+        name = f"message-{self._call_id}-{number}"
+        said, whole = await self._keeper.value_within_limit(thread.id, drafts, text, name)
+        event = message_for(thread, message_id, str(said), [*files(), *whole], depth, clock)
+        return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run), files=drafts.changes)
 
     def notify(self, text: str, files: Sequence[File]) -> None:
         """Word for the parent's inbox, with copies of files."""

@@ -33,6 +33,7 @@ from toolwright.runtime.state.facts import CallsWithin, Words
 from toolwright.runtime.state.family import Family
 from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
+from toolwright.runtime.threads.family import described
 from toolwright.wire.event import bounded, live_event, subagent_event
 
 T = TypeVar("T")
@@ -116,9 +117,8 @@ class RunState(Questions):
     @property
     def _family(self) -> Family:
         if self._family_or_none is None:
-            self._family_or_none = Family(
-                self._context, self._call.id, self._store, self._children, self.execution
-            )
+            parts = (self._context, self._call.id, self._store, self._children, self.execution, self._files)
+            self._family_or_none = Family(*parts)
         return self._family_or_none
 
     @property
@@ -242,8 +242,12 @@ class RunState(Questions):
             return
         drafts = self.drafts
         refs = await self._files.attach(self.thread_id, drafts, parts)
-        files = [await drafts.get(ref.path) for ref in refs]
-        self._family.speak(self._context.thread, content, lambda: [drafts.now(file).ref for file in files])
+        files = [described(await drafts.get(ref.path), ref) for ref in refs]
+        self._family.speak(
+            self._context.thread,
+            content,
+            lambda: [described(drafts.now(file), file.ref).ref for file in files],
+        )
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -264,7 +268,7 @@ class RunState(Questions):
         self._family.may_notify(text)
         parts, drafts = given.files(attachments), self.drafts
         refs = await self._files.attach(self.thread_id, drafts, parts) if parts else ()
-        self._family.notify(text, [await drafts.get(ref.path) for ref in refs])
+        self._family.notify(text, [described(await drafts.get(ref.path), ref) for ref in refs])
 
     @writes_later
     async def terminate(self, reference: str | None = None) -> None:

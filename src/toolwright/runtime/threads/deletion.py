@@ -7,13 +7,14 @@ from datetime import timedelta
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, ThreadBusy
-from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
+from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, RequestCancel
 from toolwright.core.ports import Bus, Clock, Files, NewId
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.checks import by_id
+from toolwright.runtime.journal import sweep_rows
 
 log = logging.getLogger("toolwright.runtime")
 
@@ -69,15 +70,8 @@ class Deletion:
         return not was_configured or await agents.agent(thread.agent) is not None
 
     async def sweep(self) -> int:
-        """Delete the rows of deleted threads, piece by piece; how many those were."""
-        total = 0
-        while await self._store.retention.has_rows_left():
-            unit = SweepThreads(token=self._new_id("unit"), at=self._clock.now())
-            answer = await self._store.commit(unit)
-            if not isinstance(answer, Committed) or not answer.count:
-                break
-            total += answer.count
-        return total
+        """Delete the rows of what was deleted, piece by piece; how many those were."""
+        return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def remove_bytes(self) -> int:
         """Take away the bytes that deleted threads had and nobody else has, but young ones; of how many files."""

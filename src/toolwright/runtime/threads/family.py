@@ -35,6 +35,11 @@ def child_id_of(call_id: str) -> str:
     return f"thr_{call_id.removeprefix('call_').replace('.', '-')}"
 
 
+def described(file: File, ref: AttachmentRef) -> File:
+    """Return the file with the description that a reference to it gives it."""
+    return changed(file, description=ref.description or file.description)
+
+
 async def copy_files(
     thread_id: str, drafts: FileDrafts, files: Sequence[File], clock: Clock, new_id: NewId
 ) -> tuple[AttachmentRef, ...]:

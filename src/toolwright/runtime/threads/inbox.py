@@ -1,15 +1,18 @@
 """Inbox events of a thread, as the model reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.env.redact import Redactor
+from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import AttachmentRef
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import InboxEvent, InboxType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
+from toolwright.runtime.files.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import readable, seems_more, speaker_name
 
@@ -51,6 +54,37 @@ def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -
         step=step,
         attachments=tuple([ref for event in events for ref in _refs(event.content.get("attachments"))]),
         created_at=max(event.created_at for event in events),
+    )
+
+
+_BOUNDED: Mapping[InboxType, Sequence[str]] = {
+    "space_message": ("content",),
+    "tool_result": ("result",),
+    "plan": ("instruction",),
+    "service": ("payload",),
+    "subagent": ("result", "error", "message"),
+}
+"""The fields of an inbox event that others wrote and that have no limit of their own, by its type."""
+
+
+async def within_limit(
+    event: InboxEvent, thread_id: str, files: FileKeeper, drafts: FileDrafts, redactor: Redactor
+) -> InboxEvent:
+    """Return the event as the thread reads it: each of its texts within the limit of a result, the whole in a file."""
+    content, refs = event.content, list[JSON]()
+    for field in _BOUNDED.get(event.type, ()):
+        if field in content:
+            kept, made = await files.value_within_limit(
+                thread_id, drafts, redactor.json(content[field]), f"{event.type}-{field}"
+            )
+            if made:
+                content = {**content, field: kept}
+                refs += [kept_ref(ref) for ref in made]
+    if not refs:
+        return event
+    attached = content.get("attachments")
+    return changed(
+        event, content={**content, "attachments": [*(attached if isinstance(attached, list) else []), *refs]}
     )
 
 

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 from toolwright.core.agents.memory import Block, Passage, check_block, check_passage
 from toolwright.core.agents.search import MOST_FOUND, read_query
-from toolwright.core.journal.effects import AddPassage, SetBlock
+from toolwright.core.journal.effects import AddPassage, CheckMind, SetBlock
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.agents.memory import rank_passages
+from toolwright.runtime.agents.memory import check_blocks, rank_passages
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import passage_json
 
@@ -56,6 +56,13 @@ class MemoryToolkit:
         seen = await run.retry_until_available(lambda: self._memory.blocks(keeper))
         check_block(seen, keeper, label, content)
         block = Block(agent_id=keeper, label=label, content=content, updated_at=run.clock.now())
+
+        async def checked() -> CheckMind:
+            now = await self._memory.blocks(keeper)
+            check_block(now, keeper, label, content)
+            return check_blocks(now, keeper, run.clean(label))
+
+        run.speak(checked)
         run.effect(SetBlock(block=block))
         return {"success": True}
 

@@ -1,6 +1,7 @@
 """The toolkit `mind`: what an agent sets itself as goals, remembers and plans (S3 built-in tools).
 
 Everything in one call is done or nothing is. What was changed by another run of the agent meanwhile is written over.
+No more is kept than may be, however many write at once: that is checked in the commit.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.mind import (
+    MOST_GOALS,
+    MOST_MEMORIES,
+    MOST_PLANS,
     Goal,
     GoalChange,
     Memory,
@@ -21,14 +25,22 @@ from toolwright.core.agents.mind import (
     in_order_of_time,
 )
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.journal.effects import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.effects import (
+    CheckMind,
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    SetGoal,
+    SetMemory,
+    SetPlan,
+)
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.agents.minds import refuse_homeless
+from toolwright.runtime.agents.minds import check_mind, refuse_homeless
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import goal_json, memory_json, plan_json
 
@@ -158,6 +170,15 @@ class MindToolkit:
         kept = await self._goals(run, keeper)
         changes = [each.change for each in goals]
         new = changed_goals(kept, changes, keeper, _new_id("goal", run), run.clock.now())
+
+        async def checked() -> CheckMind:
+            again = changed_goals(
+                {goal.id: goal for goal in await self._minds.goals(keeper)}, changes, keeper,
+                _new_id("goal", run), run.clock.now(),
+            )  # fmt: skip
+            return check_mind(keeper, "goals", again, MOST_GOALS)
+
+        run.speak(checked)
         for goal in new.values():
             run.effect(SetGoal(goal=goal))
         return {"goals": [goal_json(goal) for goal in (kept | new).values()]}
@@ -181,6 +202,15 @@ class MindToolkit:
         keeper = (await run.reach()).keeper
         kept = await self._memories(run, keeper)
         new = changed_memories(kept, [each.change for each in memories], keeper, run.clock.now())
+
+        async def checked() -> CheckMind:
+            again = changed_memories(
+                {each.key: each for each in await self._minds.memories(keeper)},
+                [each.change for each in memories], keeper, run.clock.now(),
+            )  # fmt: skip
+            return check_mind(keeper, "memories", [run.clean(key) for key in again], MOST_MEMORIES)
+
+        run.speak(checked)
         for memory in new.values():
             run.effect(SetMemory(memory=memory))
         return _memories_json((kept | new).values())
@@ -208,6 +238,15 @@ class MindToolkit:
         kept = await self._plans(run, keeper)
         changes = [each.change for each in plans]
         new = changed_plans(kept, changes, keeper, _new_id("plan", run), run.clock.now(), thread_id)
+
+        async def checked() -> CheckMind:
+            again = changed_plans(
+                {plan.id: plan for plan in await self._minds.plans(keeper)}, changes, keeper,
+                _new_id("plan", run), run.clock.now(), thread_id,
+            )  # fmt: skip
+            return check_mind(keeper, "plans", again, MOST_PLANS)
+
+        run.speak(checked)
         for plan in new.values():
             run.effect(SetPlan(plan=plan))
         return _plans_json((kept | new).values())

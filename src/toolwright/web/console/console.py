@@ -132,11 +132,12 @@ class Console:
         return self._pages
 
     def _check_origin(self, scope: Scope) -> None:
-        """Refuse what a page of another site has the browser do; where there are no keys, also other machines."""
+        """Refuse what a page of another site has the browser do; where there are no keys, also other machines.
+
+        Also what it only reads: NiceGUI's polling would answer every origin by its name, with credentials.
+        """
         connection = HTTPConnection(scope)
         self._serving.access.check_local(connection.headers, address_of(connection))
-        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
-            return
         origin, host = connection.headers.get("origin"), connection.headers.get("host", "")
         if origin is not None and origin.partition("://")[2] != host:
             raise Forbidden(f"The origin {origin!r} is not the console's own.")

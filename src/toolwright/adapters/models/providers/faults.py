@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import httpx
@@ -49,7 +50,21 @@ def translate(model: str, error: Exception) -> ModelError:
     if _refuses(error):
         return ModelRefused(f"{model} refused the request{status}: {said}")
     retry_after = error.retry_after if isinstance(error, ModelAPIError) else None
-    return ModelUnavailable(f"{model} is unavailable{status}: {said}", retry_after)
+    host = None if status else _host(error)
+    where = f" at {host}" if host else ""
+    return ModelUnavailable(f"{model} is unavailable{status}{where}: {said}", retry_after)
+
+
+def _host(error: BaseException) -> str | None:
+    """Return the host and port of the request that has failed without an answer, or None if they are not known."""
+    cause: BaseException | None = error
+    while cause is not None:
+        with suppress(RuntimeError):  # an error of httpx that has no request
+            url = getattr(getattr(cause, "request", None), "url", None)
+            if url is not None:
+                return f"{url.host}:{url.port}" if url.port else str(url.host)
+        cause = cause.__cause__
+    return None
 
 
 def _refuses(error: Exception) -> bool:

@@ -32,6 +32,7 @@ from toolwright.adapters.models.providers.schemas import (
     strictness,
 )
 from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, Recent, Transcript
+from toolwright.core.env.logs import internal_errors
 from toolwright.core.errors import ModelError, ModelUnavailable
 from toolwright.core.model import (
     AnswerSchema,
@@ -46,6 +47,7 @@ MAX_ATTEMPTS = 3
 ANTHROPIC_MAX_TOKENS = 16_384
 KEPT_TOOLSETS = 64
 KEPT_ANSWERS = 64
+_READING = "reading the model's answer"
 _OFFLINE = frozenset({"function", "test"})
 """The doubles of pydantic-ai, which ask nobody."""
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
@@ -126,22 +128,27 @@ class PydanticAIModel:
                 pass
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        form = self._form(request)
-        reader = Reader(self._aliases, None if form is None else form.tool)
-        seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
+        with internal_errors("writing a request to the model", *PROVIDER_FAULTS):
+            form = self._form(request)
+            reader = Reader(self._aliases, None if form is None else form.tool)
+            seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
+            messages = self._transcript.convert(request.messages, seen)
+            settings = _settings_for(request, self._settings)
+            parameters = self._parameters(request, form)
         async with model_request_stream(
-            self._model,
-            self._transcript.convert(request.messages, seen),
-            model_settings=_settings_for(request, self._settings),
-            model_request_parameters=self._parameters(request, form),
+            self._model, messages, model_settings=settings, model_request_parameters=parameters
         ) as stream:
             async for event in stream:
-                for read in reader.read(event):
+                with internal_errors(_READING):
+                    events = [*reader.read(event)]
+                for read in events:
                     yield read
             response = stream.get()
         check_whole(response)
-        response = await read_final(response, form)
-        yield await read_answer(read_response(response, self._aliases), form)
+        with internal_errors(_READING):
+            response = await read_final(response, form)
+            answer = await read_answer(read_response(response, self._aliases), form)
+        yield answer
 
     def _worth_another(self, fault: ModelError, number: int) -> bool:
         return isinstance(fault, ModelUnavailable) and number < self._max_attempts

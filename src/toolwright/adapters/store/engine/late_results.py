@@ -102,7 +102,7 @@ def _cancelled_edit(call: Call, message: SpaceMessage, author: Entity | None) ->
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
     entity = author if author is not None and author.id == entity_id_of(call.agent or "") else None
     told = (cancelled_event(call), edited_event(shown, entity, ()))
-    return Edit(space_id=message.space_id, source=source, message=shown, events=told)
+    return Edit(space_id=message.space_id, source=source, message=shown, events=told, if_there=True)
 
 
 def _post_with_end(effect: Effect, ends: dict[str, Edit]) -> Effect:

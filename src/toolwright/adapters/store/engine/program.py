@@ -1,10 +1,10 @@
 """Operations of programs: statements to run, singly, several at once, or as a whole.
 
 Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
-is sent one row of each: they may be run as one statement. What returns nothing may be run any time
-before COMMIT: no program reads what it wrote. Rows of the logs (`statement.LOGS`) may even wait for other units.
-And a program that has nothing to decide yields a `Whole`, which may be run with its COMMIT as one statement; an
-`Attempt` is one that has another way. Its author obeys:
+is sent one row of each: they may be run as one statement. What returns nothing may be run any time before COMMIT,
+and before a later statement that names its table. Rows of the logs (`statement.LOGS`) may even wait for other
+units. And a program that has nothing to decide yields a `Whole`, which may be run with its COMMIT as one statement;
+an `Attempt` is one that has another way. Its author obeys:
 
 - every check is a guard: nothing that the program does with the rows afterwards may refuse the unit;
 - no row is written twice, except by an op marked `again`, which keeps the whole from being one statement;

@@ -24,8 +24,9 @@ LOGS = frozenset({"messages", "steps", "events"})
 class Statement:
     """One statement as its driver takes it: the text, and the names of its parameters in order.
 
-    `constants` are its literals, of whatever types its columns have. `logs` are those of the `LOGS` that it names;
-    if it `appends`, it does nothing but insert rows into one of them.
+    `constants` are its literals, of whatever types its columns have. `names` are all words of the text, the names of
+    its tables among them, and `logs` those of the `LOGS`; if it `appends`, it does nothing but insert rows into one of
+    them.
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class Statement:
         self.returns = returns
         self.constants = constants
         self.appends = appends
-        self.logs = LOGS.intersection(_WORD.findall(sql))
+        self.names = frozenset(_WORD.findall(sql))
+        self.logs = LOGS & self.names
         self._picked = itemgetter(*order) if len(order) > 1 else self._pick
         self._texts: dict[int, str] = {}
 

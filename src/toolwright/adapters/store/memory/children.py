@@ -83,28 +83,28 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
         case Report():
             _report(effect, unit, tables, done)
         case Notify():
-            _write_new(effect.files, tables.threads[effect.thread_id])
+            _write_new(effect.files, tables.thread(effect.thread_id))
             deliver(effect.notice, unit, tables, done)
         case Close() | Terminate():
-            row = tables.threads[effect.thread_id]
+            row = tables.thread(effect.thread_id)
             row.state = "terminated"
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
             _give_up(row, unit, tables, done)
         case CancelChildren():
             _stop(tables.below(effect.thread_id), unit, tables)
         case Stop():
-            row = tables.threads[effect.thread_id]
+            row = tables.thread(effect.thread_id)
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
             _give_up(row, unit, tables, done)
         case HandOff():
-            row = tables.threads[effect.thread_id]
+            row = tables.thread(effect.thread_id)
             row.active_agent, row.activated = effect.agent, ()
             if tables.is_deleted(effect.agent):
                 done.shown += give_up(row, unit, tables, done)
         case Activated():
-            tables.threads[effect.thread_id].activated = effect.sides
+            tables.thread(effect.thread_id).activated = effect.sides
         case BackOff():
-            row = tables.threads[effect.thread_id]
+            row = tables.thread(effect.thread_id)
             row.faults, row.not_before = effect.faults, effect.until
         case SetValue(value=None):
             tables.values.pop((effect.thread_id, effect.key), None)
@@ -159,7 +159,7 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -
 
 
 def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None:
-    child, parent = tables.threads[effect.thread_id], tables.threads[effect.parent.id]
+    child, parent = tables.thread(effect.thread_id), tables.thread(effect.parent.id)
     heard = child.report == effect.report and not child.is_over
     child.report = None if heard or child.run_id is None else child.report
     child.state = child.state if child.is_over else effect.state
@@ -176,7 +176,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Performed) -> None:
-    call, parent = tables.calls.get(call_id), tables.threads[effect.parent.id]
+    call, parent = tables.calls.get(call_id), tables.thread(effect.parent.id)
     if call is None or call.status not in OPEN:
         return
     route = "inbox" if call.status == "pending" else "inline"

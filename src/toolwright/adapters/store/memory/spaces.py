@@ -9,6 +9,7 @@ from toolwright.adapters.store.memory.recall import perform_memory
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    CheckMind,
     DropGoal,
     DropMember,
     DropMemory,
@@ -153,9 +154,11 @@ def _save_space(effect: SaveSpace, tables: Tables) -> None:
 
 def _message(effect: SpaceEffect, tables: Tables) -> int | None:
     match effect:
-        case Edit(message=new):
+        case Edit(message=new, if_there=if_there):
             known = tables.space_messages.get(new.id)
             if known is None or known.space_id != effect.space_id:
+                if not if_there:
+                    raise GuardFailed("message")
                 return -1
             tables.space_messages[new.id] = changed(
                 known, content=new.content, metadata=new.metadata, edited_at=new.edited_at
@@ -164,7 +167,7 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
         case Erase():
             known = tables.space_messages.get(effect.message_id)
             if known is None or known.space_id != effect.space_id:
-                return -1
+                raise GuardFailed("message")
             tables.drop_message(effect.message_id)
         case React(reaction=new):
             known = tables.space_messages.get(new.message_id)
@@ -184,8 +187,11 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
 
 def _apply_other(effect: Effect, tables: Tables) -> None:
     match effect:
+        case CheckMind():
+            if not effect.holds(tables.mind(effect.agent_id, effect.kind)):
+                raise GuardFailed("mind")
         case Enter():
-            tables.threads[effect.thread_id].space_id = effect.space_id
+            tables.thread(effect.thread_id).space_id = effect.space_id
         case SetTimer():
             tables.set_timer(effect.name, effect.due)
         case DropTimer():

@@ -278,7 +278,7 @@ class MemoryStore:
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
         ripe = [wake for wake in self._tables.wakes.values() if wake.due <= now]
-        return heapq.nsmallest(limit, ripe, key=lambda wake: wake.due)
+        return heapq.nsmallest(limit, ripe, key=lambda wake: (wake.due, wake.thread_id))
 
     async def next_due(self, after: datetime) -> datetime | None:
         return min((wake.due for wake in self._tables.wakes.values() if wake.due > after), default=None)

@@ -1,7 +1,7 @@
 """The journal's tables in memory: dictionaries of the values themselves."""
 
 from collections import defaultdict
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.files.file import File, FileChange
+from toolwright.core.journal.effects import MindKind, link_key
 from toolwright.core.journal.units import Leaving, Wake
 from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.spaces.entity import Entity, FrontEnd
@@ -279,6 +280,19 @@ class Tables:
         """Take a plan away, with its timer."""
         self.plans.pop((agent_id, plan_id), None)
         self.wakes.pop(plan_timer(agent_id, plan_id), None)
+
+    def mind(self, agent_id: str, kind: MindKind) -> Mapping[str, object]:
+        """What the agent keeps of that kind, by key."""
+        if kind == "links":
+            return {
+                link_key(owner_id, label): None
+                for owner_id, label, reader in self.block_links
+                if reader == agent_id
+            }
+        rows = {"goals": self.goals, "memories": self.memories, "plans": self.plans, "blocks": self.blocks}[
+            kind
+        ]
+        return {key: row for (owner_id, key), row in rows.items() if owner_id == agent_id}
 
     def drop_mind(self, agent_id: str) -> None:
         """Take away all that an agent has kept in mind."""

@@ -58,6 +58,11 @@ def apart(writes: Sequence[Write], most: int) -> list[list[Write]]:
     return parts
 
 
+def is_about(statement: Statement, writes: Sequence[Write]) -> bool:
+    """Return whether a statement names a table that one of the writes changes."""
+    return any(_written(written.sql)[0] in statement.names for written, _ in writes)
+
+
 _NEW = object()
 _TABLE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 

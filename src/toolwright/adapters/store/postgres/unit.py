@@ -16,6 +16,7 @@ from toolwright.adapters.store.postgres.merge import (
     at_once,
     followed_by,
     guarded,
+    is_about,
     rows_of,
     rows_recorded,
 )
@@ -91,6 +92,7 @@ class Transaction:
         if not op.statement.returns:
             self._put_off(op)
             return []
+        await self._write_before([op])
         found = await self._connection.fetch(op.statement.sql, *op.statement.bind(op.params))
         if op.guard is not None and len(found) != 1:
             raise GuardFailed(op.guard)
@@ -112,15 +114,26 @@ class Transaction:
         return found + (await self._run_together(together) if together else [])
 
     def _put_off(self, op: Op) -> None:
+        """Keep a statement that returns nothing for the end, or for the next that looks at its table."""
         every = (op.params, *(op.more or ()))
         self._later += [(op.statement, op.statement.bind(params)) for params in every]
 
     async def _run_together(self, ops: Sequence[Op]) -> list[Row]:
+        await self._write_before(ops)
         sql, values = guarded(ops)
         return rows_of(ops, [(row[0], row[1]) for row in await self._connection.fetch(sql, *values)])
 
+    async def _write_before(self, ops: Sequence[Op]) -> None:
+        """Write what was put off if one of these statements may read or write the same rows."""
+        if not any(is_about(op.statement, self._later) for op in ops):
+            return
+        for *chunk, last in apart(self._later, MERGED):
+            sql, values = followed_by(chunk, last)
+            await self._connection.execute(sql, *values)
+        self._later = []
+
     async def _write_later(self, written: Written) -> None:
-        """Writes what returns nothing, and last of all the token with the answer."""
+        """Write what was put off, and last of all the token with the answer."""
         unit = self._unit
         params: Params = {"token": unit.token, "answer": dumps(_recorded(written)), "at": micros(unit.at)}
         token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))

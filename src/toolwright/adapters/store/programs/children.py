@@ -59,24 +59,25 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
             yield from _files(effect.files, sql)
             yield from deliver(effect.notice, unit, sql, done)
         case Close() | Terminate():
-            yield Op(sql.children.close, here)
+            yield Op(sql.children.close, here, "thread")
             yield from _stop(sql.children.stop, effect, unit)
             yield from _give_up(effect, unit, sql, done)
         case CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
         case Stop():
+            yield Op(sql.thread_state, here, "thread")
             yield from _stop(sql.children.stop, effect, unit)
             yield from _give_up(effect, unit, sql, done)
         case HandOff():
-            yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
+            yield Op(sql.children.hand_off, {**here, "agent": effect.agent}, "thread")
             if (yield from is_deleted(effect.agent, sql)):
                 calls = yield from give_up(sql.agents.give_up_in, here, unit, sql, done)
                 done.shown += yield from shown(calls, sql)
         case Activated():
-            yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])})
+            yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])}, "thread")
         case BackOff():
             until = micros_or_none(effect.until)
-            yield Op(sql.children.back_off, {**here, "faults": effect.faults, "until": until})
+            yield Op(sql.children.back_off, {**here, "faults": effect.faults, "until": until}, "thread")
         case SetValue():
             yield _set_value(effect, sql)
         case _:
@@ -153,7 +154,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
     here: Params = {"thread_id": effect.thread_id, "state": effect.state}
     heard = yield Op(sql.children.report, {**here, "report": effect.report})
     if not heard:
-        yield Op(sql.children.end_unheard, here)
+        yield Op(sql.children.end_unheard, here, "thread")
         yield from _give_up(effect, unit, sql, done)
         return
     yield from _files(effect.files, sql)

@@ -7,6 +7,7 @@ from toolwright.adapters.store.programs.late_results import give_up, shown
 from toolwright.adapters.store.programs.parts import Steps, lock_threads
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables.retention import AGENT, SPACE
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.retention import DropThread, ForgetBytes, SweepThreads
 from toolwright.core.journal.units import Committed
@@ -57,22 +58,26 @@ def _may_go(unit: DropThread, sql: Statements) -> Steps:
 
 
 def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
-    """Rows of the thread that was deleted first; the note of it goes when it has none left."""
+    """Rows of what was deleted first; the note of it goes when it has none left."""
     found = yield Op(sql.retention.next_dropped, {})
     if not found:
         return Written(Committed())
-    [(thread_id,)] = found
-    left, at = unit.limit, micros(unit.at)
-    digests = yield Op(sql.retention.sweep_bytes, {"thread_id": thread_id, "limit": left})
-    yield [Op(sql.retention.drop_bytes, {"digest": digest, "at": at}) for (digest,) in digests]
-    left -= len(digests)
-    for sweep in sql.retention.sweeps:
+    note, left = str(found[0][0]), unit.limit
+    id = note.removeprefix(SPACE).removeprefix(AGENT)
+    sweeps = sql.retention.sweeps_of_space if note.startswith(SPACE) else sql.retention.sweeps_of_agent
+    if id == note:
+        sweeps = sql.retention.sweeps
+        digests = yield Op(sql.retention.sweep_bytes, {"thread_id": id, "limit": left})
+        at = micros(unit.at)
+        yield [Op(sql.retention.drop_bytes, {"digest": digest, "at": at}) for (digest,) in digests]
+        left -= len(digests)
+    for sweep in sweeps:
         if not left:
             break
-        swept = yield Op(sweep, {"thread_id": thread_id, "limit": left})
+        swept = yield Op(sweep, {"thread_id": id, "limit": left})
         left -= len(swept)
     if left:
-        yield Op(sql.retention.forget_thread, {"thread_id": thread_id})
+        yield Op(sql.retention.forget_thread, {"thread_id": note})
     return Written(Committed(count=max(unit.limit - left, 1)))
 
 

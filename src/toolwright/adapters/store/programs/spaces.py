@@ -4,12 +4,12 @@ A unit that has effects takes several statements, in the order of locks: other t
 lies in them, inboxes and timers, and the counter of the spaces' events last.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.outcome import Performed, placed
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
@@ -17,10 +17,13 @@ from toolwright.adapters.store.programs.mcp import perform_mcp
 from toolwright.adapters.store.programs.memory import perform_memory
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.tables.memory import OWN_BLOCKS
+from toolwright.adapters.store.tables.retention import space_note
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    CheckMind,
     DropGoal,
     DropMember,
     DropMemory,
@@ -35,6 +38,7 @@ from toolwright.core.journal.effects import (
     FirePlan,
     MarkRead,
     MemoryEffect,
+    MindKind,
     Post,
     React,
     SaveMember,
@@ -47,6 +51,7 @@ from toolwright.core.journal.effects import (
     Tell,
     Unreact,
     deliveries_of,
+    link_key,
 )
 from toolwright.core.journal.mcp_effects import McpEffect
 from toolwright.core.journal.units import Unit
@@ -63,7 +68,9 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
         yield from deliver(delivery, unit, sql, done)
     told = yield from _in_spaces(effects, unit, sql, done)
     for effect in effects:
-        if isinstance(effect, ChildEffect):
+        if isinstance(effect, CheckMind):
+            yield from _check_mind(effect, sql)
+        elif isinstance(effect, ChildEffect):
             yield from perform_child(effect, unit, sql, done)
         elif isinstance(effect, MemoryEffect):
             yield from perform_memory(effect, sql)
@@ -92,12 +99,14 @@ def _in_spaces(
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
     told: list[Event] = []
     for effect in sorted(in_spaces, key=lambda each: each.space_id):
-        seq = yield from _space(effect, sql, done)
+        seq = yield from _space(effect, unit.at, sql, done)
         told += placed(effect, seq, unit.at)
     return told
 
 
-def _space(effect: SpaceEffect, sql: Statements, done: Performed) -> Generator[Ops, list[Row], int | None]:
+def _space(
+    effect: SpaceEffect, at: datetime, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], int | None]:
     """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
     match effect:
         case Post():
@@ -105,7 +114,7 @@ def _space(effect: SpaceEffect, sql: Statements, done: Performed) -> Generator[O
             done.count += 1
             return done.seq
         case SaveSpace() | DropSpace():
-            yield from _save_space(effect, sql)
+            yield from _save_space(effect, at, sql)
             found: list[Row] = [()]
         case SaveMember() | DropMember() | MarkRead():
             yield from _member(effect, sql)
@@ -136,17 +145,18 @@ def _post(effect: Post, sql: Statements) -> Generator[Ops, list[Row], int]:
     return int(seq)
 
 
-def _save_space(effect: SaveSpace | DropSpace, sql: Statements) -> Steps:
+def _save_space(effect: SaveSpace | DropSpace, at: datetime, sql: Statements) -> Steps:
     here = {"space_id": effect.space_id}
     if isinstance(effect, DropSpace):
         yield Op(sql.spaces.drop_space, {**here}, "space")
-        yield Op(sql.spaces.drop_reactions_of_space, {**here})
-        yield Op(sql.spaces.drop_messages_of_space, {**here})
+        yield Op(sql.retention.note, {"thread_id": space_note(effect.space_id), "at": micros(at)})
         yield Op(sql.spaces.drop_members_of_space, {**here})
         return
     params = SPACES.params(effect.space)
     if effect.was is None:
         yield Op(sql.spaces.insert_space, params, "duplicate")
+        if (yield Op(sql.retention.find_note, {"thread_id": space_note(effect.space_id)})):
+            raise GuardFailed("duplicate")  # rows of a deleted space of that id are not swept up yet
     else:
         seen = micros(effect.was.updated_at)
         yield Op(sql.spaces.save_space, {**params, **here, "seen": seen}, "space")
@@ -170,9 +180,10 @@ def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generat
     here = {"space_id": effect.space_id}
     match effect:
         case Edit():
-            return (yield Op(sql.spaces.edit_message, SPACE_MESSAGES.params(effect.message)))
+            guard = None if effect.if_there else "message"
+            return (yield Op(sql.spaces.edit_message, SPACE_MESSAGES.params(effect.message), guard))
         case Erase():
-            found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id})
+            found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id}, "message")
             yield Op(sql.spaces.drop_reactions, {"id": effect.message_id})
             return found
         case React():
@@ -186,13 +197,39 @@ def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generat
 def _other_ops(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
     match effect:
         case Enter():
-            return [Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id})]
+            return [
+                Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id}, "thread")
+            ]
         case SetTimer():
             return [_set_timer(effect.name, effect.due, unit, sql)]
         case DropTimer():
             return [Op(sql.spaces.drop_timer, {"name": effect.name})]
         case _:
             return _mind(effect, unit, sql)
+
+
+def _check_mind(effect: CheckMind, sql: Statements) -> Steps:
+    """The lock comes before the read, which so sees all that others have written under it."""
+    mine: Params = {"agent_id": effect.agent_id}
+    if sql.agents.locks_minds:
+        yield Op(sql.agents.lock_mind, mine)
+    rows = yield Op(sql.agents.mind[effect.kind], mine)
+    if not effect.holds(_mind_rows(effect.kind, rows)):
+        raise GuardFailed("mind")
+
+
+def _mind_rows(kind: MindKind, rows: Sequence[Row]) -> Mapping[str, object]:
+    match kind:
+        case "goals":
+            return {goal.id: goal for goal in GOALS.each(rows)}
+        case "memories":
+            return {memory.key: memory for memory in MEMORIES.each(rows)}
+        case "plans":
+            return {plan.id: plan for plan in PLANS.each(rows)}
+        case "blocks":
+            return {block.label: block for block in OWN_BLOCKS.each(rows)}
+        case "links":
+            return {link_key(agent_id, label): None for agent_id, label in rows}
 
 
 def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
@@ -214,14 +251,18 @@ def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
         case FirePlan():
             return _fire(effect, unit, sql)
         case DropMind(agent_id=agent_id):
-            return drop_mind(agent_id, sql)
+            passages = [Op(each, {"agent_id": agent_id}) for each in sql.memory.drop_passages]
+            return [*drop_mind(agent_id, sql), *passages]
         case _:
             return []
 
 
 def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
-    """Delete what an agent keeps under that id, its own or the one for a person, with the timers of its plans."""
-    drops = [Op(each, {"agent_id": agent_id}) for each in (*sql.agents.drop_minds, *sql.memory.drop_all)]
+    """Delete what an agent keeps under that id, its own or the one for a person, with the timers of its plans.
+
+    Passages, of which there may be very many, are left.
+    """
+    drops = [Op(each, {"agent_id": agent_id}) for each in (*sql.agents.drop_minds, *sql.memory.drop_blocks)]
     first = plan_timer(agent_id, "")
     return [
         *drops,

@@ -40,6 +40,7 @@ from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import AGENTS
 from toolwright.adapters.store.tables.events import INBOX
 from toolwright.adapters.store.tables.kept import ENTITIES, FRONT_ENDS
+from toolwright.adapters.store.tables.retention import agent_note
 from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
@@ -323,8 +324,8 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
-    yield drop_mind(unit.agent_id, sql)
-    yield Op(sql.mcp.drop_definitions, {"agent_id": unit.agent_id})
+    yield [*drop_mind(unit.agent_id, sql), Op(sql.mcp.drop_definitions, {"agent_id": unit.agent_id})]
+    yield Op(sql.retention.note, {"thread_id": agent_note(unit.agent_id), "at": micros(unit.at)})
     left = yield from _leave_spaces(unit, sql, edits)
     return left._replace(events=(*done.events, *left.events))
 

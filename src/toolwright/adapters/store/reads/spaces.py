@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, exists, or_, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row, read_text
 from toolwright.adapters.store.engine.driver import Driver, read_rows
@@ -80,15 +80,17 @@ class SpaceQueries:
         self.member = compiled(select(members).where(in_space, of))
         self.memberships = compiled(select(members).where(of).order_by(members.c.space_id))
 
-        self.message = compiled(select(space_messages).where(space_messages.c.id == string("id")))
+        its_space = exists().where(spaces.c.id == space_messages.c.space_id)
+        there = select(space_messages).where(its_space)  # others are to be swept up
+        self.message = compiled(there.where(space_messages.c.id == string("id")))
         here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
-        newest = select(space_messages).where(here).order_by(seq.desc()).limit(number("limit"))
+        newest = there.where(here).order_by(seq.desc()).limit(number("limit"))
         self.newest = compiled(newest.offset(number("offset")))
         of_message = or_(space_messages.c.id == string("id"), space_messages.c.parent_id == string("id"))
-        answers = select(space_messages).where(of_message).order_by(seq.desc())
+        answers = there.where(of_message).order_by(seq.desc())
         self.answers = compiled(answers.limit(number("limit")))
         self.before = compiled(newest.where(seq < number("before")))
-        behind = select(space_messages).where(here, seq > number("after")).order_by(seq)
+        behind = there.where(here, seq > number("after")).order_by(seq)
         self.after = compiled(behind.limit(number("limit")))
         self.reactions = cache(self._reactions)
 

@@ -83,7 +83,7 @@ class Queries:
         self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
 
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
-        due = select(wakes).where(wakes.c.due <= number("at")).order_by(wakes.c.due)
+        due = select(wakes).where(wakes.c.due <= number("at")).order_by(wakes.c.due, wakes.c.thread_id)
         self.due = compiled(due.limit(number("limit")))
         self.next_due = compiled(
             select(func.min(wakes.c.due)).where(wakes.c.due > number("at"), wakes.c.due <= MOST)

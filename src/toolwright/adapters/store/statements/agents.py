@@ -25,10 +25,22 @@ from toolwright.adapters.store.engine.statement import (
     row_params,
     string,
 )
-from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.tables.agents import (
+    GOALS,
+    MEMORIES,
+    PLANS,
+    agent_revisions,
+    agents,
+    goals,
+    memories,
+    plans,
+)
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import wakes
+from toolwright.adapters.store.tables.memory import OWN_BLOCKS, block_links
 from toolwright.adapters.store.tables.threads import threads
+
+_MIND = 0x6D696E64  # tells these locks of Postgres from others
 
 
 class AgentStatements:
@@ -52,6 +64,15 @@ class AgentStatements:
         self.drop_timers = compiled(
             delete(wakes).where(wakes.c.thread_id >= string("first"), wakes.c.thread_id < string("last"))
         )
+
+        self.locks_minds = name == "postgresql"  # SQLite has one writer
+        self.lock_mind = compiled(select(func.pg_advisory_xact_lock(func.hashtextextended(mine, _MIND))))
+        linked = select(block_links.c.agent_id, block_links.c.label).where(block_links.c.reader_id == mine)
+        tables = {"goals": GOALS, "memories": MEMORIES, "plans": PLANS, "blocks": OWN_BLOCKS}
+        self.mind = {
+            kind: compiled(rows.query.where(rows.table.c.agent_id == mine)) for kind, rows in tables.items()
+        }
+        self.mind["links"] = compiled(linked)
 
         self.put_goal = self._put(goals, "agent_id", "id")
         self.put_memory = self._put(memories, "agent_id", "key")

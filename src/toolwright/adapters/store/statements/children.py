@@ -96,15 +96,19 @@ class ChildStatements:
             changed.values(
                 report=case((threads.c.run_id.is_(None), null()), else_=threads.c.report),
                 state=case((NOT_OVER, string("state")), else_=threads.c.state),
-            )
+            ).returning(threads.c.id)
         )
         self.close = compiled(changed.values(state="terminated").returning(threads.c.id))
         ours = and_(threads.c.parent_id == string("thread_id"), threads.c.agent == string("agent"), NOT_OVER)
         alive = select(func.count()).select_from(threads).where(ours).scalar_subquery()
         self.room = compiled(select(literal(1, BigInteger)).where(alive < number("most")))
-        self.hand_off = compiled(changed.values(active_agent=string("agent"), activated=null()))
-        self.activated = compiled(changed.values(activated=string("activated")))
-        self.back_off = compiled(changed.values(faults=number("faults"), not_before=number("until")))
+        self.hand_off = compiled(
+            changed.values(active_agent=string("agent"), activated=null()).returning(threads.c.id)
+        )
+        self.activated = compiled(changed.values(activated=string("activated")).returning(threads.c.id))
+        self.back_off = compiled(
+            changed.values(faults=number("faults"), not_before=number("until")).returning(threads.c.id)
+        )
         self.hurry = compiled(changed.values(not_before=null()))
 
     def _cancel_statements(self, compiled: Compiler) -> None:

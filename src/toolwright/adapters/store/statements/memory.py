@@ -22,9 +22,11 @@ class MemoryStatements:
         self._block_statements(compiled := Compiler(name))
         self._passage_statements(compiled)
         mine = string("agent_id")
-        self.drop_all = [
+        self.drop_blocks = [
             compiled(delete(blocks).where(blocks.c.agent_id == mine)),
             compiled(delete(block_links).where(or_(block_links.c.agent_id == mine, _reader == mine))),
+        ]
+        self.drop_passages = [
             compiled(delete(passages).where(passages.c.agent_id == mine)),
             compiled(delete(passage_keepers).where(passage_keepers.c.agent_id == mine)),
         ]

@@ -1,4 +1,4 @@
-"""The statements that delete threads, sweep up their rows, and keep account of bytes."""
+"""The statements that delete threads, sweep up rows of what was deleted, and keep account of bytes."""
 
 from typing import Any
 
@@ -19,8 +19,10 @@ from toolwright.adapters.store.tables.children import requests, thread_values
 from toolwright.adapters.store.tables.events import events, inbox, wakes
 from toolwright.adapters.store.tables.kept import env, files
 from toolwright.adapters.store.tables.mcp import mcp_tasks
+from toolwright.adapters.store.tables.memory import passage_keepers, passages
 from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads, kept_bytes
+from toolwright.adapters.store.tables.spaces import reactions, space_messages
 from toolwright.adapters.store.tables.threads import family_of, runs, steps, threads
 
 
@@ -81,7 +83,25 @@ class RetentionStatements:
     def _sweeps(self, compiled: Compiler) -> None:
         oldest = select(dropped_threads.c.thread_id).order_by(dropped_threads.c.at).limit(1)
         self.next_dropped = compiled(oldest.with_for_update(skip_locked=True))
+        note = self._insert(dropped_threads).values(row_params(dropped_threads)).on_conflict_do_nothing()
+        self.note = compiled(note.returning(dropped_threads.c.thread_id))
         here = string("thread_id")
+        noted = select(dropped_threads.c.thread_id).where(dropped_threads.c.thread_id == here)
+        self.find_note = compiled(noted)
+        its_messages = select(space_messages.c.id).where(space_messages.c.space_id == here)
+        of_messages = reactions.c.message_id.in_(its_messages)
+        self.sweeps_of_space = [
+            self._piece(
+                reactions, of_messages, reactions.c.message_id, reactions.c.entity_id, reactions.c.emoji
+            ),
+            self._piece(space_messages, space_messages.c.space_id == here, space_messages.c.id),
+        ]
+        """In this order: reactions are found by their messages."""
+        keepers = passage_keepers.c.agent_id == here
+        self.sweeps_of_agent = [
+            self._piece(passages, passages.c.agent_id == here, passages.c.place),
+            self._piece(passage_keepers, keepers, passage_keepers.c.number),
+        ]
         its_runs = select(runs.c.id).where(runs.c.thread_id == here)
         self.sweep_bytes = self._piece(
             kept_bytes, kept_bytes.c.thread_id == here, kept_bytes.c.digest, kept_bytes.c.thread_id

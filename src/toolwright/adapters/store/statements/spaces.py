@@ -55,11 +55,6 @@ class SpaceStatements:
             .returning(spaces.c.id)
         )
         self.drop_space = compiled(delete(spaces).where(here).returning(spaces.c.id))
-        of_space = select(space_messages.c.id).where(space_messages.c.space_id == string("space_id"))
-        self.drop_reactions_of_space = compiled(delete(reactions).where(reactions.c.message_id.in_(of_space)))
-        self.drop_messages_of_space = compiled(
-            delete(space_messages).where(space_messages.c.space_id == string("space_id"))
-        )
         self.drop_members_of_space = compiled(delete(members).where(members.c.space_id == string("space_id")))
         count = update(spaces).where(here).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
         self.count_message = compiled(count)
@@ -138,7 +133,10 @@ class SpaceStatements:
             )
         )
         self.enter = compiled(
-            update(threads).where(threads.c.id == string("thread_id")).values(space_id=string("space_id"))
+            update(threads)
+            .where(threads.c.id == string("thread_id"))
+            .values(space_id=string("space_id"))
+            .returning(threads.c.id)
         )
         timer = self._insert(wakes).values(thread_id=string("name"), due=number("due"), gen=number("gen"))
         self.set_timer = compiled(

@@ -94,6 +94,8 @@ def coded(text: str, agent_id: str) -> str:
 
 _linked = exists().where(block_links.c.agent_id == blocks.c.agent_id, block_links.c.label == blocks.c.label)
 BLOCKS = Mapping(blocks, Block, "label", columns=(*blocks.columns, _linked.label("is_shared")))
+OWN_BLOCKS = Mapping(blocks, Block, "label")
+"""Blocks of one agent, without who else reads them."""
 _SEARCHED = ("folded", "embedder", "floats")  # by a search alone
 PASSAGES = Mapping(
     passages, Passage, columns=[each for each in passages.columns if each.name not in _SEARCHED]

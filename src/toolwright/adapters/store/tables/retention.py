@@ -1,4 +1,6 @@
-"""Tables of what is left of deleted threads, and of the bytes that threads keep.
+"""Tables of what is left of deleted threads, spaces and agents, and of the bytes that threads keep.
+
+`dropped_threads` names what was deleted: a thread by its id, a space or an agent by its note.
 
 `kept_bytes` has every digest that a file of a thread ever had, for messages refer to bytes although another file lies
 at the path by now. Triggers on `files` write it, so that no writer of a file can forget to.
@@ -8,6 +10,19 @@ from sqlalchemy import DDL, Column, Index, PrimaryKeyConstraint, Table, Text, ev
 
 from toolwright.adapters.store.engine.columns import Instant, metadata
 from toolwright.adapters.store.tables.kept import files
+
+SPACE, AGENT = "space:", "agent:"
+
+
+def space_note(space_id: str) -> str:
+    """Return the name under which a deleted space is noted."""
+    return SPACE + space_id
+
+
+def agent_note(agent_id: str) -> str:
+    """Return the name under which a deleted agent is noted."""
+    return AGENT + agent_id
+
 
 dropped_threads = Table(
     "dropped_threads",

@@ -1,0 +1,340 @@
+"""Effects upon rows that the same unit has written, and upon rows that are not there: alike in every journal."""
+
+from dataclasses import replace
+from typing import Any, cast, get_args
+
+import pytest
+from tests.conformance.conftest import Journal
+from tests.conformance.test_children import report, spawn, speak
+from tests.conformance.test_deletion import swept
+from tests.conformance.test_effects import PLAN, everything, fires, leaves, reacts, reads, room
+from tests.conformance.test_mcp import accept, definition, hold, task, unhold
+from tests.conformance.test_memory import block, link, passage
+from tests.conformance.test_spaces import act, joins, made, member, message, says, space
+from tests.play import AT, committed, create_thread, draft, later
+
+from toolwright.adapters.store.memory.store import MemoryStore
+from toolwright.core.agents.memory import Vector
+from toolwright.core.agents.mind import Goal, Memory
+from toolwright.core.agents.vectors import vector_of
+from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.journal.child_effects import (
+    Activated,
+    BackOff,
+    CancelChildren,
+    ChildLimit,
+    Close,
+    CloseRequest,
+    HandOff,
+    HoldRequest,
+    Notify,
+    OpenRequest,
+    Report,
+    SetValue,
+    Spawn,
+    Speak,
+    Stop,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.journal.effects import (
+    MAY_FIND_NOTHING,
+    AddPassage,
+    CheckMind,
+    Deliver,
+    DropBlock,
+    DropGoal,
+    DropMember,
+    DropMemory,
+    DropMind,
+    DropPassage,
+    DropPlan,
+    DropSpace,
+    DropTimer,
+    Edit,
+    Effect,
+    Enter,
+    Erase,
+    FirePlan,
+    LinkBlock,
+    MarkRead,
+    Post,
+    React,
+    SaveMember,
+    SaveSpace,
+    SetBlock,
+    SetGoal,
+    SetMemory,
+    SetPlan,
+    SetTimer,
+    SetVector,
+    Tell,
+    UnlinkBlock,
+    Unreact,
+)
+from toolwright.core.journal.mcp_effects import (
+    AcceptMcpTool,
+    AskBelow,
+    DropMcpTask,
+    HoldMcpTool,
+    PinMcpTool,
+    SetMcpTask,
+    UnholdMcpTool,
+)
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, Guard
+from toolwright.core.spaces.space import SpaceMessage
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Topic
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["room"]
+
+SAID = message(id="msg_new", content="Hi")
+EDITED = replace(SAID, content="Hi there", edited_at=AT)
+REQUEST = VariablesRequest(
+    id="req_1", thread_id="th_1", kind="run", agent="helper", required=(), created_at=AT
+)
+GOAL = Goal(agent_id="agt_1", id="gol_1", description="g", status="open", priority="low", created_at=AT)
+MEMORY = Memory(agent_id="agt_1", key="k", value="m", updated_at=AT)
+
+
+def vector() -> Vector:
+    found = vector_of("e", [1.0])
+    assert found is not None
+    return found
+
+
+def edits(one: SpaceMessage, **fields: Any) -> Edit:  # Edit's own
+    return Edit(space_id="spc_1", message=one, events=(draft("space.message_edited"),), **fields)
+
+
+def erases(message_id: str) -> Erase:
+    return Erase(space_id="spc_1", message_id=message_id, events=(draft("space.message_deleted"),))
+
+
+def unreacts(message_id: str) -> Unreact:
+    return Unreact(space_id="spc_1", message_id=message_id, entity_id="ent_ann", emoji="+")
+
+
+TOGETHER: dict[str, tuple[Effect, ...]] = {
+    "a message is edited": (says(SAID), edits(EDITED)),
+    "a message is edited, if it is there": (says(SAID), edits(EDITED, if_there=True)),
+    "a message is erased": (says(SAID), erases(SAID.id)),
+    "a message gets a reaction": (says(SAID), reacts(SAID.id)),
+    "a reaction is taken back": (says(SAID), reacts(SAID.id), unreacts(SAID.id)),
+    "a space is dropped": (says(SAID), reacts(SAID.id), DropSpace(space_id="spc_1")),
+    "a goal is dropped": (SetGoal(goal=GOAL), DropGoal(agent_id="agt_1", id="gol_1")),
+    "a memory is dropped and written": (
+        SetMemory(memory=MEMORY),
+        DropMemory(agent_id="agt_1", key="k"),
+        SetMemory(memory=replace(MEMORY, value="anew")),
+    ),
+    "a plan moves": (SetPlan(plan=PLAN), SetPlan(plan=replace(PLAN, next_run_at=later(1)))),
+    "a plan is dropped": (SetPlan(plan=PLAN), DropPlan(agent_id="agt_1", id="pln_1")),
+    "a block is linked and dropped": (
+        SetBlock(block=block("b")),
+        link("b", "agt_2"),
+        DropBlock(agent_id="agt_1", label="b"),
+        SetBlock(block=block("b")),
+    ),
+    "a passage gets a vector": (
+        AddPassage(passage=passage("p")),
+        SetVector(agent_id="agt_1", id="psg_0", vector=vector()),
+    ),
+    "a passage is dropped and stored": (
+        AddPassage(passage=passage("p")),
+        DropPassage(agent_id="agt_1", id="psg_0"),
+        AddPassage(passage=passage("p")),
+    ),
+    "a request is held": (
+        OpenRequest(thread_id="th_1", request=REQUEST),
+        HoldRequest(thread_id="th_1", id="req_1"),
+    ),
+    "a request is taken": (
+        OpenRequest(thread_id="th_1", request=REQUEST),
+        TakeRequest(thread_id="th_1", id="req_1"),
+    ),
+    "a task is over": (SetMcpTask(task=task()), DropMcpTask(call_id="call_1")),
+    "a definition is accepted": (PinMcpTool(definition=definition()), hold(), accept()),
+    "a definition is held no longer": (PinMcpTool(definition=definition()), hold(), unhold()),
+    "a timer is set again": (
+        SetTimer(name="t", due=AT),
+        DropTimer(name="t"),
+        SetTimer(name="t", due=later(1)),
+    ),
+    "a thread changes in every way": (
+        HandOff(thread_id="th_1", agent="agt_2"),
+        Activated(thread_id="th_1", sides=("side_a",)),
+        Enter(thread_id="th_1", space_id="spc_1"),
+        BackOff(thread_id="th_1", faults=1, until=AT),
+        Close(thread_id="th_1"),
+    ),
+    "a child is spoken to and terminated": (spawn(), speak("msg_2"), Terminate(thread_id="th_2")),
+    "a value is written again": (
+        SetValue(thread_id="th_1", key="k", value="1"),
+        SetValue(thread_id="th_1", key="k", value=None),
+        SetValue(thread_id="th_1", key="k", value="2"),
+    ),
+}
+
+
+async def prepared(store: Store) -> Store:
+    """A journal with a space in which Ann is, and an idle thread."""
+    await committed(store, act(made(space()), joins(member("ent_ann"), 0)))
+    await create_thread(store)
+    return store
+
+
+def _without_wake(found: Any) -> Any:  # a row of any kind, or those of a thread
+    if not isinstance(found, dict):
+        return found
+    rows = cast("dict[str, Any]", found)
+    return {name: each for name, each in rows.items() if name != "wake"}
+
+
+async def contents(store: Store) -> dict[str, Any]:  # values of all kinds
+    """All that effects can write, but for the numbers of wakes, which count writes."""
+    timer, agents = await store.wake("t"), store.agents
+    rows = {name: _without_wake(each) for name, each in (await everything(store)).items()}
+    rows["timer"] = rows["timer"] and rows["timer"].due
+    return {
+        **rows,
+        "goals": list(await agents.goals("agt_1")),
+        "memories": list(await agents.memories("agt_1")),
+        "blocks": [list(await agents.blocks(each)) for each in ("agt_1", "agt_2")],
+        "passages": list(await agents.passages("agt_1")),
+        "vectors": [(each.id, each.floats) for each in await agents.vectors("agt_1", limit=9)],
+        "requests": list(await store.children.requests("th_1")),
+        "values": dict(await store.children.values("th_1")),
+        "tasks": list(await store.mcp.tasks("th_1")),
+        "definitions": list(await store.mcp.definitions("agt_1")),
+        "due": timer and timer.due,
+        "said": [replace(each, created_at=AT) for each in await store.spaces.messages("spc_1")],
+    }
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+async def test_effects_of_one_unit_do_what_they_would_do_one_by_one(journal: Journal, name: str) -> None:
+    expected = await prepared(MemoryStore(lambda _: None))
+    for effect in TOGETHER[name]:
+        await committed(expected, act(effect))
+    store = await prepared(journal.store)
+    journal.published.clear()
+    await committed(store, act(*TOGETHER[name]))
+    await swept(store)
+    assert await contents(store) == await contents(expected)
+    told = await expected.events(Topic(kind="spaces", id=""))
+    assert [each.type for each in journal.published if each.space_id] == [each.type for each in told]
+
+
+CALL = Call(
+    id="call_1.0", thread_id="th_1", run_id="run_1", parent_id="call_1", name="elicit", kind="external",
+    status="waiting", step=1, position=0, model_call_id="m", arguments="{}", created_at=AT,
+)  # fmt: skip
+
+FINDING: dict[
+    type[Any], tuple[Effect, Guard | None]
+] = {  # what it does where there is nothing: the guard that fails
+    Post: (says(SAID), "space"),
+    DropMind: (DropMind(agent_id="agt_none/ent_none"), None),
+    Edit: (edits(EDITED), "message"),
+    Erase: (erases(SAID.id), "message"),
+    React: (reacts(SAID.id), "message"),
+    Unreact: (unreacts(SAID.id), None),
+    Tell: (Tell(space_id="spc_1"), None),
+    SaveSpace: (SaveSpace(space_id="spc_1", space=space(), was=space()), "space"),
+    DropSpace: (DropSpace(space_id="spc_1"), "space"),
+    SaveMember: (joins(member("ent_ann"), 0), "space"),
+    DropMember: (leaves("ent_ann"), "space"),
+    MarkRead: (reads("ent_ann"), "member"),
+    Enter: (Enter(thread_id="th_1", space_id=None), "thread"),
+    DropTimer: (DropTimer(name="t"), None),
+    DropGoal: (DropGoal(agent_id="agt_1", id="gol_1"), None),
+    DropMemory: (DropMemory(agent_id="agt_1", key="k"), None),
+    DropPlan: (DropPlan(agent_id="agt_1", id="pln_1"), None),
+    FirePlan: (fires(), "plan"),
+    DropBlock: (DropBlock(agent_id="agt_1", label="b"), "block"),
+    LinkBlock: (link("b", "agt_2"), "block"),
+    UnlinkBlock: (UnlinkBlock(agent_id="agt_1", label="b", reader_id="agt_2"), None),
+    DropPassage: (DropPassage(agent_id="agt_1", id="psg_0"), "passage"),
+    SetVector: (SetVector(agent_id="agt_1", id="psg_0", vector=vector()), None),
+    DropMcpTask: (DropMcpTask(call_id="call_1"), None),
+    HoldMcpTool: (hold(), None),
+    AcceptMcpTool: (accept(), "mcp_tool"),
+    UnholdMcpTool: (unhold(), None),
+    AskBelow: (AskBelow(call=CALL), "thread"),
+    Speak: (speak("msg_2"), "thread"),
+    Report: (report(None), "thread"),
+    Close: (Close(thread_id="th_1"), "thread"),
+    CancelChildren: (CancelChildren(thread_id="th_1"), None),
+    Stop: (Stop(thread_id="th_1"), "thread"),
+    Terminate: (Terminate(thread_id="th_1"), "thread"),
+    HandOff: (HandOff(thread_id="th_1", agent="agt_2"), "thread"),
+    Activated: (Activated(thread_id="th_1", sides=("side_a",)), "thread"),
+    BackOff: (BackOff(thread_id="th_1", faults=1, until=AT), "thread"),
+    CloseRequest: (CloseRequest(thread_id="th_1", id="req_1"), None),
+    HoldRequest: (HoldRequest(thread_id="th_1", id="req_1"), "request"),
+    TakeRequest: (TakeRequest(thread_id="th_1", id="req_1"), "request"),
+}
+NEEDING_NOTHING = {  # they make the rows that they write, or judge how many there are
+    CheckMind,
+    *(Deliver, Notify, Spawn, ChildLimit, OpenRequest, SetValue),
+    *(SetTimer, SetGoal, SetMemory, SetPlan, SetBlock, AddPassage, SetMcpTask, PinMcpTool),
+}
+
+
+def test_every_effect_says_what_it_does_where_it_finds_no_row() -> None:
+    assert {*FINDING, *NEEDING_NOTHING} == set(get_args(Effect))
+    assert {kind for kind, (_, guard) in FINDING.items() if guard is None} == MAY_FIND_NOTHING
+
+
+@pytest.mark.parametrize("kind", FINDING)
+async def test_an_effect_that_finds_no_row_fails_unless_it_may_find_none(
+    store: Store, kind: type[Any]
+) -> None:
+    effect, guard = FINDING[kind]
+    answer = await store.commit(act(effect))
+    assert answer == Conflict(guard=guard) if guard else isinstance(answer, Committed)
+    assert await store.threads() == []
+
+
+async def test_an_edit_of_a_message_that_may_be_gone_finds_none_in_silence(
+    journal: Journal, room: Store
+) -> None:
+    told = len(journal.published)
+    answer = await committed(room, act(edits(EDITED, if_there=True)))
+    assert (answer.count, journal.published[told:]) == (0, [])
+
+
+async def test_wakes_of_one_time_come_by_name_in_every_journal(store: Store) -> None:
+    await committed(store, act(*[SetTimer(name=name, due=AT) for name in ("b", "c", "a")]))
+    assert [wake.thread_id for wake in await store.due(AT, 10)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("check", "holds"),
+    [
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("new",), most=2), True),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("new",), most=1), False),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("gol_1",), most=1), True),
+        (CheckMind(agent_id="agt_2", kind="goals", keys=("new",), most=1), True),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("gol_1",), seen={"gol_1": GOAL}), True),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("gol_1",), seen={}), False),
+        (CheckMind(agent_id="agt_1", kind="goals", keys=("new",), seen={"new": GOAL}), False),
+        (CheckMind(agent_id="agt_1", kind="memories", keys=("k",), seen={"k": MEMORY}), True),
+        (CheckMind(agent_id="agt_1", kind="plans", keys=("pln_1",), seen={"pln_1": PLAN}), True),
+        (CheckMind(agent_id="agt_1", kind="blocks", keys=("b",), seen={"b": block("b")}), True),
+        (CheckMind(agent_id="agt_1", kind="blocks", keys=("c",), most=1), False),
+        (CheckMind(agent_id="agt_2", kind="links", keys=("agt_1/c",), most=1), False),
+        (CheckMind(agent_id="agt_2", kind="links", keys=("agt_1/b",), most=1), True),
+    ],
+)
+async def test_what_an_agent_keeps_is_checked_in_the_unit(
+    store: Store, check: CheckMind, *, holds: bool
+) -> None:
+    kept = (SetGoal(goal=GOAL), SetMemory(memory=MEMORY), SetPlan(plan=PLAN), SetBlock(block=block("b")))
+    await committed(store, act(*kept, link("b", "agt_2")))
+    answer = await store.commit(act(check))
+    assert isinstance(answer, Committed) if holds else answer == Conflict(guard="mind")

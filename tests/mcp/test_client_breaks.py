@@ -1,0 +1,110 @@
+"""Servers that break off in a call, or that answer errors of HTTP: what the model is told of the call's effect."""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.mcp.client_rig import calling, hosting
+from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, encoded, error, result
+from tests.mcp.peers.serving import Served
+
+pytestmark = pytest.mark.anyio
+
+
+def answered(status: str, body: bytes, kind: str, headers: str = "") -> bytes:
+    """A whole answer of HTTP."""
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n{headers}\r\n"
+    return head.encode() + body
+
+
+@contextmanager
+def peer_that(answer: bytes | None) -> Generator[Served]:
+    """A server whose one tool gives that answer of HTTP, or breaks off for None."""
+
+    async def call(message: JSONObject, line: Line) -> None:
+        if answer is None:
+            line.break_off()
+        else:
+            await line.raw(answer)
+
+    async def tools(message: JSONObject, line: Line) -> None:
+        await line.answer(result(message, {"tools": [TOOL]}))
+
+    served = Served(Bare(answers={"tools/list": tools, "tools/call": call}))
+    served.start()
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+async def told(answer: bytes | None) -> dict[str, str]:
+    """What the model reads of the call."""
+    with peer_that(answer) as peer:
+        async with hosting({"url": peer.url}, calling("plain")) as host:
+            await host.until(["plain"])
+            ran = await host.run()
+    return json.loads(ran.results["plain"])
+
+
+HTML = (b"<h1>upstream</h1>", "text/html")
+JSON = (b'{"message": "upstream is gone"}', "application/json")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        answered("502 Bad Gateway", *HTML),
+        answered("502 Bad Gateway", *JSON),
+        answered("504 Gateway Timeout", *HTML),
+        answered("504 Gateway Timeout", *JSON),
+    ],
+)
+async def test_a_call_whose_effect_is_unknown_is_no_refusal(answer: bytes | None) -> None:
+    error = await told(answer)
+    assert error["error_code"] == "mcp_broken_off"
+    assert "the effect of the call is unknown" in error["error"]
+    assert "refused" not in error["error"]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+async def test_an_error_keeps_its_status_and_its_text(kind: str) -> None:
+    body = encoded({"error": "invalid_token", "error_description": "The token has expired"})
+    challenge = 'www-authenticate: Bearer error="invalid_token"\r\n'
+    error = await told(answered("401 Unauthorized", body, kind, challenge))
+    assert error["error_code"] == "mcp_error"
+    assert "HTTP 401 Unauthorized" in error["error"]
+    assert "The token has expired" in error["error"]
+
+
+async def test_an_error_of_the_protocol_is_told_as_it_is_whatever_its_status() -> None:
+    async def call(message: JSONObject, line: Line) -> None:
+        body = error(message, -32602, "no such thing")
+        await line.raw(answered("400 Bad Request", body, "application/json"))
+
+    async def tools(message: JSONObject, line: Line) -> None:
+        await line.answer(result(message, {"tools": [TOOL]}))
+
+    served = Served(Bare(answers={"tools/list": tools, "tools/call": call}))
+    served.start()
+    try:
+        async with hosting({"url": served.url}, calling("plain")) as host:
+            await host.until(["plain"])
+            ran = await host.run()
+    finally:
+        served.stop()
+    told = json.loads(ran.results["plain"])
+    assert (told["error_code"], "no such thing" in told["error"]) == ("mcp_error", True)
+    assert "HTTP" not in told["error"]
+
+
+async def test_a_server_that_is_gone_before_the_call_was_not_asked() -> None:
+    with peer_that(None) as peer:
+        async with hosting({"url": peer.url}, calling("plain")) as host:
+            await host.until(["plain"])
+            peer.stop()
+            ran = await host.run()
+    assert json.loads(ran.results["plain"])["error_code"] == "mcp_unavailable"

@@ -1,0 +1,93 @@
+"""Bugs of our own while an answer or arguments are read: told as internal errors, with a traceback in the log."""
+
+import logging
+from collections.abc import AsyncGenerator
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import running
+from toolwright.core.arguments.faults import Fault
+from toolwright.core.errors import ServerFailed
+from toolwright.core.json_value import JSONObject
+from toolwright.core.model import AnswerSchema, ModelEvent, ModelRequest, ModelResponse, TextDelta
+from toolwright.core.results.result import ToolResult
+from toolwright.core.schemas.answer_form import AnswerFault, FormedAnswer, judge_answer
+from toolwright.core.threads.message import Message
+from toolwright.core.tools.pipeline import prepare
+from toolwright.testing import MemoryBus
+
+pytestmark = pytest.mark.anyio
+
+
+class Broken(Exception):
+    """A bug of ours."""
+
+
+def is_logged(caplog: pytest.LogCaptureFixture) -> bool:
+    """Whether a traceback of the bug is in the log."""
+    return any(
+        record.levelno >= logging.ERROR and record.exc_info and isinstance(record.exc_info[1], Broken)
+        for record in caplog.records
+    )
+
+
+class BrokenBus(MemoryBus):
+    """A bus that fails when it is asked who follows a run, as it is while a model writes."""
+
+    def wanted(self, thread_id: str, run_id: str) -> bool:
+        raise Broken("no followers")
+
+
+class Writing:
+    """A model that writes a text."""
+
+    name = "writing"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        yield TextDelta(text="Done.")
+        yield ModelResponse(text="Done.")
+
+
+class BrokenForm:
+    """A form of answers that raises an error as it reads one."""
+
+    schema = AnswerSchema(schema={}, name="answer")
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def read(self, response: ModelResponse) -> FormedAnswer:
+        raise self._error
+
+    def heard(self, messages: list[Message]) -> list[Message]:
+        return messages
+
+
+async def test_a_run_is_not_failed_in_the_name_of_its_model(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(Writing(), bus=BrokenBus()) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    assert (run.status, run.error_code) == ("failed", "internal")
+    assert run.error == "Internal error while showing the model's answer: no followers."
+    assert is_logged(caplog)
+
+
+def test_an_answer_whose_form_breaks_is_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ServerFailed, match="Internal error while reading the model's answer: no form"):
+        judge_answer(BrokenForm(Broken("no form")), ModelResponse(text="{}"))
+    assert is_logged(caplog)
+    with pytest.raises(AnswerFault):
+        judge_answer(BrokenForm(AnswerFault([Fault((), "is empty")])), ModelResponse(text=""))
+
+
+def test_arguments_that_we_cannot_judge_are_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
+    def resolve(tool: tw.Tool, arguments: JSONObject) -> JSONObject:
+        raise Broken("no references")
+
+    tool = tw.Tool.from_schema("look", {"type": "object", "properties": {"x": {"type": "string"}}})
+    result = prepare({"look": tool}, "look", '{"x": "y"}', "call_1", resolve)
+    assert isinstance(result, ToolResult)
+    assert (result.status, result.error_code) == ("error", "internal")
+    assert result.error == "Internal error while judging the arguments of the tool 'look': no references."
+    assert is_logged(caplog)
