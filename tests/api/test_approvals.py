@@ -100,7 +100,7 @@ async def statuses(made: Town, *callers: dict[str, str]) -> list[int]:
 @pytest.mark.parametrize(
     ("by", "callers", "told"),
     [
-        ("anyone", [BOB, ADA, SERVICE], [404, 403, 200]),
+        ("anyone", [BOB, ADA, SERVICE], [404, 200, 409]),
         ("service", [BOB, ADA, SERVICE], [404, 403, 200]),
         ("person", [BOB, SERVICE, ADA], [404, 403, 200]),
         (["user-ada"], [BOB, SERVICE, ADA], [404, 403, 200]),

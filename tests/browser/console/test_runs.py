@@ -94,7 +94,7 @@ async def test_one_goes_from_a_call_to_the_thread_below_and_back(context: Browse
         await expect(page.get_by_role("heading", name="helper")).to_be_visible()
         await expect(page.locator(".message", has_text="Here is salt.")).to_be_visible()
         await page.get_by_role("navigation", name="Threads above").get_by_role("link").click()
-        await expect(page.get_by_role("heading", name="boss")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Salt?")).to_be_visible()
         await expect(page.locator(".message", has_text="We have salt.")).to_be_visible()
 
 

@@ -17,6 +17,7 @@ from toolwright.testing import ScriptedModel
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 HOSTILE = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>{{7*7}} javascript:alert(1)'
+AT_END = "document.scrollingElement.scrollHeight - scrollY - innerHeight < 5"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -417,3 +418,104 @@ async def test_a_call_that_waits_for_somebody_is_answered_in_the_thread(context:
         await expect(page.locator(".call.fold.complete")).to_have_count(1)
         [message] = [each for each in await made.rt.threads.messages(thread.id) if each.role == "tool"]
         assert message.content == '{"confirmed":true}'
+
+
+async def grow(page: Page, gate: Gate) -> None:
+    """Let the model write until the page is longer by some lines."""
+    height = "document.scrollingElement.scrollHeight"
+    before = await page.evaluate(height)
+    async with asyncio.timeout(60):
+        while await page.evaluate(height) < before + 50:
+            gate.open()
+            await page.evaluate("new Promise(requestAnimationFrame)")
+
+
+async def test_a_streamed_answer_is_followed_and_a_message_that_is_sent_moves_the_page_to_it(
+    context: BrowserContext,
+) -> None:
+    gate = Gate()
+    answer = "Turn left at the old oak. " * 1_200
+    async with talking([{"text": answer, "delay": 1}], gate) as made:
+        thread = await made.rt.threads.create("guide")
+        gate.open(len(answer) // 24)  # a pause before each piece
+        await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Hello")).id)
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await expect(said(page, "Turn left")).to_be_visible()
+        await page.evaluate("scrollTo(0, 0)")
+        await page.wait_for_function("scrollY === 0")
+        await say(page, "Which way?")
+        await expect(said(page, "Which way?")).to_be_in_viewport()
+        for _ in range(4):
+            await grow(page, gate)
+            await page.wait_for_function(AT_END)
+        await expect(page.locator(".streaming")).to_have_count(1)
+        gate.open(10_000)
+        await expect(page.locator(".streaming")).to_have_count(0)
+
+
+async def test_a_failed_run_shows_its_error_in_its_thread_and_in_the_list(context: BrowserContext) -> None:
+    async with talking([]) as made:
+        thread = await made.rt.threads.create("guide")
+        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Which way\nto the sea?")).id)
+        assert run.status == "failed"
+        assert run.error
+        page = await made.enter(context, f"/threads/{thread.id}")
+        await expect(page.locator("[role=alert]")).to_contain_text(run.error)
+        await expect(page.locator(".head .badge", has_text="failed")).to_be_visible()
+        await page.goto(f"{made.url}/threads")
+        row = page.locator(f"[data-thread={thread.id}]")
+        await expect(row.locator(".title")).to_have_text("Which way to the sea?")
+        await expect(row.locator(".badge")).to_have_text("failed")
+        await expect(row).to_contain_text("1 message")
+        await expect(row).not_to_contain_text("1 messages")
+
+
+async def test_a_person_answers_a_handlers_question_in_their_thread(context: BrowserContext) -> None:
+    @tw.tool(description="Books.")
+    async def book(state: tw.ThreadState) -> str:
+        return (await state.elicit("Shall I book the train?")).action
+
+    agent = tw.Agent("guide", tw.Prompt("guide", "You guide.", tools=[book]))
+    turns: list[dict[str, Any]] = [{"calls": [{"name": "book"}]}, {"text": "It is booked."}]
+    async with house(tw.App(agents=[agent]), model=ScriptedModel(turns)) as made:
+        thread = await made.rt.threads.create("guide", user_id=await made.person("ada"))
+        page = await made.enter(context, f"/threads/{thread.id}", person="ada")
+        await say(page, "Book it")
+        question = page.locator(".message .call.requires_action", has_text="Shall I book the train?").last
+        await expect(question).to_be_visible()
+        await page.reload()
+        await expect(question).to_be_visible()
+        await question.get_by_role("button").first.click()
+        await expect(said(page, "It is booked.")).to_be_visible()
+
+
+async def test_a_run_that_waits_for_an_approval_says_so_and_its_thread_is_listed_as_waiting(
+    context: BrowserContext,
+) -> None:
+    @tw.tool(description="Pays.", requires_approval=True)
+    async def pay() -> str:
+        return "Paid."
+
+    agent = tw.Agent("guide", tw.Prompt("guide", "You guide.", tools=[pay]))
+    turns: list[dict[str, Any]] = [{"calls": [{"name": "pay"}]}, {"text": "It is paid."}]
+    async with house(tw.App(agents=[agent]), model=ScriptedModel(turns)) as made:
+        thread = await made.rt.threads.create("guide")
+        run = await made.rt.threads.send(thread.id, "Pay")
+        await made.rt.runs.wait_for_input(run.id)
+        page = await made.enter(context, "/threads")
+        await expect(page.locator(f"[data-thread={thread.id}] .badge")).to_have_text("waiting")
+        await page.goto(f"{made.url}/runs/{run.id}")
+        await expect(page.get_by_text("This run waits for an approval.")).to_be_visible()
+        await expect(page.get_by_role("link", name="See the threads below")).to_have_count(0)
+        await page.get_by_role("link", name="Answer in Pending").click()
+        await page.locator(".call.requires_action").get_by_role("button", name="Approve").click()
+        await made.rt.runs.wait(run.id)
+        await page.goto(f"{made.url}/runs/{run.id}")
+        await expect(page.locator("dl.facts")).to_contain_text("Finished")
+
+
+async def test_the_list_of_spaces_has_an_address_of_its_own(context: BrowserContext) -> None:
+    async with talking([]) as made:
+        page = await made.enter(context, "/spaces")
+        await expect(page.get_by_role("heading", name="Spaces", exact=True)).to_be_visible()
+        await expect(page.locator(".place[aria-current=page]")).to_contain_text("Spaces")

@@ -16,6 +16,8 @@ from toolwright.web.auth.permits import Permits
 from toolwright.web.console.pages.pending import count_pending
 from toolwright.web.console.pending.calls import Filter, answerers, read_again, read_page
 from toolwright.web.console.pending.requests import open_requests
+from toolwright.web.console.runs.course import Course
+from toolwright.web.console.tool_ui.facts import facts_of_row
 from toolwright.web.console.visit import Visit
 
 pytestmark = pytest.mark.anyio
@@ -111,6 +113,45 @@ async def test_who_may_answer_is_said_in_words() -> None:
             for name in ("confirmAction", "weigh", "refund")
         ]
         assert told == ["everybody in Trip", "a service", "Ada, nobody"]
+
+
+async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they_may_answer_it() -> None:
+    @tw.tool(requires_approval=True)
+    async def pay() -> str:
+        """Pay money back."""
+        return "Paid."
+
+    model = testing.ScriptedModel([{"calls": [{"name": "pay"}]}, {"text": "Done."}])
+    agent = tw.Agent("clerk", instructions="Pay.", model=model, tools=[pay])
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        ada = await rt.entities.create(external_id="ada")
+        thread = await rt.threads.create("clerk", user_id="ada")
+        run = await rt.threads.send(thread.id, "Go")
+        await rt.runs.wait_for_input(run.id)
+        visit = visit_of(rt, Caller(kind="person", entity_id=ada.id, external_id="ada"))
+        assert await count_pending(visit) == 1
+        [call] = (await read_page(visit, Filter())).calls
+        assert (await facts_of_row(visit, call)).call.may_answer
+        assert await answerers(visit_of(rt, SERVICE), call, None) == "whose thread it is, or a service"
+
+
+async def test_a_step_is_counted_from_when_its_model_was_asked() -> None:
+    @tw.tool
+    async def look() -> str:
+        """Look."""
+        return "Seen."
+
+    model = testing.ScriptedModel([{"calls": [{"name": "look"}]}, {"text": "Done."}])
+    agent = tw.Agent("clerk", instructions="Look.", model=model, tools=[look])
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("clerk")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        course = Course(visit_of(rt, SERVICE), run)
+        await course.read()
+        answers = [each for each in await rt.runs.messages(run.id) if each.role == "tool"]
+        assert [each.step for each in answers] == [1]
+        assert course.asked_at(2) == answers[0].created_at
+        assert course.asked_at(2) != run.started_at
 
 
 async def test_a_call_is_read_again_by_those_who_see_it() -> None:

@@ -11,6 +11,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.space import Space, SpaceMessage
+from toolwright.core.state.elicitation import question_of
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
@@ -193,19 +194,21 @@ class Permits:
     async def answer(self, caller: Caller, call: Call) -> None:
         """Whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own.
 
-        A call that waits for an approval by somebody is answered by these, if they can see it.
+        A call that waits for an approval by somebody is answered by these, if they can see it. A question, and an
+        approval that names nobody, in a person's own thread is theirs to answer.
         """
         by = terms_from_json(call.terms).by if call.is_asked else "anyone"
         if caller.kind == "service":
             check_approver(caller, by)
             return
         in_their_space = await self._is_in_their_space(caller, call)
-        if not (call.visible and in_their_space) and not await self._owns(caller, call.thread_id):
+        shown = call.visible and in_their_space
+        if not shown and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
         if by != "anyone":
             check_approver(caller, by)
-            return
-        check_answer(visible=call.visible, in_their_space=in_their_space)
+        elif not asks_somebody(call):  # else the call is shown to them, or of a thread of theirs
+            check_answer(visible=call.visible, in_their_space=in_their_space)
 
     async def file_of_call(self, caller: Caller, call_id: str, thread_id: str, path: str) -> None:
         """Whether the caller may read a file of the call's result: in a thread of theirs, or shown in their space."""
@@ -308,8 +311,16 @@ def speaker(caller: Caller, entity_id: str | None) -> str:
     return entity_id
 
 
+def asks_somebody(call: Call) -> bool:
+    """Whether the call asks whoever its thread belongs to: a question of a handler, or an approval.
+
+    Any other call that waits is carried out by somebody else, whose result it is.
+    """
+    return call.is_asked or question_of(call) is not None
+
+
 def check_answer(*, visible: bool, in_their_space: bool) -> None:
-    """Whether a person may answer a call that they may see, else `Forbidden`."""
+    """Whether a person may hand in the result of a call that they may see and that asks nobody, else `Forbidden`."""
     if not visible:
         raise Forbidden("This call is invisible: only a service may hand in its result.")
     if not in_their_space:

@@ -141,7 +141,7 @@ def open_to_name(open_to: str | Sequence[str] | None) -> str:
 def model_name(model: object) -> str:
     """What a model is called."""
     if model is None:
-        return "that of the settings"
+        return "default (TOOLWRIGHT_MODEL)"
     return model if isinstance(model, str) else type(model).__name__
 
 

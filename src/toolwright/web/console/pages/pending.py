@@ -145,10 +145,9 @@ class _Pending:
             if call.status not in OPEN:
                 return
             words(f"answered by {who}")
-            if call.status == "waiting" and call.deadline is not None:
-                _until("its agent waits for it", call.deadline)
-            if call.expires_at is not None:
-                _until("it can be answered", call.expires_at)
+            until = call.expires_at or call.deadline
+            if until is not None:
+                _until(until)
 
     async def _space_name(self, space_id: str | None) -> str | None:
         if space_id is None:
@@ -211,9 +210,8 @@ def path_of(wanted: Filter, first: int = 0) -> str:
     return f"/pending?{urlencode(given)}" if given else "/pending"
 
 
-def _until(said: str, instant: datetime) -> None:
-    words(f"· {said}")
-    shown = words(f"until {instant:%Y-%m-%d %H:%M} UTC", "time")
+def _until(instant: datetime) -> None:
+    shown = words(f"· Answer until {instant:%Y-%m-%d %H:%M} UTC", "time")
     shown.props["data-until"] = instant.isoformat()
 
 

@@ -23,6 +23,7 @@ Draw = Callable[..., Awaitable[None]]
 """Draws the view of a path, whose parameters it takes by their names."""
 ROUTES: Final[dict[str, Draw]] = {
     "/": spaces.draw_list,
+    "/spaces": spaces.draw_list,
     "/spaces/{space_id}": draw_room,
     "/pending": draw_pending,
     "/threads": draw_threads,

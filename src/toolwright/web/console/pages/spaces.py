@@ -9,6 +9,7 @@ from nicegui import ui
 from toolwright.core.broken_rows import all_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import Space, SpaceKind
+from toolwright.core.text import quantity
 from toolwright.core.threads.event import Event, Topic
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.dialogs import fill_in
@@ -106,7 +107,7 @@ def _draw_space(space: Space, unread: int | None) -> None:
         badge(space.kind)
         if unread:
             words(f"{unread} new", "span", "badge busy")
-        words(f"{space.seq} messages", "span", "quiet small")
+        words(quantity(space.seq, "message"), "span", "quiet small")
 
 
 async def _draw_speaker(visit: Visit) -> None:

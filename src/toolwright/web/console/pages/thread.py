@@ -3,19 +3,22 @@
 from collections.abc import Sequence
 from typing import Final
 
+from nicegui import ui
+
 from toolwright.core.errors import NotFound
 from toolwright.core.results.content import Attachment
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.browsing import tabs
 from toolwright.web.console.live import follow
-from toolwright.web.console.runs.links import agent_name, thread_path
+from toolwright.web.console.runs.facts import joined
+from toolwright.web.console.runs.links import agent_name, run_link, thread_path
 from toolwright.web.console.runs.rows import LOST
 from toolwright.web.console.runs.waiting import draw_requests
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.threads.composer import Composer
 from toolwright.web.console.threads.conversation import Conversation, Names
-from toolwright.web.console.threads.family import FamilyTree, draw_ancestors
+from toolwright.web.console.threads.family import FamilyTree, draw_ancestors, last_run_of
 from toolwright.web.console.threads.files import draw_files_of
 from toolwright.web.console.threads.head import ThreadHead
 from toolwright.web.console.threads.prompt import draw_prompt
@@ -69,6 +72,7 @@ class ThreadView:
         with self._place:
             self._conversation = Conversation(self._visit, self._thread.id, names)
             self._writing = Writing(self._visit)
+            self._failure = box("div")
             self._empty = box("div")
             self._requests = box("div")
             if self._thread.is_over:
@@ -86,7 +90,27 @@ class ThreadView:
         with self._empty.clear():
             if self._conversation.is_empty:
                 nothing("Nothing was said here yet.", "Write the first message below.")
+        await self._show_open_calls()
         await self._draw_requests()
+        await self._draw_failure()
+
+    async def _show_open_calls(self) -> None:
+        """Show what the open run asks somebody: a question of a handler stands in no message."""
+        run_id = (await self._visit.runtime.threads.get(self._thread.id)).run_id
+        if run_id is not None:
+            sight = self._visit.caller.sight
+            for call in await self._visit.runtime.calls.list(run_id=run_id, sees=sight):
+                await self._conversation.show_call(call)
+
+    async def _draw_failure(self) -> None:
+        """Show the error of the newest run, if that has failed."""
+        run = await last_run_of(self._visit, await self._visit.runtime.threads.get(self._thread.id))
+        with self._failure.clear():
+            if run is not None and run.status == "failed":
+                with box("div", "error row section") as told:
+                    told.props["role"] = "alert"
+                    words(joined(run.error_code or "", run.error or "The run failed."))
+                    run_link(run.id)
 
     async def _draw_requests(self) -> None:
         with self._requests.clear():
@@ -98,6 +122,7 @@ class ThreadView:
             sent = await self._visit.runtime.threads.post(self._thread.id, text, files)
             self._empty.clear()
             self._conversation.sent(sent.message)
+            ui.run_javascript("toolwright.toEnd?.()")
 
         return await self._visit.act(post())
 
@@ -107,6 +132,7 @@ class ThreadView:
         try:
             if any(each.startswith("run.") for each in types):
                 await self._head.draw()
+                await self._draw_failure()
             if "message" in types:
                 self._empty.clear()
                 await self._conversation.look_again()

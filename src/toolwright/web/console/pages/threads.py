@@ -6,12 +6,13 @@ from nicegui import ui
 
 from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.text import brief
+from toolwright.core.text import brief, quantity
 from toolwright.core.threads.thread import Thread
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.filters import page_of, pager, text_filter
 from toolwright.web.console.runs.links import agent_name, thread_path
+from toolwright.web.console.threads.family import last_run_of, status_of, title_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, when, words
 
@@ -43,26 +44,28 @@ async def _draw_list(visit: Visit) -> None:
         nothing("There are no threads here yet.", "In a thread you talk with one agent.")
         return
     names = {each.answering: await agent_name(visit, each.answering) for each in shown}
+    titles = [await title_of(visit, each) for each in shown]
+    statuses = [status_of(each, await last_run_of(visit, each)) for each in shown]
     with box("div", "list"):
-        for thread in shown:
-            _draw_thread(visit, thread, names[thread.answering])
+        for thread, title, status in zip(shown, titles, statuses, strict=True):
+            _draw_thread(visit, thread, title, names[thread.answering], status)
     pager(visit, "/threads", page, more=len(threads) > PAGE)
 
 
-def _draw_thread(visit: Visit, thread: Thread, agent: str) -> None:
+def _draw_thread(visit: Visit, thread: Thread, title: str, agent: str, status: str) -> None:
     with link("", thread_path(thread.id), "item") as row:
         row.props["data-thread"] = thread.id
-        badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
+        badge(status, KINDS.get(status, "bad"))
         with box("span", "fill"):
-            words(thread.name or agent, "span", "title")
+            words(title, "span", "title")
             about = [
-                agent if thread.name else "",
+                agent if title != agent else "",
                 "below another thread" if thread.parent_id is not None else "",
             ]
             if visit.is_service and thread.user_id is not None:
                 about.append(f"for {brief(thread.user_id, 60)}")
             words(" · ".join(filter(None, about)), "div", "quiet small")
-        words(f"{thread.seq} messages", "span", "quiet small wide")
+        words(quantity(thread.seq, "message"), "span", "quiet small wide")
         when(thread.created_at, "quiet small")
 
 

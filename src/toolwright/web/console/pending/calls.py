@@ -8,6 +8,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import OPEN, Call, CallStatus
 from toolwright.core.value import value
+from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.visit import Visit
 
 PAGE: Final = 25
@@ -87,9 +88,9 @@ def waits_for_somebody(call: Call) -> bool:
 
 
 def _may_be_theirs(call: Call) -> bool:
-    """Whether a person may perhaps answer the call, by its row alone."""
+    """Whether a person who sees the call may perhaps answer it, by its row alone."""
     by = terms_from_json(call.terms).by if call.is_asked else "anyone"
-    return by != "service" and (not isinstance(by, str) or (call.visible and call.space_id is not None))
+    return by != "service" and (asks_somebody(call) or (call.visible and call.space_id is not None))
 
 
 async def answerers(visit: Visit, call: Call, space: str | None) -> str:
@@ -104,8 +105,18 @@ async def answerers(visit: Visit, call: Call, space: str | None) -> str:
     if by == "person":
         return "a person who sees it"
     if not call.visible or call.space_id is None:
-        return "a service"
+        return "whose thread it is, or a service" if await _asks_owner(visit, call) else "a service"
     return "everybody in its space" if space is None else f"everybody in {brief(space, 100)}"
+
+
+async def _asks_owner(visit: Visit, call: Call) -> bool:
+    """Whether the call is a person's to answer because it is made in a thread of theirs."""
+    if not asks_somebody(call):
+        return False
+    try:
+        return (await visit.runtime.threads.get(call.thread_id)).user_id is not None
+    except NotFound:
+        return False
 
 
 async def _name_of(visit: Visit, person: str) -> str:

@@ -258,6 +258,7 @@ class Room:
             author = speaker(visit.caller, visit.speaker_id)
             parent_id = None if parent is None else parent.id
             await visit.runtime.spaces.say(self._space.id, author, text, None, parent_id)
+            ui.run_javascript("toolwright.toEnd?.()")
 
         return await self._visit.act(said())
 

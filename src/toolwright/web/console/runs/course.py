@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from toolwright.core.broken_rows import Rows, broken_of
@@ -36,6 +37,7 @@ class Course:
         self.broken: Sequence[object] = ()  # what could not be read
         self._steps: dict[int, Step] = {}
         self._said: dict[int, list[Message]] = {}
+        self._ends: dict[int, datetime] = {}  # when the last message of each step was there
         self._places: list[int] = []  # the step of each call, in the order in which they were made
 
     @property
@@ -87,6 +89,11 @@ class Course:
             if is_last:
                 return new
 
+    def asked_at(self, number: int) -> datetime | None:
+        """Return when the model was asked for this step: at the run's start, or once the steps before had their end."""
+        ends = [end for step, end in self._ends.items() if step < number]
+        return max([*ends, *filter(None, [self.run.started_at])], default=None)
+
     async def look_again(self) -> Sequence[int]:
         """Read what was said and done last; the numbers of the steps that may have changed."""
         before = {*self.numbers}
@@ -108,6 +115,7 @@ class Course:
 
     def _hear(self, message: Message) -> None:
         """Results are in their calls, and what a prompt tool says is theirs too."""
+        self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
         if message.role != "tool" and message.within is None and (message.content or message.attachments):
             short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
             self._said.setdefault(message.step, []).append(short)

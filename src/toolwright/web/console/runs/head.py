@@ -1,5 +1,8 @@
 """The head of a run: how it stands, what it cost, where it belongs, its error, and how to cancel it."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from toolwright.core.threads.run import Run
 from toolwright.web.console.dialogs import confirm
 from toolwright.web.console.runs.calls import shown_json
@@ -8,6 +11,15 @@ from toolwright.web.console.runs.links import agent_link, agent_name, thread_lin
 from toolwright.web.console.runs.waiting import draw_waiting, reason
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, heading, when, words
+
+_ENDS: Final[Mapping[str, str]] = {
+    "end_turn": "Finished",
+    "stop_tool": "Finished by a stop tool",
+    "max_steps": "Reached its limit of steps",
+    "max_seconds": "Reached its limit of time",
+    "session_stop": "The session was ended",
+    "session_fail": "The session failed",
+}
 
 
 class RunHead:
@@ -77,7 +89,7 @@ class RunHead:
                 ("Steps", str(run.step_count)),
                 ("Tokens", tokens(run.usage)),
                 ("Cost", price(run.cost)),
-                ("Ended by", (run.stop_reason or "").replace("_", " ")),
+                ("End", _ENDS.get(run.stop_reason or "", "")),
                 ("Chain depth", str(run.chain_depth) if run.chain_depth else ""),
                 ("Taken over", f"{run.lives} times" if run.lives else ""),
             ):

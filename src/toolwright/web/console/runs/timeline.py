@@ -136,7 +136,7 @@ class StageView:
             words(f"Step {stage.number}" if stage.number else "Begin", "h3")
             if step is not None:
                 words(joined(step.model, tokens(step.usage), price(step.cost)), "span", "quiet small")
-                since = span(self._course.run.started_at, step.created_at)
+                since = span(self._course.asked_at(stage.number), step.created_at)
                 words(f"answered after {since}" if since else "", "span", "quiet small")
         if self._drawn == [each.id for each in stage.said]:
             return

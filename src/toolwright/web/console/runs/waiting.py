@@ -18,6 +18,8 @@ def reason(waiting: JSONObject | None) -> str:
         case "calls":
             ids = (waiting or {}).get("callIds")
             return f"the result of {quantity(len(ids), 'call')}" if isinstance(ids, list) else "results"
+        case "approval":
+            return "an approval"
         case "child":
             return "a thread below it"
         case _:
@@ -34,7 +36,7 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
         return
     with box("div", "note row section"):
         words(f"This run waits for {reason(run.waiting) or 'something'}.")
-        if run.waiting.get("reason") == "calls":
+        if run.waiting.get("reason") in ("calls", "approval"):
             link("Answer in Pending", "/pending")
         else:
             link("See the threads below", f"{thread_path(run.thread_id)}?tab=family")

@@ -35,18 +35,17 @@ window.toolwright = (() => {
     }
   }
 
-  function left(seconds) {
-    if (seconds < 60) return `${Math.max(1, Math.floor(seconds))} s`;
-    const hours = Math.floor(seconds / 3600);
-    if (hours < 1) return `${Math.floor(seconds / 60)} min`;
-    return hours < 48 ? `${hours} h ${Math.floor(seconds % 3600 / 60)} min` : `${Math.floor(hours / 24)} d`;
+  function clock(instant) {
+    const isToday = instant.toDateString() === new Date().toDateString();
+    const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    return instant.toLocaleString([], isToday ? time : { day: "numeric", month: "short", ...time });
   }
 
   function showDeadlines() {
     for (const shown of document.querySelectorAll("time[data-until]")) {
       const instant = new Date(shown.dataset.until);
       const seconds = (instant - Date.now()) / 1000;
-      const words = seconds > 0 ? `for ${left(seconds)} more` : "no more";
+      const words = seconds > 0 ? `· Answer until ${clock(instant)}` : "· The time to answer is over";
       if (!shown.title) shown.title = instant.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
       if (shown.textContent !== words) shown.textContent = words;
     }
@@ -56,7 +55,7 @@ window.toolwright = (() => {
     const here = location.pathname.slice(path.length) || "/";
     for (const place of document.querySelectorAll(".place")) {
       const there = new URL(place.href).pathname.slice(path.length) || "/";
-      const inside = there === "/" ? here === "/" || here.startsWith("/spaces/") : here.startsWith(there);
+      const inside = there === "/" ? here === "/" || /^\/spaces(\/|$)/.test(here) : here.startsWith(there);
       if (inside) place.setAttribute("aria-current", "page");
       else place.removeAttribute("aria-current");
     }
@@ -72,8 +71,8 @@ window.toolwright = (() => {
   function followEnd() {
     const followed = document.querySelector("[data-follow]");
     if (!followed) { length = 0; atEnd = true; return; }
-    if (followed.scrollHeight !== length && atEnd) scroller.scrollTop = scroller.scrollHeight;
-    length = followed.scrollHeight;
+    if (scroller.scrollHeight !== length && atEnd) scroller.scrollTop = scroller.scrollHeight;
+    length = scroller.scrollHeight;
   }
 
   const isField = (element) => element.matches("input, textarea, select, [contenteditable=true]");
@@ -103,7 +102,7 @@ window.toolwright = (() => {
     requestAnimationFrame(() => { asked = false; showTimes(); showPlace(); followEnd(); });
   }
   new MutationObserver(soon).observe(document.body, {
-    childList: true, subtree: true, attributes: true, attributeFilter: ["href", "datetime"],
+    childList: true, characterData: true, subtree: true, attributes: true, attributeFilter: ["href", "datetime"],
   });
   setInterval(soon, 30000);
   setInterval(showDeadlines, 1000);

@@ -12,9 +12,10 @@ from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.text import brief
-from toolwright.core.threads.call import Call
+from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
+from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
 from toolwright.web.console.runs.fold import CallFold
 from toolwright.web.console.runs.links import run_link
@@ -28,6 +29,7 @@ PAGE: Final = 50  # messages that are read at once
 MOST_READ: Final = (
     100  # calls of a page that are read: of the others the line tells what their model has read
 )
+DEEPEST: Final = 10  # calls that are made by one another
 MOST_DRAWN: Final = 200
 """Messages on the page at once: further ones take the place of those at the other end."""
 
@@ -111,9 +113,26 @@ class Conversation:
 
     async def show_call(self, call: Call) -> None:
         """A call has changed, if it is drawn."""
-        fold = self._folds.get(call.id)
+        fold = self._folds.get(call.id) or await self._fold_below(call)
         if fold is not None and not fold.is_deleted:
             await fold.show(line_of(call, for_service=self._visit.is_service))
+
+    async def _fold_below(self, call: Call) -> CallFold | None:
+        """Draw what a call that is drawn asks somebody: a question or an approval, which stands in no message."""
+        if call.status not in OPEN or not asks_somebody(call):
+            return None
+        above = call
+        for _ in range(DEEPEST):
+            if above.parent_id is None:
+                return None
+            parent = self._folds.get(above.parent_id)
+            if parent is not None and not parent.is_deleted:
+                with parent.nested:
+                    line = line_of(call, for_service=self._visit.is_service)
+                    fold = self._folds[call.id] = CallFold(self._visit, line)
+                return fold
+            above = await self._visit.runtime.calls.get(above.parent_id)
+        return None
 
     async def progress(self, call_id: str, payload: JSONObject) -> None:
         """A call has told how far it is."""

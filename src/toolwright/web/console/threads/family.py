@@ -5,6 +5,7 @@ from typing import Final
 from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import NotFound
 from toolwright.core.text import brief
+from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.live import look_again
 from toolwright.web.console.runs.facts import KINDS
@@ -15,6 +16,7 @@ from toolwright.web.console.widgets import badge, box, link, nothing, when, word
 DEEPEST: Final = 4  # levels of the tree
 MOST_CHILDREN: Final = 50  # of one thread; its own page has them all
 MOST_ABOVE: Final = 20
+LONGEST_TITLE: Final = 60  # characters of the first words
 LOOK_AGAIN: Final = 2.0
 """Seconds between two looks: a thread's events tell of its children, not of theirs."""
 
@@ -45,8 +47,34 @@ async def draw_ancestors(visit: Visit, thread: Thread) -> None:
 
 
 async def title_of(visit: Visit, thread: Thread) -> str:
-    """What a thread is called: its own name, else that of its agent."""
+    """Return what a thread is called: its own name, else its first words, else its agent's name.
+
+    A thread below another one is called after the agent that carries the work out.
+    """
+    if thread.name is None and thread.parent_id is None and thread.seq:
+        first = all_of(await visit.runtime.threads.messages(thread.id, 1))
+        said = " ".join(first[0].content[:1_000].split()) if first and first[0].role == "user" else ""
+        if said:
+            return brief(said, LONGEST_TITLE)
     return brief(thread.name or await agent_name(visit, thread.answering), 100)
+
+
+async def last_run_of(visit: Visit, thread: Thread) -> Run | None:
+    """Return the run that is open in the thread, else its newest one."""
+    if thread.run_id is not None:
+        return await visit.runtime.runs.get(thread.run_id)
+    runs = all_of(await visit.runtime.runs.list(thread_id=thread.id, limit=1))
+    return runs[0] if runs else None
+
+
+def status_of(thread: Thread, run: Run | None) -> str:
+    """Return how the thread stands: an open run that waits and a newest run that failed are told."""
+    told = thread.child_status
+    if run is None or thread.is_over:
+        return told
+    if not run.over:
+        return "waiting" if run.status == "waiting" else told
+    return "failed" if run.status == "failed" else told
 
 
 class FamilyTree:

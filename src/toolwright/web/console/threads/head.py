@@ -13,7 +13,7 @@ from toolwright.web.console.runs.filters import address
 from toolwright.web.console.runs.head import ask_to_cancel
 from toolwright.web.console.runs.links import agent_link, agent_name, run_link
 from toolwright.web.console.runs.waiting import reason
-from toolwright.web.console.threads.family import title_of
+from toolwright.web.console.threads.family import last_run_of, status_of, title_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, words
 
@@ -37,7 +37,7 @@ class ThreadHead:
         visit = self._visit
         await visit.permits.thread(visit.caller, self._thread.id)
         thread = await visit.runtime.threads.get(self._thread.id)
-        run = None if thread.run_id is None else await visit.runtime.runs.get(thread.run_id)
+        run = await last_run_of(visit, thread)
         last = self._drawn
         if last is not None and last == (thread, run):
             return
@@ -46,7 +46,8 @@ class ThreadHead:
         with self._title.clear():
             heading(title)
             if run is None or run.over:  # else its run says more
-                badge(thread.child_status, KINDS.get(thread.child_status, "bad"))
+                status = status_of(thread, run)
+                badge(status, KINDS.get(status, "bad"))
         with self._actions.clear():
             if run is not None and not run.over:
                 self._draw_run(run)
