@@ -158,7 +158,8 @@ async def test_a_model_is_not_shown_the_apps_secrets_wherever_they_stand_in_a_re
 @pytest.mark.parametrize("secret", ["1234", "true", "12345678"])
 async def test_an_answer_stays_json_whatever_secret_is_taken_out_of_it(secret: str) -> None:
     turn = said({"summary": f"It is {secret}", "number": json.loads(secret)})
-    solution, _ = await solved([turn], [TEXT], app=tw.App(env={"PIN": secret}))
+    schema = {"type": "object", "properties": {"summary": {"type": "string"}, "number": {}}}
+    solution, _ = await solved([turn], [TEXT], schema, app=tw.App(env={"PIN": secret}))
     number = "[redacted:PIN]" if len(secret) == 8 else json.loads(secret)
     assert solution.output == {"summary": "It is [redacted:PIN]", "number": number}
 

@@ -52,8 +52,14 @@ class _OneLine(logging.Formatter):
         return ""
 
 
+def leave_tools_out() -> None:
+    """Log no exceptions of tools: the command itself shows each result."""
+    logging.getLogger("toolwright.tools").setLevel(logging.ERROR)
+
+
 def log_briefly() -> None:
     """Show warnings, each in one line."""
+    leave_tools_out()
     _log(_OneLine("toolwright: %(message)s"))
 
 

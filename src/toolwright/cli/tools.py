@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal, check_folder, show_files
+from toolwright.cli.output import Refusal, check_folder, leave_tools_out, show_files
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.tenvs import described, given_tenvs, known_env, pairs, variables_of, voice_with
 from toolwright.core.results.result import ToolResult
@@ -78,6 +78,7 @@ def call(
 
     `values` are tenvs and env.
     """
+    leave_tools_out()
     app = the_app(target)
     active = voice_with(app, name, agent)
     tools = _tools(app) if active is None else active.tools

@@ -8,10 +8,10 @@ from typing import Any
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.concurrency import is_cancelled
-from toolwright.core.env.logs import internal_errors, logger
+from toolwright.core.env.logs import internal_error, internal_errors, logger
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable, ToolwrightError
-from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
 from toolwright.core.text import quantity, words
@@ -122,28 +122,29 @@ class ModelAnswers:
         The answer is shown while it is generated. What the model is told before it answers, `changes` gets to contain.
         Raises an error of our own tree, or `ModelRaised`.
         """
-        with internal_errors("asking the model", ThreadLost, ModelRaised):
-            return await self._ask(context, changes)
-
-    async def _ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
-        active, root, number = context.active, context.root, context.run.step_count + 1
-        system = await self._system(context, active, changes) if active.agent.toolkits else active.system
-        messages = [*root.messages, *changes.messages]
-        if root.mixed:
-            messages = arranged(messages)
-        if len(active.sides) > 1 or (messages and messages[-1].role == "assistant"):
-            messages = _heard(active, messages)
-        turn = number
-        if context.speaker is not None:
-            turn = steps_of(context.speaker, root.messages, context.run) + 1
-            number = turn if _alone(active) else number
-        request = self._request(context, active, messages, system, number, turn)
-        unspoken = await context.where.unspoken() if context.where.seen else NOTHING
-        stream = AnswerStream(context, self._bus, active.by_name, unspoken)
         try:
-            return await self._answer(context, active, request, stream)
-        finally:
-            stream.close()
+            active, root, number = context.active, context.root, context.run.step_count + 1
+            system = await self._system(context, active, changes) if active.agent.toolkits else active.system
+            messages = [*root.messages, *changes.messages]
+            if root.mixed:
+                messages = arranged(messages)
+            if len(active.sides) > 1 or (messages and messages[-1].role == "assistant"):
+                messages = _heard(active, messages)
+            turn = number
+            if context.speaker is not None:
+                turn = steps_of(context.speaker, root.messages, context.run) + 1
+                number = turn if _alone(active) else number
+            request = self._request(context, active, messages, system, number, turn)
+            unspoken = await context.where.unspoken() if context.where.seen else NOTHING
+            stream = AnswerStream(context, self._bus, active.by_name, unspoken)
+            try:
+                return await self._answer(context, active, request, stream)
+            finally:
+                stream.close()
+        except (ToolwrightError, ThreadLost, ModelRaised):
+            raise
+        except Exception as error:
+            raise internal_error("asking the model", error) from error
 
     async def ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
         """Return the answer within a prompt tool, which is not streamed. Raises as `ask` does."""
@@ -255,8 +256,13 @@ async def _read(
                 if isinstance(event, ModelResponse):
                     response = event
                 if stream is not None:
-                    with internal_errors("showing the model's answer"):
-                        _show(stream, event)
+                    try:
+                        if response is event:
+                            stream.finish()
+                        else:
+                            stream.take(event)  # type: ignore[arg-type]  # the response is the last event
+                    except Exception as error:
+                        raise internal_error("showing the model's answer", error) from error
     except KeyboardInterrupt as error:
         return None, error
     except ToolwrightError:
@@ -264,13 +270,6 @@ async def _read(
     except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
         raise ModelRaised(words(error)) from error
     return response, None
-
-
-def _show(stream: AnswerStream, event: ModelEvent) -> None:
-    if isinstance(event, ModelResponse):
-        stream.finish()
-    else:
-        stream.take(event)
 
 
 def _clean(messages: list[Message], redactor: Redactor) -> list[Message]:
