@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
-NPM := npm ci --prefix $(VENV)/npm --ignore-scripts --omit=optional --omit=peer --no-audit --no-fund --loglevel=error
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
+NPM := npm ci --ignore-scripts --omit=optional --omit=peer --no-audit --no-fund --loglevel=error
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
-SERVER := --extra openai --extra anthropic --extra postgres --extra mcp --extra console --extra telemetry --extra sentry
+SERVER := --extra openai --extra anthropic --extra postgres --extra nats --extra mcp --extra console --extra telemetry --extra sentry --extra openapi
 
-.PHONY: demo test test-rest test-all check docs mcp-conformance behaviour bench bench-save lock clean
+.PHONY: demo test test-rest test-pythons test-all check docs mcp-conformance behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
@@ -17,10 +18,26 @@ demo: $(VENV)/.demo  ## a run you can watch, offline
 test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash matrix
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not exhaustive and not outage and not browser and not peers"
 
-test-rest: $(VENV)/.dev $(VENV)/.npm  ## what `make test` leaves out: all points of the crash matrices, outages, the browser, MCP's peers
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "exhaustive or outage or browser or peers"
+test-rest: $(VENV)/.dev $(VENV)/.npm $(VENV)/.engines  ## what `make test` leaves out: all points of the crash matrices, outages, the browser, MCP's peers
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "exhaustive or outage or browser or peers"
 
-test-all: test test-rest  ## all tests
+# Those of the machine, by name on the PATH and in pyenv's folder; one that is only a name, as pyenv's, does not run.
+OTHERS = $(wildcard $(foreach each,3.12 3.13 3.14,$(HOME)/.pyenv/versions/$(each).*/bin/python)) python3.12 python3.13 python3.14
+SAMPLE := tests/wiring tests/docs/test_first.py $(foreach each,agent_config defaults dependencies judge plain registry short_agent signature toolset,tests/core/test_$(each).py)
+
+test-pythons: $(VENV)/.dev  ## a sample of the tests with the later Pythons that the machine has
+	@seen=; for python in $(OTHERS); do \
+	  minor=$$($$python -c 'import sys; print("3.%d" % sys.version_info[1])' 2> /dev/null) || continue; \
+	  case " $$seen " in *" $$minor "*) continue;; esac; seen="$$seen $$minor"; \
+	  echo "Python $$minor: $$python"; \
+	  $(BIN)/uv venv --quiet --clear --python $$python $(VENV)/$$minor && \
+	  $(BIN)/uv pip install --quiet --python $(VENV)/$$minor/bin/python --require-hashes -r requirements/dev.txt && \
+	  $(BIN)/uv pip install --quiet --python $(VENV)/$$minor/bin/python --no-deps -e . && \
+	  $(VENV)/$$minor/bin/python -m pytest -q -n 3 --dist worksteal \
+	    -m "not exhaustive and not outage and not browser and not peers" $(SAMPLE) || exit 1; \
+	done; echo "Later Pythons that were found:$${seen:- none}"
+
+test-all: test test-rest test-pythons  ## all tests
 
 check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/ruff check .
@@ -47,9 +64,10 @@ bench-save: $(VENV)/.dev  ## the same, and keep the figures in bench/LAST.md
 
 lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt
-	$(COMPILE) $(UPGRADE) --extra demo --extra console -c requirements/dev.txt -o requirements/demo.txt
+	$(COMPILE) $(UPGRADE) --extra console -c requirements/dev.txt -o requirements/demo.txt
 	$(COMPILE) $(UPGRADE) $(SERVER) -c requirements/dev.txt -o requirements/server.txt
 	$(COMPILE) $(UPGRADE) -c requirements/dev.txt -o requirements/base.txt
+	echo uv | $(subst pyproject.toml,-,$(COMPILE)) -c requirements/dev.txt -o requirements/uv.txt
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -61,12 +79,19 @@ $(BIN)/pip:
 
 # A stamp tells what is installed; it is older than its files when these have changed.
 $(VENV)/.demo $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN)/pip
-	$(INSTALL) --require-hashes -r $<
-	$(INSTALL) --no-deps -e .
+	$(INSTALL) --require-hashes -r requirements/uv.txt
+	$(UV) --require-hashes -r $<
+	$(UV) --no-deps -e .
 	touch $@
 
 # MCP's programs from npm; without npm there are none, and their tests are skipped, but fail under CI=true.
 $(VENV)/.npm: tests/mcp/npm/package.json tests/mcp/npm/package-lock.json | $(BIN)/pip
 	mkdir -p $(VENV)/npm
 	cp $^ $(VENV)/npm
-	if command -v npm > /dev/null; then $(NPM) && touch $@; fi
+	if command -v npm > /dev/null; then $(NPM) --prefix $(VENV)/npm && touch $@; fi
+
+# The Restate server, from npm as well.
+$(VENV)/.engines: tests/motor/npm/package.json tests/motor/npm/package-lock.json | $(BIN)/pip
+	mkdir -p $(VENV)/engines
+	cp $^ $(VENV)/engines
+	if command -v npm > /dev/null && [ "$$(uname -sm)" = "Linux x86_64" ]; then $(NPM) --prefix $(VENV)/engines && touch $@; fi

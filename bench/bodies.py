@@ -9,8 +9,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -31,15 +32,15 @@ app = tw.App(agents=[tw.Agent("bench", tw.Prompt("bench", "x", model=model))])
 def run() -> list[Row]:
     """The figures."""
     with tempfile.TemporaryDirectory() as folder:
-        server = _serve(Path(folder))
+        server = serve_app(Path(folder))
         try:
-            return asyncio.run(_measure(server.pid, _url(server)))
+            return asyncio.run(_measure(server.pid, url_of(server)))
         finally:
             server.terminate()
             server.wait(20)
 
 
-def _serve(folder: Path) -> "subprocess.Popen[str]":
+def serve_app(folder: Path) -> "subprocess.Popen[str]":
     (folder / "app.py").write_text(APP)
     command = [sys.executable, "-m", "toolwright.cli", "serve", "app:app", "--port", "0"]
     environment = {**os.environ, "TOOLWRIGHT_DATABASE_URL": f"sqlite:///{folder / 'bench.db'}"}
@@ -70,18 +71,23 @@ def _bodies(thread_id: str) -> Mapping[str, tuple[str, bytes]]:
 async def _measure(pid: int, url: str) -> list[Row]:
     async with httpx.AsyncClient(base_url=url, timeout=120) as client:
         thread_id = (await client.post("/api/threads", json={"agentId": "bench"})).json()["threadId"]
-        idle = await _health(url, client, "/health", None)
+        idle = await health_of(url)
         rows: list[Row] = []
         for name, (path, body) in _bodies(thread_id).items():
-            before = _settle(pid)
-            worst = await _health(url, client, path, body)
-            grown = (_resident(pid, "VmHWM") - before) / len(body)
+            before = settle(pid)
+            worst = await health_meanwhile(url, partial(_send, client, path, body))
+            grown = (resident(pid, "VmHWM") - before) / len(body)
             figure = f"{name}: /health, worst"
             rows.append(Row(figure, worst * 1e3, "ms", idle * 1e3, 200, note=f"+{grown:.1f} bodies"))
         return rows
 
 
-def _url(server: "subprocess.Popen[str]") -> str:
+async def _send(client: httpx.AsyncClient, path: str, body: bytes) -> None:
+    with suppress(httpx.HTTPError):  # refused while it was sent
+        await client.post(path, content=body, headers={"content-type": "application/json"})
+
+
+def url_of(server: "subprocess.Popen[str]") -> str:
     assert server.stdout is not None, "it is a pipe"
     for line in server.stdout:
         if LINE in line:
@@ -90,8 +96,17 @@ def _url(server: "subprocess.Popen[str]") -> str:
     raise RuntimeError("The server has ended.")
 
 
-async def _health(url: str, client: httpx.AsyncClient, path: str, body: bytes | None) -> float:
-    """The slowest answer of `/health` while a body is sent; the median one without a body."""
+async def health_of(url: str) -> float:
+    """The median answer of `/health` while nothing else happens."""
+    return statistics.median(await _looks(url, lambda: asyncio.sleep(0.3)))
+
+
+async def health_meanwhile(url: str, work: Callable[[], Awaitable[object]]) -> float:
+    """The slowest answer of `/health` while something else happens."""
+    return max(await _looks(url, work))
+
+
+async def _looks(url: str, work: Callable[[], Awaitable[object]]) -> list[float]:
     took, over = list[float](), threading.Event()
 
     def look() -> None:
@@ -105,23 +120,21 @@ async def _health(url: str, client: httpx.AsyncClient, path: str, body: bytes | 
     looking = threading.Thread(target=look)
     looking.start()
     await asyncio.sleep(0.3)
-    if body is not None:
-        took.clear()
-        with suppress(httpx.HTTPError):  # refused while it was sent
-            await client.post(path, content=body, headers={"content-type": "application/json"})
-        await asyncio.sleep(0.1)
+    took.clear()
+    await work()
+    await asyncio.sleep(0.1)
     over.set()
     await asyncio.to_thread(looking.join)
-    return statistics.median(took) if body is None else max(took)
+    return took
 
 
-def _settle(pid: int) -> int:
+def settle(pid: int) -> int:
     """The process's memory now, its highest mark set back to it."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
-    return _resident(pid, "VmRSS")
+    return resident(pid, "VmRSS")
 
 
-def _resident(pid: int, name: str) -> int:
+def resident(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1]) * 1024

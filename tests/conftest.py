@@ -1,12 +1,16 @@
 """What all tests share."""
 
+import asyncio
 import gc
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from hypothesis import settings
 
 from tests import journals
 from tests.forks import Forks, forks
@@ -21,7 +25,53 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parents[1]
+
+# Every new client reads the certificates of all authorities, which takes 30 ms: one that certifies nobody is enough.
+AUTHORITY = str(ROOT / "tests" / "authority.pem")
+os.environ.setdefault("SSL_CERT_FILE", AUTHORITY)
+
+
+async def accept(
+    loop: Any, protocol: Any, connection: Any, extra: Any, tls: Any, server: Any, *rest: Any
+) -> None:
+    """Make a server's connection, unless the server was closed since it came: asyncio would leave it half made."""
+    if server is not None and not server.sockets:
+        connection.close()
+        return
+    await ACCEPT(loop, protocol, connection, extra, tls, server, *rest)
+
+
+def close_loop(loop: Any) -> None:
+    """Close an event loop, and first the connections that its servers still hold.
+
+    Servers do not end those that came while they stopped. A garbage collection in a later test would find them, and
+    that test would fail for it. Connections that a client forgot still fail their test.
+    """
+    if not loop.is_closed():
+        for transport in list(loop._transports.values()):  # asyncio has no public list of them
+            if transport._server is not None and transport._sock is not None:
+                transport._sock.close()
+                transport._sock, transport._closing = None, True
+    CLOSE(loop)
+
+
+LOOP = cast("Any", asyncio.SelectorEventLoop)
+ACCEPT, CLOSE = LOOP._accept_connection2, LOOP.close
+LOOP._accept_connection2, LOOP.close = accept, close_loop
+
+settings.register_profile(
+    "suite", deadline=None
+)  # how long an example takes depends on the machine's other work
+settings.load_profile("suite")
 PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
+REST = ("exhaustive", "outage", "browser", "peers")  # the marks of what `make test` leaves out
+MARKED = re.compile(rf"\bmark\.({'|'.join(REST)})\b|\b(sampled|kill_points)\(")
+
+
+def has_marked_tests(module: Path) -> bool:
+    """Return whether some of a module's tests carry one of the marks of the rest; false if none can."""
+    is_suite = ROOT in module.parents and module.relative_to(ROOT).as_posix() in journals.MODULES
+    return is_suite or bool(MARKED.search(module.read_text(encoding="utf-8")))
 
 
 @pytest.fixture
@@ -59,6 +109,30 @@ def commands() -> Iterator[Forks]:
 def deno() -> None:
     """For tests that run code by Deno: without it they would wait for what such code never says."""
     deno_program()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules without a marked test are not imported where only those are chosen: each worker would import them all."""
+    chosen = set(str(config.option.markexpr).split(" or "))
+    if collection_path.suffix != ".py" or not chosen <= set(REST):
+        return None
+    return None if has_marked_tests(collection_path) else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one half of the exhaustive tests if it is chosen, as `.ci/run` does, which has 30 minutes."""
+    half = os.environ.get("EXHAUSTIVE_HALF")
+    if half is None:
+        return
+    left_out = [
+        item
+        for item in items
+        if item.get_closest_marker("exhaustive") and not journals.is_in_half(item.nodeid, int(half))
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = {id(item) for item in left_out}
+        items[:] = [item for item in items if id(item) not in gone]
 
 
 def pytest_collection() -> None:

@@ -32,6 +32,11 @@ LOADED = (
     "alembic.command",
     "rich.console",
     "toolwright.testing",
+    *("toolwright.cli.demo", "toolwright.cli.serve.serve", "toolwright.wiring.config.file"),
+    *(
+        f"toolwright.adapters.{each}"
+        for each in ("cipher.fernet", "executors.http", "files.objects", "store.migrate")
+    ),
 )
 Order: TypeAlias = dict[str, Any]  # JSON
 
@@ -142,6 +147,7 @@ def serve(orders: socket.socket) -> None:
     """Carry out orders until there are no more; in a process that is forked, what it was ordered for."""
     for name in LOADED:
         importlib.import_module(name)
+    importlib.import_module("tests.crash.forks").compile_statements()
     gc.collect()
     gc.freeze()
     while True:

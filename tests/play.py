@@ -19,6 +19,7 @@ from toolwright.core.journal.units import (
     PostMessage,
     RequestCancel,
     RetryEvent,
+    RetryRun,
     Settle,
     Unit,
 )
@@ -95,6 +96,11 @@ def request_cancel(thread_id: str, run_id: str) -> RequestCancel:
 
 def retry_event(thread_id: str, event_id: str, at: datetime = AT) -> RetryEvent:
     return RetryEvent(token=token(), at=at, thread_id=thread_id, event_id=event_id)
+
+
+def retry_run(thread_id: str, run_id: str, at: datetime = AT) -> RetryRun:
+    queued = draft("run.queued", runId=run_id)
+    return RetryRun(token=token(), at=at, thread_id=thread_id, run_id=run_id, queued=queued)
 
 
 def leave(thread_id: str, gen: int, due: datetime | None = None) -> Leave:

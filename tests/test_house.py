@@ -29,9 +29,11 @@ PUBLIC = [
     "CallProgress",
     "CallStarted",
     "CallWaiting",
+    "Context",
     "Depends",
     "Elicited",
     "ImageContent",
+    "OpenAPITools",
     "Prompt",
     "Registry",
     "RunDone",
@@ -57,6 +59,7 @@ PUBLIC = [
     "ToolwrightError",
     "Variable",
     "compose",
+    "openapi",
     "run",
     "run_sync",
     "stream",
@@ -69,6 +72,7 @@ PUBLIC_CLIENT = [
     "BrokenItem",
     "Call",
     "Client",
+    "Compaction",
     "Entity",
     "Event",
     "File",
@@ -88,6 +92,7 @@ PUBLIC_CLIENT = [
     "PlanChange",
     "Run",
     "Sent",
+    "SentPrompt",
     "Step",
     "StepEntry",
     "StreamToken",
@@ -96,9 +101,9 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 615
-"""530 before the console, 480 before short forms, approvals, dependencies, 420 before MCP, 384 before channels and
-telemetry, 375 before memory, 360 before composed requests."""
+MOST_MODULES = 630
+"""615 before OpenAPI documents, 530 before the console, 480 before short forms, approvals, dependencies, 420 before
+MCP, 384 before channels and telemetry, 375 before memory, 360 before composed requests."""
 MOST_LINES = 600
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

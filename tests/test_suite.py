@@ -1,9 +1,13 @@
 """The suite itself: every test has a deadline, what a machine lacks is told, `make test` leaves no property out."""
 
+import asyncio
+import gc
 import json
 import re
+import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests import journals
+from tests.conftest import REST, has_marked_tests
 from tests.postgres_server import fresh_database
 from tests.prerequisites import deno_program
 from toolwright.adapters.store.postgres.connection import connect
@@ -64,6 +69,34 @@ def test_a_test_that_hangs_fails_at_its_deadline_and_the_others_go_on(tmp_path: 
         assert f"test_hanging.py::test_{name}" in done.stdout
 
 
+@pytest.mark.parametrize("ticks", range(5))
+def test_a_connection_that_comes_while_its_server_stops_fails_no_later_test(ticks: int) -> None:
+    clients: list[socket.socket] = []
+
+    async def serve_for_a_moment() -> None:
+        server = await asyncio.start_server(lambda _, writer: writer.write(b"x" * 10_000_000), "127.0.0.1", 0)
+        clients.append(socket.create_connection(server.sockets[0].getsockname()))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        server.close()
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        asyncio.run(serve_for_a_moment())
+        gc.collect()
+    clients[0].close()
+    assert [str(each.message) for each in warned] == []
+
+
+def test_a_connection_that_a_client_forgets_is_warned_of() -> None:
+    async def connect_and_forget(port: int) -> None:
+        await asyncio.open_connection("127.0.0.1", port)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.warns(ResourceWarning, match="unclosed"):
+        asyncio.run(connect_and_forget(listener.getsockname()[1]))
+        gc.collect()
+
+
 def test_every_test_has_a_deadline(pytestconfig: pytest.Config) -> None:
     assert 0 < float(pytestconfig.getini("timeout")) <= 120
 
@@ -89,12 +122,16 @@ for options in json.loads(sys.argv[1]):
 """
 
 
-def collected(*selections: Sequence[str]) -> list[set[str]]:
-    """The test functions of which pytest would run something, by its options; one process imports them once for all."""
+def shown(*selections: Sequence[str]) -> list[str]:
+    """The tests that pytest would run, by its options, as it prints them; one process imports them once for all."""
     command = [sys.executable, "-c", COLLECT, json.dumps(selections)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    shown = done.stdout.split("SELECTION\n")[1:]
-    return [set(re.findall(r"^(tests/\S+?::\w+)", each, re.MULTILINE)) for each in shown]
+    return done.stdout.split("SELECTION\n")[1:]
+
+
+def collected(*selections: Sequence[str]) -> list[set[str]]:
+    """The test functions of which pytest would run something, by its options."""
+    return [set(re.findall(r"^(tests/\S+?::\w+)", each, re.MULTILINE)) for each in shown(*selections)]
 
 
 def test_make_test_runs_every_test_but_outages_the_browser_and_mcps_peers_at_some_point() -> None:
@@ -108,10 +145,31 @@ def test_make_test_runs_every_test_but_outages_the_browser_and_mcps_peers_at_som
     assert chosen == whole - beside
 
 
+def test_marks_of_the_rest_come_from_the_test_modules_themselves_and_from_two_helpers() -> None:
+    helpers = {"tests/conftest.py", "tests/journals.py", "tests/crash/processes.py"}
+    named = re.compile(rf"\b(mark|marks|add_marker)\b.*\b({'|'.join(REST)})\b")
+    others = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
+    marking = {
+        path.relative_to(ROOT).as_posix() for path in others if named.search(path.read_text(encoding="utf-8"))
+    }
+    assert marking <= helpers
+    assert has_marked_tests(ROOT / "tests/crash/test_crash.py")
+    assert has_marked_tests(ROOT / "tests/runtime/test_spaces.py")
+    assert not has_marked_tests(ROOT / "tests/core/test_judge.py")
+
+
 def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
     commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for command in ("make test", "make test-rest", "make check"):
+    for command in ("make test", "make test-rest"):
         assert re.search(rf"^{command}(\s+#.*)?$", commands, re.MULTILINE), command
+    # The later Pythons and the checks run beside the rest: their end is waited for, and a failure ends the script.
+    assert '{ make test-pythons && nice -n 10 make check; } > "$log" 2>&1 &\nbeside=$!\n' in commands
+    assert 'wait "$beside" || { cat "$log"; exit 1; }' in commands
+    # Each exhaustive test is in one half, and the half changes with each commit.
+    assert "export EXHAUSTIVE_HALF=$(($(git rev-list --count HEAD 2> /dev/null || echo 0) % 2))" in commands
+    assert all(
+        journals.is_in_half(name, 0) != journals.is_in_half(name, 1) for name in map(str, range(1_000))
+    )
     assert "make test " in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -148,15 +206,8 @@ async def test_a_postgres_database_that_is_used_again_is_as_a_new_one() -> None:
 
 def test_suites_over_all_stores_run_on_each_and_make_test_has_a_sample() -> None:
     assert [each for each in sorted(journals.MODULES) if not (ROOT / each).exists()] == []
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-m"]
-    module = "tests/runtime/test_spaces.py"
-    done = [
-        subprocess.run(
-            [*command, marks, module], capture_output=True, text=True, cwd=ROOT, check=False
-        ).stdout
-        for marks in ("exhaustive", "not exhaustive")
-    ]
-    rest, sample = ({kind: text.count(f"[{kind}") for kind in journals.KINDS} for text in done)
+    selections = [["-m", marks, "tests/runtime/test_spaces.py"] for marks in ("exhaustive", "not exhaustive")]
+    rest, sample = ({kind: text.count(f"[{kind}") for kind in journals.KINDS} for text in shown(*selections))
     assert rest["memory"] == 0
     for kind in ("sqlite", "postgres"):
         assert sample[kind] > 0

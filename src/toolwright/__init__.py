@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from toolwright import testing as testing
     from toolwright.core import errors as errors
     from toolwright.core.agents.agent import Agent, Side
+    from toolwright.core.agents.model_settings import Context
     from toolwright.core.agents.prompt import Prompt
     from toolwright.core.agents.run_events import (
         CallDone,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from toolwright.core.tools.approval import Approval
     from toolwright.core.tools.compose import compose
     from toolwright.core.tools.decorator import tool
+    from toolwright.core.tools.openapi import OpenAPITools, openapi
     from toolwright.core.tools.registry import Registry
     from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
     from toolwright.core.tools.tenvs_needed import Secret
@@ -64,9 +66,11 @@ __all__ = [
     "CallProgress",
     "CallStarted",
     "CallWaiting",
+    "Context",
     "Depends",
     "Elicited",
     "ImageContent",
+    "OpenAPITools",
     "Prompt",
     "Registry",
     "RunDone",
@@ -92,6 +96,7 @@ __all__ = [
     "ToolwrightError",
     "Variable",
     "compose",
+    "openapi",
     "run",
     "run_sync",
     "stream",
@@ -101,6 +106,7 @@ __all__ = [
 
 _MODULES = {
     "Agent": "core.agents.agent",
+    "Context": "core.agents.model_settings",
     "AgentStream": "wiring.agent_runs.run",
     "App": "wiring.app",
     "Approval": "core.tools.approval",
@@ -114,6 +120,7 @@ _MODULES = {
     "Depends": "core.dependencies.depends",
     "Elicited": "core.state.elicitation",
     "ImageContent": "core.results.content",
+    "OpenAPITools": "core.tools.openapi",
     "Prompt": "core.agents.prompt",
     "Registry": "core.tools.registry",
     "RunDone": "core.agents.run_events",
@@ -139,6 +146,7 @@ _MODULES = {
     "ToolwrightError": "core.errors",
     "Variable": "core.env.variable",
     "compose": "core.tools.compose",
+    "openapi": "core.tools.openapi",
     "run": "wiring.agent_runs.run",
     "run_sync": "wiring.agent_runs.run",
     "stream": "wiring.agent_runs.run",

@@ -34,7 +34,7 @@ outside = tw.Tool(
     description="Ask somebody outside.",
     kind="external",
     visible=False,
-    timeout=30.0,
+    timeout=600.0,  # no machine is so busy that a wait ends by itself
     parameters={"type": "object", "properties": {"user_name": {"type": "string"}}},
 )
 

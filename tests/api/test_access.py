@@ -105,6 +105,7 @@ FOR_PEOPLE = [
     Row("POST", "/api/threads", 201, 201, 201, NEW_THREAD),
     Row("GET", "/api/threads", 200, 200, 200),
     Row("GET", "/api/threads/{thread_id}", 200, 200, 404),
+    Row("PATCH", "/api/threads/{thread_id}", 200, 200, 404, {"name": "Cake"}),
     Row("DELETE", "/api/threads/{thread_id}", 409, 409, 404),  # a run waits in it
     Row("POST", "/api/threads/{thread_id}/messages", 202, 202, 404, {"content": "Hello"}),
     Row("GET", "/api/threads/{thread_id}/messages", 200, 200, 404),
@@ -117,8 +118,15 @@ FOR_PEOPLE = [
     Row("PATCH", "/api/threads/{thread_id}/env", 200, 403, 404, {"env": {"A": "a"}}),
     Row("GET", "/api/runs/{run_id}", 200, 200, 404),
     Row("GET", "/api/runs/{run_id}/events", 200, 200, 404),
+    Row("GET", "/api/runs/{run_id}/prompts", 200, 200, 404),
+    Row("GET", "/api/threads/{thread_id}/compactions", 200, 200, 404),
+    Row("PATCH", "/api/threads/{thread_id}/summary", 404, 404, 404, {"text": "Tea."}),  # nothing is left out
+    Row("DELETE", "/api/threads/{thread_id}/summary", 404, 404, 404),  # as above
+    Row("PUT", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),  # it is one of a space
+    Row("DELETE", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),  # as above
     Row("GET", "/api/runs/{run_id}/stream", 200, 200, 404, stream=True),
     Row("POST", "/api/runs/{run_id}/cancel", 200, 200, 404),
+    Row("POST", "/api/runs/{run_id}/retry", 409, 409, 404),  # it waits, it has not failed
     Row("POST", "/api/runs/{run_id}/tool-results", 200, 403, 404, {"callId": "{call_id}", "result": 1}),
     Row("GET", "/api/calls", 200, 200, 200),
     Row("GET", "/api/calls/{call_id}", 200, 200, 404),
@@ -143,7 +151,7 @@ FOR_PEOPLE = [
 ]
 OPEN_TO_ALL: dict[str, Any] = {"secret_keys": (), "public_keys": (), "verify_token": None}
 ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
-OPEN = {("GET", path) for path in ("/", "/health")}
+OPEN = {("GET", path) for path in ("/", "/health", "/ready")}
 DOCS = {("GET", path) for path in ("/openapi.json", "/docs", "/docs/{part}")}
 """For whoever may call anything; like the open ones they are not in the document."""
 
@@ -285,6 +293,44 @@ async def test_every_caller_is_answered_as_the_table_says(row: Row, shared: Town
     assert await shared.journal() == before
     for expected, headers in ((row.service, SERVICE), (row.owner, ADA), (row.stranger, BOB)):
         await let_in(shared, row, headers, expected)
+
+
+SCRAPER, READER = {"x-secret-key": "sk-of-the-scraper"}, {"x-secret-key": "sk-of-the-reader"}
+SCOPED = ("sk", "scraper(metrics)=sk-of-the-scraper", "reader(read)=sk-of-the-reader")
+READS_BY_POST = "POST /api/stream-tokens"
+
+
+@pytest.fixture(scope="module")
+async def with_scopes(anyio_backend: str) -> AsyncGenerator[Town]:
+    """The same, with a key of each scope."""
+    async with town(secret_keys=SCOPED) as made:
+        yield made
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+async def test_a_key_is_good_for_the_routes_of_its_scope(row: Row, with_scopes: Town) -> None:
+    before = await with_scopes.journal()
+    reads = row.reads or row.name == READS_BY_POST
+    allowed = {"scraper": row.path == "/metrics", "reader": reads}
+    for name, headers in (("scraper", SCRAPER), ("reader", READER)):
+        assert await status(with_scopes, row, headers) == (row.service if allowed[name] else 403), name
+    token = await with_scopes.stream_token(READER)
+    if row.stream:
+        assert await status(with_scopes, row, {}, token) == row.service
+    assert await with_scopes.journal() == before
+
+
+async def test_a_key_without_the_scope_is_told_so_in_one_sentence(with_scopes: Town) -> None:
+    refused = [
+        await with_scopes.get("/api/threads", SCRAPER, 403),
+        await with_scopes.post("/api/threads", READER, NEW_THREAD, 403),
+        await with_scopes.get("/openapi.json", SCRAPER, 403),
+    ]
+    assert [each["error"] for each in refused] == [
+        "The key 'scraper' may only read the metrics: this needs a key with the scope 'read'.",
+        "The key 'reader' may only read: this needs a key with the scope 'all'.",
+        "The key 'scraper' may only read the metrics: this needs a key with the scope 'read'.",
+    ]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.stranger == 404], ids=lambda row: row.name)

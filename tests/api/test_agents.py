@@ -96,6 +96,16 @@ async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, 
             shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)
             assert shown["error"] == f"config.model cannot work: The script '{path}' {why}"
             assert shown["details"][0]["path"] == "config.model"
+            config = {"context": {"summarizeWith": f"scripted:{path}"}}
+            shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)
+            assert shown["error"] == f"config.context.summarizeWith cannot work: The script '{path}' {why}"
+        for name, why in (
+            ("gpt", "cannot work: The model 'gpt' needs a provider"),
+            ("openai:", "names no model"),
+        ):
+            config = {"context": {"summarizeWith": name}}
+            shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)
+            assert shown["error"].startswith(f"config.context.summarizeWith {why}")
         assert [each["name"] for each in (await api.get("/api/agents"))["agents"]] == ["tester"]
 
 
@@ -111,6 +121,12 @@ async def test_where_there_are_keys_only_the_operator_s_script_is_named_over_htt
             shown = await api.post("/api/agents", {"name": "spy", **config}, 400)
             assert shown["error"].startswith("config.model names a script, which is a file of the server: ")
             assert (await api.client.patch("/api/agents/helper", json=config)).status_code == 400
+        for path in ("summarizeWith", "summarize_with"):
+            summarizing = {"model": allowed, "context": {path: refused}}
+            for config in ({"config": summarizing}, {"configJson": json.dumps(summarizing)}):
+                shown = await api.post("/api/agents", {"name": "spy", **config}, 400)
+                said = f"config.context.{path} names a script, which is a file of the server: "
+                assert shown["error"].startswith(said)
         assert (await api.get("/api/agents/helper"))["agent"]["config"] == {"model": allowed}
 
 
@@ -256,7 +272,7 @@ async def test_a_prompt_is_seen_as_the_model_sees_it() -> None:
         await api.post("/api/spaces", {"id": "secret"}, 201)
         await api.post("/api/spaces/tea/members", {"entityId": made["entityId"]})
         told = await api.get("/api/agents/scout/prompt", params={"spaceId": "tea"})
-        assert [part["name"] for part in told["sections"]] == ["system", "identity", "spaces", "rules"]
+        assert [part["name"] for part in told["sections"]] == ["system", "identity", "rules", "spaces"]
         assert told["prompt"] == "\n\n".join(part["text"] for part in told["sections"])
         assert "spaceId: tea) — you are here" in told["prompt"]
         for name in ("smartSpaceId", "channelId"):

@@ -3,9 +3,11 @@
 import asyncio
 import re
 import resource
+import select
+import socket
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -14,12 +16,14 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from toolwright.adapters.system import SystemClock
+from toolwright.web.answers.answer import answer
 from toolwright.web.options import GatewayOptions
-from toolwright.wiring.connection import Connections
+from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connections
 from toolwright.wiring.gateway import Server, connections, listen, raise_file_limit
 
 pytestmark = pytest.mark.anyio
 MOST, SHARE = 20, 10
+LARGE = 20_000_000  # bytes, beyond what sockets buffer
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -33,17 +37,27 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
     if scope["path"] == "/stream":
         await StreamingResponse(endless())(scope, receive, send)
+    elif scope["path"] == "/large":
+        await answer({"text": "x" * LARGE})(scope, receive, send)
     else:
         await PlainTextResponse("ok")(scope, receive, send)
 
 
 @asynccontextmanager
-async def served() -> AsyncGenerator[int]:
+async def served(write_grace: float = WRITE_GRACE, head_grace: float = HEAD_GRACE) -> AsyncGenerator[int]:
     """The port of a server with these bounds."""
     with listen("127.0.0.1", 0) as listener:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         options = GatewayOptions(clock=SystemClock())
-        server = Server(application, options, listener, ready.set_result, Connections(MOST, SHARE))
+        server = Server(
+            application,
+            options,
+            listener,
+            ready.set_result,
+            Connections(MOST, SHARE),
+            write_grace,
+            head_grace,
+        )
         serving = asyncio.create_task(server.serve([listener]))
         await ready
         try:
@@ -115,6 +129,26 @@ async def test_requests_in_progress_are_never_closed_for_new_connections() -> No
         assert not any(reader.at_eof() for reader, _ in streams)
         streams[0][1].close()
         await streams[0][1].wait_closed()
+
+
+async def test_a_reader_that_does_not_read_is_cut_off() -> None:
+    async with served(write_grace=0.05) as port:
+        with socket.create_connection(("127.0.0.1", port)) as reader:
+            reader.sendall(HEALTH.replace(b"/health", b"/large"))
+            poll = select.poll()
+            poll.register(reader, 0)  # of what is to be read it says nothing
+            [(_, event)] = await asyncio.to_thread(poll.poll, 60_000)
+            assert event & (select.POLLERR | select.POLLHUP)
+        assert await health(port) == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", HEALTH[:-2]], ids=["nothing", "a letter", "most of it"])
+async def test_a_head_that_does_not_come_ends_its_connection(sent: bytes) -> None:
+    async with served(head_grace=0.05) as port, AsyncExitStack() as stack:
+        reader, writer = await opened(stack, port)
+        with suppress(ConnectionError):
+            writer.write(sent)
+            assert await reader.read() == b""
 
 
 async def test_the_soft_limit_of_files_is_raised_and_connections_leave_some() -> None:

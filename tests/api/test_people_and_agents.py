@@ -12,15 +12,15 @@ import pytest
 from fastapi import FastAPI
 
 import toolwright as tw
+from tests import journals
 from tests.api.documented import document
 from tests.api.rig import JSON, at_work, read
 from tests.api.town import person
 from tests.mcp.server_rig import Host, end_parts
 from tests.web.signing import SECRET
-from toolwright import testing
 from toolwright.adapters.system import SystemClock
+from toolwright.core.mcp.offered import McpPermissions
 from toolwright.core.model import Model
-from toolwright.core.tools.mcp import McpPermissions
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 from toolwright.web.auth.jwt_rules import Wanted
@@ -69,7 +69,7 @@ async def crowd(
         mcp=partial(McpEndpoint, permissions=McpPermissions(people="all")),
         verify_token=SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
     )
-    async with testing.runtime(app, model=model) as rt:
+    async with journals.runtime(app, model=model) as rt:
         ids = {name: (await rt.entities.create(external_id=f"user-{name}")).id for name in people}
         application = create_gateway(rt, options)
         with socket.create_server(("127.0.0.1", 0)) as listener:

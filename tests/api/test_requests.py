@@ -283,14 +283,18 @@ async def test_the_openapi_document_describes_every_route() -> None:
             for path, item in document["paths"].items()
             for method, operation in item.items()
         }
-        assert set(described) == {*[(row.method, row.path) for row in ROWS], ("GET", "/health")}
+        assert set(described) == {
+            *[(row.method, row.path) for row in ROWS],
+            ("GET", "/health"),
+            ("GET", "/ready"),
+        }
         for (method, path), operation in described.items():
             assert operation["tags"]
             assert operation["description"]
-            if path != "/health":
+            if path not in ("/health", "/ready"):
                 assert operation["security"]
                 assert {"400", "401", "403", "503", "default"} <= set(operation["responses"])
-            bodiless = ("/cancel", "/stream-tokens", "/retry", "/accept")
+            bodiless = ("/cancel", "/stream-tokens", "/retry", "/accept", "/pin")
             reads = method in {"POST", "PATCH", "PUT"} and not (
                 path.endswith(bodiless) or "/readers/" in path
             )

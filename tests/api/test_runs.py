@@ -7,9 +7,11 @@ import pytest
 import toolwright as tw
 from tests.api.rig import calling, read, serving
 from tests.behaviour.marks import requirement
+from tests.client.rig import client_of
+from toolwright.core.errors import NotFailed
 from toolwright.core.results.result import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
-from toolwright.testing import ScriptedModel
+from toolwright.testing import FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -243,3 +245,29 @@ async def test_a_faulty_claim_is_refused(body: dict[str, Any], path: str) -> Non
         _, call_id = await api.waiting()
         error = await api.post(f"/api/calls/{call_id}/claim", body, 400)
         assert [detail["path"] for detail in error["details"]] == [path]
+
+
+async def test_a_failed_run_is_retried_over_http_by_whose_thread_it_is() -> None:
+    asked: list[int] = []
+
+    def answer(_: object) -> dict[str, Any]:
+        asked.append(1)
+        return {"fail": "refused", "message": "No credit."} if len(asked) == 1 else {"text": "Paid."}
+
+    async with serving(FunctionModel(answer)) as api, client_of(api.port) as client:
+        thread_id, run_id = await api.finished()
+        run = (await api.get(f"/api/runs/{run_id}"))["run"]
+        assert (run["status"], run["error_code"]) == ("failed", "model_refused")
+        assert (await client.runs.retry(run_id)).status in ("queued", "running", "completed")
+        assert (await client.runs.wait(run_id, 10)).output == "Paid."
+        values = [event async for event in client.runs.stream(run_id)]
+        assert [each for each in values if isinstance(each, tw.RunDone)] == values[-1:]
+        run = (await api.get(f"/api/runs/{run_id}"))["run"]
+        assert (run["status"], run["error"], run["threadId"]) == ("completed", None, thread_id)
+        assert "error_code" not in run
+        error = (await api.post(f"/api/runs/{run_id}/retry", status=409))["error"]
+        assert error == f"The run {run_id!r} is completed: only a failed run can be retried."
+        with pytest.raises(NotFailed, match="only a failed run can be retried"):
+            await client.runs.retry(run_id)
+        error = (await api.post("/api/runs/nope/retry", status=404))["error"]
+        assert error == "There is no run 'nope'."

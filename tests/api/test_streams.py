@@ -2,17 +2,22 @@
 
 import asyncio
 import json
+import socket
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 import toolwright as tw
-from tests.api.rig import Api, calling, read, serving
+from tests.api.rig import Api, at_work, calling, read, serving
 from tests.databases import sqlite_journal
+from toolwright.adapters.system import SystemClock
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
 from toolwright.testing import ManualClock, MemoryBus, MemoryStore, ScriptedModel
+from toolwright.web.gateway import create_gateway
+from toolwright.web.options import GatewayOptions
 
 pytestmark = pytest.mark.anyio
 
@@ -207,6 +212,33 @@ async def test_a_stream_token_opens_one_stream() -> None:
         clock.advance(61)
         read(await api.client.get(f"/api/runs/{run_id}/stream?token={made['token']}"), 401)
         read(await api.client.post("/api/stream-tokens"), 401)
+
+
+async def test_a_stream_token_opens_one_stream_at_any_process() -> None:
+    async with serving(ScriptedModel([{"text": "Hi."}]), secret_keys=("k",)) as api:
+        api.client.headers["x-secret-key"] = "k"
+        _, run_id = await api.finished()
+        token = read(await api.client.post("/api/stream-tokens"), 200)["token"]
+        del api.client.headers["x-secret-key"]
+        path = f"/api/runs/{run_id}/stream?after=0&token={token}"
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            options = GatewayOptions(secret_keys=("k",), clock=SystemClock())
+            async with (
+                at_work(create_gateway(api.rig.rt, options), options, listener) as (_, url),
+                httpx.AsyncClient(base_url=url) as other,
+                other.stream("GET", path) as stream,
+            ):
+                assert stream.status_code == 200
+        assert "used or expired" in read(await api.client.get(path), 401)["error"]
+        parts = token.split(".")
+        for forged in (
+            f"{parts[0]}.{'0' * len(parts[1])}",
+            f"{parts[0]}x.{parts[1]}",
+            ".",
+            "é.é",
+            "x" * 9_000,
+        ):
+            read(await api.client.get("/api/runs/x/stream", params={"token": forged}), 401)
 
 
 async def test_a_stopping_server_ends_open_streams_at_once() -> None:

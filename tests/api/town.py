@@ -38,7 +38,11 @@ class Town:
 
     async def journal(self) -> dict[str, Any]:  # values of all kinds
         store: Any = self.api.rig.store  # the port's reads go through
-        return {**await dump(store), "entities": list(await store.entities(limit=1_000))}
+        rows = await dump(store)
+        for thread in await store.threads(limit=1_000):
+            wake = rows[thread.id]["wake"]
+            rows[thread.id]["wake"] = wake and wake.gen  # a drain may reckon its time once more
+        return {**rows, "entities": list(await store.entities(limit=1_000))}
 
     async def get(self, path: str, headers: dict[str, str], status: int = 200, **params: Any) -> JSON:
         return read(await self.api.client.get(path, headers=headers, params=params or None), status)

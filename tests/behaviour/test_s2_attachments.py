@@ -90,14 +90,20 @@ async def test_new_files_are_stored_linked_and_downloaded(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "wrong",
     [
-        attached(""), attached(7), attached(mime_type=None), attached(data=7), attached(data="no base64!"),
-        attached(width="8"), attached(width=-1), attached(height=1.5), referring("/x", size="1"),
-        referring("/x", description=7),
+        {"name": ""}, {"name": 7}, {"mime_type": None}, {"data": 7}, {"data": "no base64!"}, {"width": "8"},
+        {"width": -1}, {"height": 1.5}, {"path": "/x", "size": "1"}, {"path": "/x", "description": 7},
     ],
 )  # fmt: skip
-async def test_a_file_with_a_faulty_field_is_an_error_and_none_is_stored(wrong: Any) -> None:
-    async with carried_out([handing("draw", attached(), wrong)], ("draw", {})) as seen:
-        assert "Attachment 2" in error_of(seen.results[0])["error"]
+async def test_a_file_with_a_faulty_field_is_an_error_and_none_is_stored(wrong: dict[str, Any]) -> None:
+    @tw.tool(description="Draw.")
+    async def draw() -> tw.ToolResult:
+        made = referring(**wrong) if "path" in wrong else attached(**wrong)
+        return tw.ToolResult.ok("Here.", (attached(), made))
+
+    async with carried_out([draw], ("draw", {})) as seen:
+        error = error_of(seen.results[0])["error"]
+        assert "Attachment" in error
+        assert f"{[*wrong][-1]} must be" in error
         assert await seen.rt.files.list(seen.run.thread_id) == []
 
 

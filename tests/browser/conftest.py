@@ -1,5 +1,6 @@
 """One Chromium for all tests of this folder, and pages of their own for each."""
 
+import gc
 import os
 from collections.abc import AsyncGenerator
 
@@ -8,7 +9,7 @@ from playwright.async_api import Browser, BrowserContext, async_playwright, expe
 
 from tests.browser.chromium import CHROMIUM, FLAGS, found
 
-PATIENCE = 20_000  # milliseconds, for a machine with other work to do
+PATIENCE = 60_000  # milliseconds, for a machine with other work to do: half of what a test may take
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,8 @@ async def browser(anyio_backend: str) -> AsyncGenerator[Browser]:
 @pytest.fixture
 async def context(browser: Browser) -> AsyncGenerator[BrowserContext]:
     """A browser that remembers nothing of other tests, and does not wait for ever."""
+    gc.collect()
+    gc.freeze()  # a console that starts looks at all objects, for a second, but for those that are frozen
     async with await browser.new_context(viewport={"width": 800, "height": 700}) as opened:
         opened.set_default_timeout(PATIENCE)
         yield opened

@@ -80,6 +80,46 @@ def test_on_a_terminal_a_result_is_pretty(shell: Shell) -> None:
     assert shown.splitlines() == ["{", '  "colour": "grün"', "}"]
 
 
+HIDES = """
+import toolwright as tw
+
+
+@tw.tool(description="Shout.")
+def shout() -> dict[str, str]:
+    return {"a\\u202e\\x9b": "b\\u2066\\x1b[2K"}
+
+
+@tw.tool(description="Fail.")
+def fail() -> str:
+    raise ValueError("no\\u202e\\x9b\\x1b[2K")
+
+
+app = tw.App(tools=[shout, fail])
+"""
+
+
+def test_what_a_terminal_is_shown_does_not_steer_it(empty: Shell) -> None:
+    (empty.folder / "app.py").write_text(HIDES)
+    for name, words in (("shout", '"a": "b[2K"'), ("fail", "no[2K")):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [*COMMAND, "call", name, "--app", "app:app"],
+            cwd=empty.folder,
+            stdout=theirs,
+            stderr=theirs,
+            env=os.environ | {"TERM": "dumb"},
+        ) as process:
+            os.close(theirs)
+            process.wait(PATIENCE)
+        shown = os.read(ours, 65_536).decode()
+        os.close(ours)
+        assert words in shown
+        assert not {*"\u202e\u2066\x1b\x9b"} & {*shown}
+    code, line = empty.refused("call", "x\u202e\x1b[2K\x9b", "--app", "app:app")
+    assert code == 2
+    assert not {*"\u202e\x1b\x9b"} & {*line}
+
+
 def test_tools_are_listed_also_those_that_only_an_agent_has(shell: Shell) -> None:
     lines = shell.run("tools", "list").stdout.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["describe", "add", "fail", "wait_for_stop", "hang"]

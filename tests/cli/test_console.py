@@ -19,7 +19,9 @@ def test_the_console_is_served_signed_in_to_and_loads_nothing_from_elsewhere(she
     shell.env |= {"TOOLWRIGHT_CONSOLE": "true", "TOOLWRIGHT_SECRET_KEYS": "sk-of-the-test-which-is-long"}
     with shell.start_anew("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
-        with httpx.Client(base_url=url, trust_env=False, headers=HTML, follow_redirects=True) as client:
+        with httpx.Client(
+            base_url=url, trust_env=False, timeout=60, headers=HTML, follow_redirects=True
+        ) as client:
             assert "Secret key" in client.get("/console").text
             page = client.post("/console/sign-in", data={"secret_key": "sk-of-the-test-which-is-long"}).text
             assets = {urljoin(url, found) for each in ASSET.findall(page) for found in each if found}
@@ -36,7 +38,7 @@ def test_the_console_is_served_signed_in_to_and_loads_nothing_from_elsewhere(she
 def test_the_console_is_off_unless_it_is_asked_for(shell: Shell) -> None:
     with shell.start("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
-        assert httpx.get(f"{url}/console/", headers=HTML, trust_env=False).status_code == 404
+        assert httpx.get(f"{url}/console/", headers=HTML, trust_env=False, timeout=60).status_code == 404
         server.ctrl_c()
         assert server.end() == 0
 

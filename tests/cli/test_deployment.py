@@ -1,18 +1,25 @@
-"""Dockerfile, compose file and systemd unit: linted, and their commands run as they stand."""
+"""Dockerfile, compose files, Kubernetes and systemd: linted, and their commands run as they stand."""
 
 import configparser
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
+import pytest
 import yaml
 
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
+from tests.postgres_server import fresh_database
+from tests.prerequisites import missing
+from toolwright.adapters.store.postgres.connection import connect
 from toolwright.wiring.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +64,7 @@ def test_the_image_has_no_root_and_only_what_it_copies() -> None:
 def test_what_is_installed_in_the_image_is_locked_by_hashes() -> None:
     locked = (ROOT / "requirements" / "server.txt").read_text(encoding="utf-8")
     names = re.findall(r"^([a-z0-9._-]+)==", locked, re.MULTILINE)
-    assert {"fastapi", "asyncpg", "openai", "anthropic", "mcp"} <= set(names)
+    assert {"fastapi", "asyncpg", "nats-py", "openai", "anthropic", "mcp"} <= set(names)
     assert locked.count("--hash=sha256:") > len(names)
     assert "://" not in locked
     newest = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
@@ -88,12 +95,124 @@ def test_the_compose_file_asks_for_what_its_example_lists_and_names_real_setting
         re.findall(r"^(\w+)=", (ROOT / "deploy" / "compose.env").read_text(encoding="utf-8"), re.MULTILINE)
     )
     assert asked <= listed
-    assert listed <= {name for name, _ in VARIABLE.findall(text)}
+    assert listed == {name for name, _ in VARIABLE.findall(text)}
     assert settings_among(set(services["toolwright"]["environment"])) <= Settings.model_fields.keys()
     mounted = {volume.partition(":")[0] for each in services.values() for volume in each["volumes"]}
     assert COMPOSE["volumes"].keys() <= mounted
     assert services["toolwright"]["depends_on"]["postgres"]["condition"] == "service_healthy"
     assert "healthcheck" in services["postgres"]
+
+
+def test_the_compose_file_of_a_cluster_asks_for_the_same_and_upgrades_the_tables_before_its_nodes() -> None:
+    text = (ROOT / "compose.cluster.yaml").read_text(encoding="utf-8")
+    services = yaml.safe_load(text)["services"]
+    assert set(VARIABLE.findall(text)) == set(
+        VARIABLE.findall((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    )
+    environment = dict(services["toolwright"]["environment"])
+    alone = COMPOSE["services"]["toolwright"]
+    assert environment.pop("TOOLWRIGHT_CLUSTER").startswith("nats://")
+    assert environment == alone["environment"]
+    assert services["postgres"] == COMPOSE["services"]["postgres"]
+    for name in ("toolwright", "upgrade"):
+        kept = ("build", "read_only", "tmpfs", "security_opt", "cap_drop", "volumes")
+        assert [services[name][key] for key in kept] == [alone[key] for key in kept]
+    assert services["upgrade"]["command"] == ["db", "upgrade"]
+    assert services["toolwright"]["depends_on"]["upgrade"]["condition"] == "service_completed_successfully"
+    assert services["toolwright"]["command"] == json.loads(instructions("CMD")[-1])
+    assert "ports" not in services["toolwright"] and "ports" not in services["nats"]
+    [proxied] = re.findall(
+        r"dynamic a (\w+) (\d+)", (ROOT / "deploy" / "Caddyfile").read_text(encoding="utf-8")
+    )
+    assert proxied == ("toolwright", json.loads(instructions("CMD")[-1])[-1])
+
+
+def test_a_node_of_the_compose_file_tells_others_its_own_address(tmp_path: Path) -> None:
+    for name, text in (("toolwright", 'echo "$TOOLWRIGHT_NODE_URL $@"'), ("hostname", "echo 10.0.0.3")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    services = yaml.safe_load((ROOT / "compose.cluster.yaml").read_text(encoding="utf-8"))["services"]
+    entry = [each.replace("$$", "$") for each in services["toolwright"]["entrypoint"]]
+    command = [*entry, *services["toolwright"]["command"]]
+    said = subprocess.run(
+        command, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "http://10.0.0.3:8000 serve app:app --host 0.0.0.0 --port 8000\n"
+
+
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+
+
+def rendered(folder: Path) -> list[Any]:
+    """What is applied of a folder."""
+    program = shutil.which("kubectl")
+    if program is None:
+        missing("There is no program `kubectl`: `apt-get install kubernetes-client` brings it.")
+    done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, check=True)
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def container(resource: Any) -> Any:
+    [found] = resource["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.37"])
+def test_what_is_applied_to_kubernetes_is_of_its_schemas(version: str) -> None:
+    resources = [*rendered(KUBERNETES), *rendered(KUBERNETES / "upgrade")]
+    resources += yaml.safe_load_all((KUBERNETES / "nats.yaml").read_text(encoding="utf-8"))
+    assert [each["kind"] for each in resources] == [
+        "Service", "Deployment", "PodDisruptionBudget", "Job", "Deployment", "Service", "NetworkPolicy",
+    ]  # fmt: skip
+    for each in resources:
+        kubernetes_validate.validate(each, version, strict=True)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**resources[1], "spec": {"replica": 3}}, version, strict=True)
+
+
+def test_pods_serve_and_upgrade_as_the_image_does_and_route_by_its_port() -> None:
+    [service, nodes, budget], [job] = rendered(KUBERNETES), rendered(KUBERNETES / "upgrade")
+    node, upgrade = container(nodes), container(job)
+    assert node["image"] == upgrade["image"] and node["envFrom"] == upgrade["envFrom"]
+    assert "command" not in node and "args" not in node  # those of the image
+    assert upgrade["args"] == ["db", "upgrade"]
+    [port] = node["ports"]
+    assert str(port["containerPort"]) == json.loads(instructions("CMD")[-1])[-1]
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+    labels = nodes["spec"]["template"]["metadata"]["labels"]
+    for selector in (nodes["spec"]["selector"]["matchLabels"], service["spec"]["selector"]):
+        assert selector.items() <= labels.items()
+    assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert job["spec"]["template"]["metadata"]["labels"] != labels  # no requests are sent to it
+    probes = {node[name]["httpGet"]["path"] for name in ("readinessProbe", "livenessProbe")}
+    assert probes == {"/ready", "/health"}
+    for each in (nodes, job):
+        context = each["spec"]["template"]["spec"]["securityContext"]
+        assert context["runAsNonRoot"] and [str(context["runAsUser"])] == instructions("USER")
+
+
+@pytest.mark.anyio
+async def test_nodes_are_added_for_busy_slots_and_for_wake_ups_that_wait() -> None:
+    scaled = yaml.safe_load((KUBERNETES / "scaledobject.yaml").read_text(encoding="utf-8"))
+    assert scaled["spec"]["scaleTargetRef"]["name"] == rendered(KUBERNETES)[1]["metadata"]["name"]
+    [trigger] = scaled["spec"]["triggers"]
+    node = "INSERT INTO nodes (id, version, slots, busy, seen) VALUES ($1, '', 1000, $2, $3)"
+    wake = "INSERT INTO wakes (thread_id, due, gen) VALUES ($1, $2, 1)"
+    now = int(time.time() * 1_000_000)
+    async with fresh_database() as url:
+        session = await connect(url)
+
+        async def value() -> float:
+            return float(await session.fetchval(trigger["metadata"]["query"]))
+
+        assert await value() == 0
+        for name, busy, seen in (("a", 1_000, now), ("b", 500, now), ("dead", 1_000, now - 60_000_000)):
+            await session.execute(node, name, busy, seen + 1_000_000_000 * (name != "dead"))
+        await session.execute(wake, "later", now + 3_600_000_000)
+        assert await value() == 1.5  # nodes would be busy
+        await session.execute(wake, "late", now - 60_000_000)
+        assert await value() == 2.5
+        await session.close()
 
 
 def test_the_unit_starts_the_server_with_real_settings() -> None:

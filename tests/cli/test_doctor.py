@@ -47,6 +47,24 @@ def test_all_is_well_with_an_app_a_database_a_key_and_a_model(shell: Shell) -> N
     assert found["app"][1] == "app:app, agents: helper"
 
 
+def test_tools_that_a_model_is_not_offered_are_named(empty: Shell) -> None:
+    empty.env |= {"TOOLWRIGHT_MODEL": "openai:gpt-5-mini", "OPENAI_API_KEY": "sk-test"}
+    (empty.folder / "app.py").write_text(
+        """import toolwright as tw
+
+within = {"type": "object", "properties": {"a": {"$ref": "#/anyOf/0"}}, "anyOf": [{}]}
+odd = tw.Tool.from_config(
+    {"name": "odd", "description": "Odd.", "executionType": "external", "inputSchema": within}
+)
+app = tw.App(agents=[tw.Agent("helper", tw.Prompt("helper", "Help.", tools=[odd]))])
+"""
+    )
+    code, found = findings(empty)
+    assert code == 0
+    assert found["tools"][0] == "note"
+    assert "helper: the tool 'odd' is not offered to openai:gpt-5-mini" in found["tools"][1]
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "broken"),
     [
@@ -203,10 +221,16 @@ async def test_broken_rows_on_postgres_are_named_alike(empty: Shell) -> None:
         assert broken_rows(empty) == NAMED
 
 
-def test_a_database_of_newer_code_is_refused(empty: Shell) -> None:
+def test_a_database_that_newer_code_has_changed_is_refused(empty: Shell) -> None:
     assert empty.run("db", "upgrade").returncode == 0
     connection = sqlite3.connect(empty.folder / "toolwright.db")
     connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.commit()
+    done = empty.run("db", "upgrade")
+    place = "sqlite:///toolwright.db"
+    assert done.stdout == f"{place} is at the revision 9999 of a newer version, which this one can use.\n"
+    assert "revision 9999 of a newer version, which this one can use" in empty.run("doctor").stdout
+    connection.execute("UPDATE compatibility SET least = '9999'")
     connection.commit()
     connection.close()
     code, line = empty.refused("db", "upgrade")

@@ -128,4 +128,4 @@ def test_a_server_that_cannot_serve_ends_though_the_app_leaves_a_thread_at_work(
     taken = socket.create_server(("127.0.0.1", 0))
     with taken, empty.start("serve", "app:app", "--port", str(taken.getsockname()[1])) as server:
         assert server.end() == 1
-    assert "cannot listen" in server.shown
+    assert "is in use" in server.shown

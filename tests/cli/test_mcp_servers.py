@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tests.cli.shell import Shell
-from tests.mcp.peers.serving import command, down, served
+from tests.mcp.peers.peer import Asked, Peer, tool
+from tests.mcp.peers.serving import Served, command, down, served, started
 from toolwright.cli.mcp_servers import list_mcp_tools
 from toolwright.wiring.settings import Settings
 
@@ -106,3 +107,32 @@ def test_doctor_looks_at_the_servers_of_the_app(shell: Shell) -> None:
     assert "gone: The server does not list this tool." in found[0][1]
     assert "not tried: The server needs the variable 'KEY'" in found[1][1]
     assert "it cannot be reached" in found[2][1]
+
+
+def offering_prompts() -> Served:
+    """A server with one tool and two prompts."""
+
+    async def prompts(_: Asked) -> dict[str, object]:
+        arguments = [{"name": "diff", "required": True}, {"name": "tone"}]
+        review = {"name": "review", "description": "Review a change.\nWell.", "arguments": arguments}
+        return {"prompts": [review, {"name": "greet"}]}
+
+    return Served(
+        Peer(tools=[tool("plain")], answers={"prompts/list": prompts}, capabilities={"prompts": {}})
+    )
+
+
+def test_the_prompts_of_a_server_are_listed_with_their_arguments(empty: Shell) -> None:
+    with started(offering_prompts()) as server:
+        code, printed, errors = said(empty, server.url)
+        assert (code, errors) == (0, [])
+        assert printed.splitlines() == [
+            "plain\tmcp\tDoes it.",
+            "review(diff, tone?)\tprompt\tReview a change.",
+            "greet()\tprompt\t",
+        ]
+        empty.write("app.py", APP.format(servers={"peer": {"url": server.url}}))
+        done = empty.run("doctor", "--app", "app:app", "--port", "0")
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("mcp\t")]
+    assert ": 1 tool, revision " in line
+    assert line.endswith(", 2 prompts")

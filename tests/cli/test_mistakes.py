@@ -110,7 +110,10 @@ def test_a_port_in_use_is_one_line(empty: Shell) -> None:
         port = other.getsockname()[1]
         code, line = empty.refused("serve", "--port", str(port))
     assert code == 1
-    assert f"cannot listen on '127.0.0.1', port {port}" in line
+    assert (
+        line
+        == f"toolwright: Port {port} of '127.0.0.1' is in use: choose another port, or stop what listens there."
+    )
 
 
 def test_without_keys_a_server_is_not_opened_to_others(empty: Shell) -> None:

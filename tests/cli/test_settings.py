@@ -1,5 +1,10 @@
 """Settings for people: what belongs together, and what is refused in one sentence."""
 
+import base64
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +13,9 @@ import pytest
 import toolwright as tw
 from tests.cli.shell import Shell
 from toolwright.core.errors import CannotServe, DefinitionError
+from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring.gateway import serve
-from toolwright.wiring.settings import Settings, warning
+from toolwright.wiring.settings import SECRETS, Settings, warning
 
 SECRET = "a-secret-that-is-long-enough-for-hs256"
 LONG = "sk_0123456789abcdef"
@@ -179,3 +185,153 @@ def test_the_level_of_the_log_may_be_written_in_capitals() -> None:
     assert (settings.log, settings.log_format) == ("info", "json")
     with pytest.raises(DefinitionError, match="TOOLWRIGHT_LOG is not valid"):
         Settings.model_validate({"log": "LOUD"})
+
+
+NAMED = f"scraper(metrics)={LONG}"
+
+
+def test_a_secret_key_may_have_a_name_and_a_scope_and_is_never_shown() -> None:
+    settings = tw.Settings(secret_keys=(NAMED, "b64/key+with/signs=="))
+    assert [(one.name, one.scope, one.key) for one in map(ServiceKey.read, settings.secret_keys)] == [
+        ("scraper", "metrics", LONG),
+        (None, "all", "b64/key+with/signs=="),
+    ]
+    assert LONG not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (
+            f"scraper(write)={LONG}",
+            "the scope of the key 'scraper' must be metrics, read or all, not 'write'",
+        ),
+        (f"scraper()={LONG}", "must be metrics, read or all, not ''"),
+        ("scraper(metrics)=short", "can be guessed"),
+    ],
+)
+def test_a_named_key_that_is_not_valid_is_refused(entry: str, said: str) -> None:
+    with pytest.raises(DefinitionError, match="The setting TOOLWRIGHT_SECRET_KEYS is not valid") as refused:
+        tw.Settings(secret_keys=(entry,))
+    assert said in refused.value.message
+    assert LONG not in refused.value.message
+
+
+def test_a_named_key_is_no_public_key() -> None:
+    given: dict[str, Any] = {**PEOPLE, "public_keys": [LONG], "secret_keys": [NAMED]}
+    with pytest.raises(DefinitionError, match="must not be a secret key too"):
+        tw.Settings(**given)
+
+
+def test_keys_new_prints_a_key_with_a_name_and_a_scope(empty: Shell) -> None:
+    printed = empty.run("keys", "new", "--name", "scraper", "--scope", "metrics").stdout.strip()
+    read = ServiceKey.read(printed)
+    assert (read.name, read.scope) == ("scraper", "metrics")
+    assert tw.Settings(secret_keys=(printed,)).secret_keys == (printed,)
+    empty.env["TOOLWRIGHT_SECRET_KEYS"] = f"{printed},{LONG}"
+    assert "2 secret keys: scraper (metrics)" in empty.run("doctor", "--port", "0").stdout.replace("\n", " ")
+    for wrong in (("--name", "a b"), ("--name", "scraper", "--scope", "write"), ("--scope", "read")):
+        refused = empty.run("keys", "new", *wrong)
+        assert refused.returncode == 2
+        assert refused.stderr.count("\n") == 1
+
+
+FILED = {
+    "database_url": "sqlite:///filed.db",
+    "encryption_keys": base64.urlsafe_b64encode(b"k" * 32).decode(),
+    "secret_keys": LONG,
+    "jwt_secret": SECRET,
+    "sentry_dsn": "https://key@sentry.example/1",
+}
+SHOWN = "import json, toolwright as tw; print(json.dumps(tw.Settings().model_dump(mode='json')))"
+
+
+def filed(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The settings as JSON, of a process with these variables."""
+    kept = {name: each for name, each in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
+    return subprocess.run(
+        [sys.executable, "-c", SHOWN],
+        cwd=folder,
+        env={**kept, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_secret_can_stand_in_a_file(tmp_path: Path) -> None:
+    assert set(FILED) == set(SECRETS)
+    variables = {"TOOLWRIGHT_PUBLIC_KEYS": "pk"}
+    for name, text in FILED.items():
+        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
+        variables |= {f"TOOLWRIGHT_{name.upper()}_FILE": name, f"TOOLWRIGHT_{name.upper()}": ""}
+    read = json.loads(filed(tmp_path, **variables).stdout)
+    expected = {name: [text] if name.endswith("_keys") else text for name, text in FILED.items()}
+    assert {name: read[name] for name in FILED} == expected
+    assert warning(variables, list(Settings.model_fields)) is None
+
+
+def test_keys_in_a_file_stand_in_lines_of_their_own_or_between_commas(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(f"{NAMED}\r\n{LONG}1,{LONG}2\r\n\r\n".encode())
+    read = json.loads(filed(tmp_path, TOOLWRIGHT_SECRET_KEYS_FILE="keys").stdout)
+    assert read["secret_keys"] == [NAMED, f"{LONG}1", f"{LONG}2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "said"),
+    [
+        (None, {}, "TOOLWRIGHT_SECRET_KEYS_FILE: the file 'keys' cannot be read: No such file or directory."),
+        (b"\xff\xfe", {}, "'keys' cannot be read: it is no text in UTF-8."),
+        (b" \n", {}, "TOOLWRIGHT_SECRET_KEYS_FILE: the file 'keys' is empty."),
+        (b"k" * 70_000, {}, "is larger than 64 KiB."),
+        (b"short", {}, "The setting TOOLWRIGHT_SECRET_KEYS is not valid: a secret key of fewer"),
+        (
+            LONG.encode(),
+            {"TOOLWRIGHT_SECRET_KEYS": LONG},
+            "Set TOOLWRIGHT_SECRET_KEYS or TOOLWRIGHT_SECRET_KEYS_FILE, not both.",
+        ),
+    ],
+)
+def test_a_file_of_a_secret_that_is_not_right_is_one_sentence(
+    empty: Shell, content: bytes | None, more: dict[str, str], said: str
+) -> None:
+    if content is not None:
+        (empty.folder / "keys").write_bytes(content)
+    empty.env |= {"TOOLWRIGHT_SECRET_KEYS_FILE": "keys", **more}
+    _, line = empty.refused("db", "upgrade")
+    assert said in line
+    assert LONG not in line
+
+
+def test_a_setting_given_in_python_needs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLWRIGHT_SECRET_KEYS_FILE", str(tmp_path / "absent"))
+    assert tw.Settings(secret_keys=(LONG,)).secret_keys == (LONG,)
+
+
+def test_an_empty_variable_means_that_nothing_is_set(tmp_path: Path) -> None:
+    empty = {f"TOOLWRIGHT_{name.upper()}": "" for name in Settings.model_fields}
+    assert json.loads(filed(tmp_path, **empty).stdout) == json.loads(filed(tmp_path).stdout)
+    assert tw.Settings(model=" ").model is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("scr aper(read)=sk_0123456789abcdef0", "no parentheses, no blanks"),
+        ("ops (read)=sk_opsopsopsopsops00", "no parentheses, no blanks"),
+        ("x(read) =sk_xxxxxxxxxxxxxxxx", "no parentheses, no blanks"),
+        ("scraper=sk_0123456789abcdef0", "no '=' but at its end"),
+        ("dup(read)=sk_dupdupdupdupdup0,sk_dupdupdupdupdup0", "must be listed once"),
+    ],
+)
+def test_an_entry_that_was_meant_to_have_a_name_is_no_key(keys: str, words: str) -> None:
+    with pytest.raises(DefinitionError, match=words):
+        Settings(secret_keys=tuple(keys.split(",")))
+    assert Settings(secret_keys=("c2VjcmV0LXNlY3JldC1rZXk==",)).secret_keys  # base64 ends with them
+
+
+def test_a_fifo_is_no_file_of_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    monkeypatch.setenv("TOOLWRIGHT_SECRET_KEYS_FILE", str(tmp_path / "fifo"))
+    with pytest.raises(DefinitionError, match="is no file"):
+        Settings()

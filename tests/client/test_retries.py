@@ -29,6 +29,7 @@ ONCE: dict[str, Attempt] = {
     "send": lambda client: client.threads.send("t", "Hi"),
     "submit": lambda client: client.calls.submit("r", "c", 1),
     "cancel": lambda client: client.runs.cancel("r"),
+    "retry run": lambda client: client.runs.retry("r"),
     "retry": lambda client: client.inboxes.retry("a", "e"),
 }
 GONE: dict[str, Attempt] = {
@@ -42,6 +43,7 @@ GONE: dict[str, Attempt] = {
 }
 TWICE: dict[str, tuple[Attempt, bytes]] = {
     "get": (lambda client: client.threads.get("t"), ONE),
+    "rename": (lambda client: client.threads.rename("t", "x"), ONE),
     "set_env": (lambda client: client.threads.set_env("t", {"A": "x"}), ENV),
     "stream_token": (lambda client: client.stream_token(), TOKEN),
 }

@@ -61,6 +61,15 @@ async def test_a_conversation_from_beginning_to_end() -> None:
         run = await client.runs.wait(sent.run_id, 10)
         assert (run.status, run.stop_reason, run.output) == ("completed", "end_turn", "Thanks.")
         assert [step.number for step in run.steps][-1] == 2
+        prompts = await client.runs.prompts(run.id)
+        assert [(each.step, each.exact, each.compaction) for each in prompts] == [
+            (1, True, None),
+            (2, True, None),
+        ]
+        assert [each.context for each in prompts] == [step.context for step in run.steps if step.context]
+        assert [each.role for each in prompts[1].messages] == ["user", "assistant", "tool"]
+        assert [tool.name for tool in prompts[0].tools or ()] == ["ask_outside"]
+        assert await client.runs.prompts(run.id, limit=1, offset=1) == prompts[1:]
         [resolved] = await client.calls.list("resolved")
         assert (resolved.result, resolved.args) == ({"snake_case": None}, call.args)
         assert await client.calls.list(["waiting", "pending"]) == []
@@ -75,7 +84,7 @@ async def test_a_conversation_from_beginning_to_end() -> None:
         events = await client.runs.events(run.id)
         assert events[-1].type == "run.completed"
         assert await client.runs.events(run.id, after=events[1].n or 0, limit=2) == events[2:4]
-        assert (await client.health()).status == "ok"
+        assert (await client.health()).status == (await client.ready()).status == "ok"
 
 
 @pytest.mark.parametrize("result", [None, False, 0, "", [], tw.ToolResult.ok("ä")])
@@ -470,7 +479,8 @@ async def test_no_route_is_left_out() -> None:
         if not path.startswith(beside)
     }
     assert routes - left_out == {
-        "GET /health", "GET /api/agents", "POST /api/agents", "PATCH /api/agents/{agent_id}",
+        "PATCH /api/threads/{thread_id}", "POST /api/runs/{run_id}/retry",  # see test_retries and tests.api.test_runs
+        "GET /health", "GET /ready", "GET /api/agents", "POST /api/agents", "PATCH /api/agents/{agent_id}",
         "DELETE /api/agents/{agent_id}", "POST /api/agents/{agent_id}/trigger", "GET /api/agents/{agent_id}/prompt",
         "GET /api/agents/{agent_id}", "GET /api/agents/{agent_id}/inbox",
         "POST /api/agents/{agent_id}/inbox/{event_id}/retry", "GET /api/agents/{agent_id}/goals",
@@ -489,8 +499,39 @@ async def test_no_route_is_left_out() -> None:
         "GET /api/threads/{thread_id}/messages", "PATCH /api/threads/{thread_id}/env",
         "GET /api/threads/{thread_id}/files", "GET /api/threads/{thread_id}/files/{path}", "GET /api/runs",
         "GET /api/runs/{run_id}", "GET /api/runs/{run_id}/events", "POST /api/runs/{run_id}/cancel",
+            "GET /api/runs/{run_id}/prompts", "GET /api/threads/{thread_id}/compactions",
+            "PATCH /api/threads/{thread_id}/summary", "DELETE /api/threads/{thread_id}/summary",
+            "PUT /api/threads/{thread_id}/messages/{message_id}/pin",
+            "DELETE /api/threads/{thread_id}/messages/{message_id}/pin",
         "POST /api/entities", "GET /api/entities", "GET /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}",
         "DELETE /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}/env",
         "POST /api/runs/{run_id}/tool-results", "GET /api/calls", "GET /api/calls/{call_id}", "POST /api/stream-tokens",
         "POST /api/calls/{call_id}/cancel", "POST /api/calls/{call_id}/claim",
     }  # fmt: skip
+
+
+async def test_a_thread_is_renamed_until_its_name_is_removed() -> None:
+    async with serving() as api, client_of(api.port) as client:
+        thread_id = await api.thread()
+        for name in ("Trip to Oslo", "\U0001f469\u200d\U0001f4bb \u05e9\u05dc\u05d5\u05dd", None):
+            assert (await client.threads.rename(thread_id, name)).name == name
+            assert (await client.threads.get(thread_id)).name == name
+            assert (await api.rig.rt.threads.get(thread_id)).name == name
+        for name in (
+            "",
+            "  ",
+            "two\nlines",
+            "x" * 201,
+            "\u202eoslO",
+            "\u2066x",
+            "\u200b",
+            "\u3164",
+            "\U000e0041",
+        ):
+            with pytest.raises(InvalidRequest) as caught:
+                await client.threads.rename(thread_id, name)
+            assert caught.value.details[0]["path"] == "name"
+        with pytest.raises(NotFound):
+            await client.threads.rename("nope", "x")
+        await api.client.patch(f"/api/threads/{thread_id}", json={})
+        assert (await client.threads.get(thread_id)).name is None

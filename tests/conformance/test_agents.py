@@ -17,9 +17,11 @@ from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.journal.effects import (
     AddPassage,
     Deliver,
+    DropBlock,
     DropGoal,
     DropMemory,
     DropMind,
+    DropPassage,
     DropPlan,
     FirePlan,
     SetBlock,
@@ -206,6 +208,25 @@ async def test_all_that_is_kept_for_a_person_is_deleted_at_once_and_nothing_else
     for each in (BOB, "agt_1", keeper_of("agt_1", "ent_ada:x")):
         assert await kept(each) == [1] * 7
     assert ADA not in await store.agents.keepers_of_agent("agt_1")
+
+
+@pytest.mark.parametrize("kind", ["goal", "memory", "plan", "block", "passage"])
+async def test_who_has_given_up_all_that_was_kept_is_no_keeper_in_use(store: Store, kind: str):
+    goal = Goal(agent_id=ADA, id="g", description="", status="", priority="", created_at=AT)
+    memory = Memory(agent_id=ADA, key="k", value="v", updated_at=AT)
+    block = Block(agent_id=ADA, label="l", content="c", updated_at=AT)
+    passage = Passage(agent_id=ADA, id="p", content="tea and cake", created_at=AT)
+    keep, give_up = {
+        "goal": (SetGoal(goal=goal), DropGoal(agent_id=ADA, id="g")),
+        "memory": (SetMemory(memory=memory), DropMemory(agent_id=ADA, key="k")),
+        "plan": (SetPlan(plan=plan(agent_id=ADA)), DropPlan(agent_id=ADA, id="p1")),
+        "block": (SetBlock(block=block), DropBlock(agent_id=ADA, label="l")),
+        "passage": (AddPassage(passage=passage), DropPassage(agent_id=ADA, id="p")),
+    }[kind]
+    await committed(store, act(keep))
+    assert await store.agents.keepers_in_use("agt_1") == [ADA]
+    await committed(store, act(give_up))
+    assert await store.agents.keepers_in_use("agt_1") == []
 
 
 async def test_a_plan_keeps_the_thread_that_it_wakes(store: Store):

@@ -1,6 +1,7 @@
 """Effects upon rows that the same unit has written, and upon rows that are not there: alike in every journal."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, cast, get_args
 
 import pytest
@@ -41,6 +42,7 @@ from toolwright.core.journal.effects import (
     MAY_FIND_NOTHING,
     AddPassage,
     CheckMind,
+    Compact,
     Deliver,
     DropBlock,
     DropGoal,
@@ -56,8 +58,11 @@ from toolwright.core.journal.effects import (
     Enter,
     Erase,
     FirePlan,
+    KeepTexts,
     LinkBlock,
     MarkRead,
+    MovePlans,
+    Pin,
     Post,
     React,
     SaveMember,
@@ -85,6 +90,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Guard
 from toolwright.core.spaces.space import SpaceMessage
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import Topic
 
 pytestmark = pytest.mark.anyio
@@ -132,6 +138,11 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
         SetMemory(memory=replace(MEMORY, value="anew")),
     ),
     "a plan moves": (SetPlan(plan=PLAN), SetPlan(plan=replace(PLAN, next_run_at=later(1)))),
+    "relative plans move": (
+        SetPlan(plan=replace(PLAN, relative=True)),
+        SetPlan(plan=replace(PLAN, id="pln_2", relative=False)),
+        MovePlans(by=timedelta(hours=-1)),
+    ),
     "a plan is dropped": (SetPlan(plan=PLAN), DropPlan(agent_id="agt_1", id="pln_1")),
     "a block is linked and dropped": (
         SetBlock(block=block("b")),
@@ -255,6 +266,7 @@ FINDING: dict[
     DropMemory: (DropMemory(agent_id="agt_1", key="k"), None),
     DropPlan: (DropPlan(agent_id="agt_1", id="pln_1"), None),
     FirePlan: (fires(), "plan"),
+    MovePlans: (MovePlans(by=timedelta(hours=-1)), None),
     DropBlock: (DropBlock(agent_id="agt_1", label="b"), "block"),
     LinkBlock: (link("b", "agt_2"), "block"),
     UnlinkBlock: (UnlinkBlock(agent_id="agt_1", label="b", reader_id="agt_2"), None),
@@ -275,11 +287,14 @@ FINDING: dict[
     Activated: (Activated(thread_id="th_1", sides=("side_a",)), "thread"),
     BackOff: (BackOff(thread_id="th_1", faults=1, until=AT), "thread"),
     CloseRequest: (CloseRequest(thread_id="th_1", id="req_1"), None),
+    Compact: (Compact(compaction=Compaction(thread_id="th_1", number=1, created_at=AT)), "thread"),
+    Pin: (Pin(thread_id="th_1", seq=1, pinned=True, most=50), "thread"),
     HoldRequest: (HoldRequest(thread_id="th_1", id="req_1"), "request"),
     TakeRequest: (TakeRequest(thread_id="th_1", id="req_1"), "request"),
 }
 NEEDING_NOTHING = {  # they make the rows that they write, or judge how many there are
     CheckMind,
+    KeepTexts,
     *(Deliver, Notify, Spawn, ChildLimit, OpenRequest, SetValue),
     *(SetTimer, SetGoal, SetMemory, SetPlan, SetBlock, AddPassage, SetMcpTask, PinMcpTool),
 }

@@ -1,12 +1,22 @@
 """Registered front-ends in every journal: kept, listed, taken off, gone with their entity."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 from tests.play import AT, committed, later, token
 
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Conflict, DropEntity, DropFrontEnd, SaveEntity, SaveFrontEnd
+from toolwright.core.journal.units import (
+    Committed,
+    Conflict,
+    DropEntity,
+    DropFrontEnd,
+    SaveEntity,
+    SaveFrontEnd,
+    SignOut,
+    UseOnce,
+)
 from toolwright.core.spaces.entity import Entity, FrontEnd
 
 pytestmark = pytest.mark.anyio
@@ -56,3 +66,36 @@ async def test_front_ends_go_with_their_entity(store: Store):
     await committed(store, save(replace(PHONE, id="cli_2", entity_id="ent_2")))
     await committed(store, DropEntity(token=token(), at=AT, entity_id="ent_1"))
     assert [one.id for one in await store.front_ends.front_ends()] == ["cli_2"]
+
+
+async def test_sign_outs_are_kept_until_the_sessions_would_have_expired(store: Store) -> None:
+    async def sign_out(key: str, at: float, until: float) -> None:
+        unit = SignOut(token=token(), at=later(at), key=key, until=later(until))
+        await committed(store, unit)
+
+    await sign_out("session", 0, 10)
+    await sign_out("person:ent_1", 1, 20)
+    assert await store.front_ends.signed_out("session", "person:ent_1") == {
+        "session": later(0),
+        "person:ent_1": later(1),
+    }
+    assert await store.front_ends.signed_out("other", "person:ent_2") == {}
+    await sign_out("person:ent_1", 5, 30)  # the latest counts
+    assert await store.front_ends.signed_out("session", "person:ent_1") == {
+        "session": later(0),
+        "person:ent_1": later(5),
+    }
+    await sign_out("another", 11, 30)
+    assert await store.front_ends.signed_out("session", "person:ent_1") == {"person:ent_1": later(5)}
+
+
+async def test_a_key_is_used_up_once_whoever_is_first(store: Store) -> None:
+    def use(key: str, at: float, until: float) -> UseOnce:
+        return UseOnce(token=token(), at=later(at), key=key, until=later(until))
+
+    answers = await asyncio.gather(*[store.commit(use("token:1", 0, 10)) for _ in range(2)])
+    assert sorted(isinstance(each, Committed) for each in answers) == [False, True]
+    await committed(store, use("token:2", 1, 20))
+    assert await store.commit(use("token:2", 19, 30)) == Conflict(guard="duplicate")
+    await committed(store, use("token:3", 11, 20))  # what has expired is forgotten
+    await committed(store, use("token:1", 11, 20))

@@ -41,6 +41,7 @@ from toolwright.core.journal.units import (
     Park,
     Probe,
     Release,
+    RenameThread,
     Result,
     Settle,
     Submit,
@@ -402,3 +403,22 @@ async def test_a_closed_store_refuses_units(store: Store):
     await store.close()
     with pytest.raises(StoreError):
         await store.commit(post("th_1"))
+
+
+async def test_the_owner_of_a_thread_is_its_user_or_else_its_agent(store: Store):
+    for number in range(205):
+        await create_thread(store, f"th_{number}", user_id=None if number % 2 else f"user {number}")
+    owners = await store.owners([*(f"th_{number}" for number in range(205)), "th_none"])
+    assert owners == {f"th_{n}": "helper" if n % 2 else f"user {n}" for n in range(205)}
+    assert await store.owners([]) == {}
+
+
+async def test_a_thread_is_renamed(store: Store):
+    await create_thread(store, user_id="ada")
+    before = await store.thread("th_1")
+    assert before is not None
+    for name in ("Trip", "Ünïcode 🦜", None):
+        await committed(store, RenameThread(token=token(), at=AT, thread_id="th_1", name=name))
+        assert await store.thread("th_1") == replace(before, name=name)
+    unit = RenameThread(token=token(), at=AT, thread_id="th_none", name="x")
+    assert await store.commit(unit) == Conflict(guard="thread")

@@ -18,13 +18,16 @@ from tests.play import (
     settle,
 )
 
+from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import Sight, Store
-from toolwright.core.journal.units import Claim, Finish, Result, Submit
+from toolwright.core.journal.store import KnownMessages, Sight, Store
+from toolwright.core.journal.units import Apply, Claim, Committed, Finish, Result, Submit
 from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import MessageCall
 from toolwright.core.threads.run import Usage
+from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
 
@@ -223,12 +226,57 @@ async def test_a_view_holds_the_calls_of_the_last_step_in_order(store: Store):
     assert (await dump(store))["th_1"]["thread"] == view.thread
 
 
+async def test_messages_that_are_known_count_only_while_the_thread_is_as_it_was(store: Store):
+    drain = await begun(store)
+    await drain.do(drain.unit(Result, messages=(said("x", drain.run.id),)))
+    view = await store.view("th_1")
+    assert view is not None
+    known = KnownMessages(epoch=view.thread.epoch, seq=view.thread.seq, messages=view.messages)
+    assert await store.view("th_1", known) == view
+    stale = replace(known, messages=())
+    await drain.do(drain.unit(Result, messages=(said("y", drain.run.id),)))
+    after = await store.view("th_1", stale)
+    assert after is not None
+    assert [message.content for message in after.messages] == [
+        message.content for message in await store.messages("th_1")
+    ]
+    assert len(after.messages) == 2
+
+
 async def test_what_waits_is_counted(store: Store):
-    assert await store.depths() == Depths(pending_calls=0, inbox_events=0)
+    assert await depths(store) == Depths(pending_calls=0, inbox_events=0)
     drain = await begun(store)
     calls = [drain.call(status, position=n) for n, status in enumerate(("waiting", "pending", "running"))]
     await drain.answer(*calls)
     await committed(store, settle(Submit, "th_1", calls[1].id))
     await create_thread(store, "th_2")
     await committed(store, post("th_2"))
-    assert await store.depths() == Depths(pending_calls=1, inbox_events=2)
+    found = await depths(store)
+    assert found == Depths(
+        pending_calls=1,
+        inbox_events=2,
+        oldest_event=found.oldest_event,
+        queued_runs=1,
+        active_runs=1,
+        oldest_wake=AT,
+    )
+    assert found.oldest_event is not None
+
+
+async def depths(store: Store) -> Depths:
+    """What waits; a journal on Postgres also counts its connections."""
+    found = await store.depths()
+    used, limit = found.connections or (0, 1)
+    assert 0 <= used <= limit
+    return changed(found, connections=None)
+
+
+async def test_compactions_are_read_by_pages(store: Store) -> None:
+    await create_thread(store)
+    for number in range(1, 6):
+        row = Compaction(thread_id="th_1", number=number, cut=number, text=f"summary {number}", created_at=AT)
+        unit = Apply(token=f"compact {number}", at=AT, effects=(Compact(compaction=row, cut=number),))
+        assert isinstance(await store.commit(unit), Committed)
+    assert [each.number for each in await store.compactions("th_1")] == [1, 2, 3, 4, 5]
+    assert [each.number for each in await store.compactions("th_1", None, 2, 1)] == [2, 3]
+    assert [each.number for each in await store.compactions("th_1", "")] == [5]

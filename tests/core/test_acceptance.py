@@ -165,7 +165,7 @@ def same(sent: JSON, got: JSON) -> bool:
 
 
 @settings(
-    deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 @given(cases())
 @example((Whole | Broken, {"x": 3.0, "y": 4.0}))

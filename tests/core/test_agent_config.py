@@ -26,6 +26,7 @@ CONFIG: JSONObject = {
     "reasoning": "low",
     "toolChoice": "required",
     "output": OUTPUT,
+    "context": {"maxTokens": 32_000, "keep": 0.2, "summarizeWith": "openai:gpt-5-mini"},
     "variables": [
         {"name": "CITY", "type": "text", "required": False, "scoped": True, "description": "Where."}
     ],
@@ -65,6 +66,7 @@ def test_a_configuration_can_say_everything_that_a_prompt_can() -> None:
         },
     ).model_settings
     assert configured.model_settings == settings
+    assert configured.context == tw.Context(max_tokens=32_000, keep=0.2, summarize_with="openai:gpt-5-mini")
     assert (configured.reasoning, configured.tool_choice) == ("low", "required")
     assert (side.max_steps, side.max_seconds) == (3, 60)
 

@@ -1,6 +1,7 @@
 """Composed schemas: the document's example, every edge, and that they accept what their tools accept."""
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import jsonschema_rs
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.tools.compose import closed_form, strict_form, without_nulls
+from toolwright.core.tools.compose import closed_form, strict_form, with_call, without_nulls
 from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.tool import Tool
 
@@ -165,6 +166,22 @@ def test_a_latent_tool_is_asked_for_its_output_and_no_other() -> None:
     assert explicit["required"] == ["_tool"]
     by_activity: JSONObject = {"properties": {**schema["properties"], "_activity": {"const": "read"}}}  # type: ignore[dict-item]
     assert "_output" not in json.dumps(call_schema("mood", by_activity))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_one_more_tool_is_composed_as_if_it_had_been_there(count: int, reasoning: bool) -> None:
+    tools = [
+        Tool(name=f"tool{n}", description="One.", parameters={"type": "object"}, handler=len)
+        for n in range(3)
+    ]
+    own, more = tools[:count], tools[-1]
+    schema: JSONObject = {"type": "object"}
+    composed = tw.compose(schema, own, reasoning=reasoning)
+    before = deepcopy(composed)
+    whole = tw.compose(schema, [*own, more], reasoning=reasoning)
+    assert with_call(composed, more, reasoning=reasoning) == whole
+    assert composed == before
 
 
 def test_a_reason_is_asked_for_where_it_is_wanted() -> None:
@@ -371,7 +388,7 @@ def is_accepted(name: str, schema: JSONObject, call: JSONObject) -> bool:
     return accepts(original, call)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.lists(schemas(), max_size=3), SHARED)
 def test_a_composed_schema_is_valid_and_accepts_exactly_what_its_tools_accept(
     data: st.DataObject, drawn: list[JSONObject], shared: JSONObject
@@ -491,7 +508,7 @@ def test_what_has_no_strict_form_is_refused_with_its_path(part: JSON, path: str)
             render(schema)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), schemas())
 def test_what_a_stricter_form_accepts_the_composed_schema_accepts(
     data: st.DataObject, schema: JSONObject

@@ -4,6 +4,7 @@ import base64
 import binascii
 import enum
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from toolwright.core.results.content import (
     ImageContent,
     TextContent,
     decoded,
+    unchecked,
 )
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_result
@@ -37,19 +39,55 @@ class Loud(enum.StrEnum):
     MISSING = "missing"
 
 
-@requirement("S2-5.1-3", "S2-5.3-7")
+WRONG_FILES: list[tuple[dict[str, Any], str]] = [
+    ({"data": NUMBER}, "data must be base64 text, not 7."),
+    ({"data": "not base64!"}, "data must be base64 text, not 'not base64!'."),
+    ({"data": "QUJ"}, "data must be base64 text"),
+    ({"data": None}, "data must be base64 text"),
+    ({"name": WRONG}, "name must be text"),
+    ({"name": ""}, "name must be text"),
+    ({"name": "a\x00"}, "name must be text"),
+    ({"mime_type": WRONG}, "mime_type must be text"),
+    ({"width": -1}, "width must be a whole number"),
+    ({"width": 800.5}, "width must be a whole number, not 800.5."),
+    ({"width": True}, "width must be a whole number"),
+    ({"height": WRONG}, "height must be a whole number"),
+]
+
+
+@requirement("S2-5.1-3")
+@pytest.mark.anyio
+@pytest.mark.parametrize(("wrong", "words"), WRONG_FILES)
+async def test_a_wrong_attachment_is_refused_where_it_is_built(wrong: dict[str, Any], words: str) -> None:
+    fields: dict[str, Any] = {"name": "a", "mime_type": "image/png", "data": "AA==", **wrong}
+    with pytest.raises(InvalidRequest, match=re.escape(words)):
+        Attachment(**fields)
+
+    @tool(name="draw", description="Draw.")
+    async def draw() -> ToolResult:
+        return ToolResult.ok("drawn", (Attachment(**fields),))
+
+    result = await Toolset([draw]).call("draw", {})
+    assert result.status == "error"
+    assert words in (result.error or "")
+    assert "in draw" in (result.stack or ""), "its author sees the line"
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG_FILES)
+def test_a_wrong_attachment_from_outside_is_an_error_that_names_its_place(
+    wrong: dict[str, Any], words: str
+) -> None:
+    fields: dict[str, Any] = {"name": "a", "mime_type": "image/png", "data": "AA==", "width": 8.0, **wrong}
+    good = Attachment(name="a", mime_type="image/png", data="AA==")
+    result = as_result(ToolResult.ok("x", (good, unchecked(**fields))))
+    assert result.status == "error"
+    assert f"Attachment 2: {words}" in (result.error or "")
+
+
+@requirement("S2-5.3-7")
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (Attachment(name="a", mime_type="image/png", data=NUMBER), "data must be base64 text"),
-        (Attachment(name="a", mime_type="image/png", data="not base64!"), "data must be base64 text"),
-        (Attachment(name="a", mime_type="image/png", data="QUJ"), "data must be base64 text"),
-        (Attachment(name=WRONG, mime_type="image/png", data="AA=="), "name must be text"),
-        (Attachment(name="", mime_type="image/png", data="AA=="), "name must be text"),
-        (Attachment(name="a\x00", mime_type="image/png", data="AA=="), "name must be text"),
-        (Attachment(name="a", mime_type=WRONG, data="AA=="), "mime_type must be text"),
-        (Attachment(name="a", mime_type="x/y", data="AA==", width=-1), "width must be a whole number"),
-        (Attachment(name="a", mime_type="x/y", data="AA==", height=WRONG), "height must be a whole number"),
         (AttachmentRef(id="f", path=WRONG, name="a", mime_type="x/y", size=1), "path must be text"),
         (AttachmentRef(id="f", path="/a", name="a", mime_type="x/y", size=WRONG), "size must be a whole"),
         (
@@ -58,7 +96,7 @@ class Loud(enum.StrEnum):
         ),
     ],
 )
-def test_a_faulty_field_of_a_file_is_named(given: Attachment | AttachmentRef, words: str) -> None:
+def test_a_faulty_field_of_a_reference_is_named(given: AttachmentRef, words: str) -> None:
     good = Attachment(name="a", mime_type="image/png", data="AA==")
     result = as_result(ToolResult.ok("x", (good, given)))
     assert result.status == "error"
@@ -132,10 +170,13 @@ def test_a_size_that_is_a_whole_float_is_taken_as_the_number_that_it_is() -> Non
 @requirement("S2-5.1-3")
 @pytest.mark.parametrize("width", [800.5, float("nan"), float("inf"), -1.0, 1e300, True])
 def test_a_size_that_is_no_whole_number_is_one_clear_error(width: Any) -> None:
-    result = as_result(ToolResult.ok("x", (Attachment(name="a", mime_type="x/y", data="AA==", width=width),)))
-    assert result.error == (
-        f"The tool returned a faulty result. Attachment 1: width must be a whole number, not {width!r}."
-    )
+    words = f"width must be a whole number, not {width!r}."
+    with pytest.raises(InvalidRequest) as refused:
+        Attachment(name="a", mime_type="x/y", data="AA==", width=width)
+    assert refused.value.message == f"Attachment 'a': {words}"
+    given = unchecked(name="a", mime_type="x/y", data="AA==", width=width)
+    result = as_result(ToolResult.ok("x", (given,)))
+    assert result.error == f"The tool returned a faulty result. Attachment 1: {words}"
 
 
 @pytest.mark.anyio

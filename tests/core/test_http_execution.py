@@ -24,6 +24,11 @@ def filled(url: str, arguments: JSONObject, method: Method = "GET", **env: str) 
     return request_for(HttpExecution(url=url, method=method), arguments, env)
 
 
+def body_of(request: HttpRequest) -> bytes:
+    assert request.body is not None
+    return request.body.content
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [
@@ -84,9 +89,9 @@ def test_a_header_is_given_once() -> None:
         HttpExecution(url="https://x/", headers=(("X-A", "1"), ("x-a", "2")))
 
 
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "get", "CONNECT"])
+@pytest.mark.parametrize("method", ["TRACE", "OPTIONS", "get", "CONNECT"])
 def test_methods_are_those_that_have_an_answer_to_read(method: Any) -> None:  # wrong on purpose
-    with pytest.raises(DefinitionError, match="must be one of GET, POST, PUT, PATCH, DELETE"):
+    with pytest.raises(DefinitionError, match="must be one of GET, HEAD, POST, PUT, PATCH, DELETE"):
         HttpExecution(url="https://x/", method=method)
 
 
@@ -104,7 +109,7 @@ def test_arguments_stand_in_the_query_of_get_and_delete(method: Method) -> None:
         "f": 1.5,
     }
     request = filled("https://x/items/{id}?v=1", arguments, method)
-    assert request.content is None
+    assert request.body is None
     parts = urlsplit(request.url)
     assert parts.path == "/items/a%2Fb%20%C3%BC"
     assert parse_qsl(parts.query, keep_blank_values=True) == [
@@ -117,8 +122,8 @@ def test_arguments_stand_in_the_query_of_get_and_delete(method: Method) -> None:
 def test_arguments_are_the_body_of_the_others_but_for_those_in_the_url(method: Method) -> None:
     request = filled("https://x/{id}?q={q}", {"id": 7, "q": "a", "list": [1, None]}, method)
     assert request.url == "https://x/7?q=a"
-    assert json.loads(request.content or "") == {"list": [1, None]}
-    assert filled("https://x", {}, method).content == "{}"
+    assert json.loads(body_of(request)) == {"list": [1, None]}
+    assert body_of(filled("https://x", {}, method)) == b"{}"
 
 
 def test_variables_are_filled_in_urls_and_headers() -> None:
@@ -180,7 +185,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(one=TEXT, two=TEXT, env=TEXT, more=st.dictionaries(TEXT, TEXT, max_size=3))
 def test_a_filled_url_never_changes_its_origin_nor_leaves_its_path(
     one: str, two: str, env: str, more: dict[str, str]

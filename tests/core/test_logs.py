@@ -102,14 +102,32 @@ def test_a_line_of_text_names_the_run_and_the_call() -> None:
         token = CALL_ID.set("call_1")
         made.warning("In a call.")
         CALL_ID.reset(token)
+        made.warning("Run run_1 has failed.")
     assert written.getvalue().splitlines() == [
         "WARNING Before.",
         "WARNING Within. (run_1)",
         "WARNING In a call. (run_1, call_1)",
+        "WARNING Run run_1 has failed.",
     ]
 
 
 FORGED = "no\n2026-11-24 WARNING toolwright: all is well\r\x1b[2K\u2028\u202egnorw"
+
+
+def test_a_line_of_json_holds_nothing_that_ends_a_line_or_steers_a_terminal() -> None:
+    said = f"{FORGED}\x85\x9b2K\x7f\u2066 Grüße 🙂"
+    made, written = lines_of(JsonFormatter(), "tests.forged.json")
+    made.warning("It failed: %s", said)
+    try:
+        raise ValueError(said)
+    except ValueError:
+        made.exception("A tool raised.")
+    text = written.getvalue()
+    failed, raised = [json.loads(line) for line in text.splitlines()]  # which ends lines at all that could
+    assert failed["message"] == f"It failed: {said}"
+    assert raised["exception"].endswith(f"ValueError: {said}")
+    assert not {*"\r\x1b\x85\x9b\x7f\u2028\u202e\u2066"} & {*text}
+    assert "Grüße 🙂" in text
 
 
 def test_what_an_exception_says_forges_no_line_of_text_and_steers_no_terminal() -> None:

@@ -42,6 +42,41 @@ def test_a_tool_is_of_the_kind_mcp_with_its_schema_whole() -> None:
     assert (tool.relation.tool, tool.relation.output) == ("add", OBJECT)
 
 
+def nested(levels: int) -> dict[str, Any]:  # any JSON
+    return {"type": "array", "items": nested(levels - 1)} if levels else {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"$ref": "https://a.example/x.json"}, "https://a.example/x.json"),
+        ({"$schema": "https://a.example/dialect"}, "https://a.example/dialect"),
+        ({"type": "object", "properties": {"a": {"type": "no type"}}}, "properties.a.type"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#", "type": "object"}, "draft-03"),
+        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "properties.a.pattern"),
+        ({"type": "object", "properties": {"a": {"enum": [0] * 20_000}}}, "more than 10000 JSON values"),
+        (nested(100), "deeper"),
+        ("an object", "must be an object"),
+        ([], "must be an object"),
+    ],
+)
+def test_an_output_schema_that_nobody_can_read_is_a_fault_and_ignored(schema: Any, why: str) -> None:
+    [tool], [told] = read_listed(SERVER, [entry(outputSchema=schema)])
+    assert isinstance(tool.relation, McpCall)
+    assert tool.relation.output is None
+    assert (told.tool, told.message.startswith("Its outputSchema is ignored: ")) == ("add", True)
+    assert why in told.message
+    assert len(told.message) < 1_000
+
+
+@pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07"])
+def test_an_output_schema_of_an_older_draft_is_kept(draft: str) -> None:
+    schema = {"$schema": f"http://json-schema.org/{draft}/schema#", **OBJECT}
+    relation = one(entry(outputSchema=schema)).relation
+    assert isinstance(relation, McpCall)
+    assert relation.output == schema
+
+
 @pytest.mark.parametrize(
     ("hints", "ours"),
     [
@@ -62,6 +97,31 @@ def test_options_of_one_tool_go_before_those_of_its_server() -> None:
     server = McpServer(name="x", url="https://x", visible=True, timeout=5.0, tools=options)
     tools, _ = read_listed(server, [entry(), entry("sub")])
     assert [(tool.visible, tool.timeout) for tool in tools] == [(False, 60.0), (True, 5.0)]
+
+
+def test_nothing_is_hidden_in_what_a_model_is_told_of_a_tool() -> None:
+    hidden = "\u202e\u2066\x1b\x9b\U000e0041"
+    schema = {
+        "type": "object",
+        "title": f"A{hidden}",
+        "properties": {
+            "description": {"type": "string", "description": f"Long{hidden} text.", "enum": [f"x{hidden}"]},
+            "n": {"anyOf": [{"title": f"N{hidden}", "const": f"y{hidden}"}, {"$ref": "#/$defs/d"}]},
+        },
+        "$defs": {"d": {"type": "string", "description": f"D{hidden}\nE"}},
+    }
+    tool = one(entry(description=f"Adds{hidden}.", inputSchema=schema))
+    assert tool.description == "Adds."
+    assert tool.parameters == {
+        "type": "object",
+        "title": "A",
+        "properties": {  # values are the server's own, and sent back to it as they are
+            "description": {"type": "string", "description": "Long text.", "enum": [f"x{hidden}"]},
+            "n": {"anyOf": [{"title": "N", "const": f"y{hidden}"}, {"$ref": "#/$defs/d"}]},
+        },
+        "$defs": {"d": {"type": "string", "description": "D\nE"}},
+    }
+    assert one(entry(description=None, title=f"Adds{hidden}")).description == "Adds"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from toolwright.client import Client
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.files.file import checked_path
+from toolwright.core.schemas.output import Output
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import quantity, sentence
 
@@ -129,7 +130,7 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: tw.Agent("a", "p", **MODEL),
-        "Agent 'a' has a side_a: its model= belongs to the prompt there.",
+        "Agent 'a' names the prompt 'p': its model= belongs there. To write the prompt here, give instructions=.",
     ),
     (
         lambda: tw.Agent("a", **VARIABLES),
@@ -353,3 +354,38 @@ def test_one_is_no_plural(number: float, said: str) -> None:
     assert quantity(number, "byte") == said
     assert quantity(1, "property") == "1 property"
     assert quantity(3, "property") == "3 properties"
+
+
+ODD_SCHEMA: Any = {
+    "type": "object",
+    "properties": {"a": {"type": "object", "required": "x" * 60_000}},
+}
+LOST_SCHEMA: Any = {
+    "type": "object",
+    "properties": {"a": {"$ref": f"https://a.example/{'x' * 60_000}"}},
+}
+
+
+@pytest.mark.parametrize("schema", [ODD_SCHEMA, LOST_SCHEMA], ids=["odd", "lost"])
+@pytest.mark.parametrize("name", ["t", "t" * 190])
+def test_a_schema_that_is_none_is_named_with_its_place_in_few_words(schema: Any, name: str) -> None:
+    said: list[str] = []
+    written = {"name": name, "description": "T.", "executionType": "external"}
+    doors: list[Callable[[], object]] = [
+        lambda: tw.Tool(name=name, description="T.", kind="internal", parameters=schema),
+        lambda: tw.Tool.from_config({**written, "inputSchema": schema}),
+        lambda: tw.Tool.from_schema(name, schema),
+        lambda: Output(schema),
+        lambda: read_agent(
+            {"agent": {"system": "S."}, "tools": [{**written, "inputSchema": schema}]},
+            Identity(name="a"),
+            {},
+            trusted=False,
+        ),
+    ]
+    for door in doors:
+        with pytest.raises(DefinitionError) as caught:
+            door()
+        said.append(caught.value.message)
+    for each in said:
+        assert ("a.required" in each or "a.$ref" in each, len(each) < 1_000) == (True, True), each[:2_000]

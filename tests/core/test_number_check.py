@@ -139,7 +139,7 @@ def _read(judge: Judge, value: JSON) -> str:
         return str(fault)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=4))
 def test_a_judge_at_work_reads_as_one_that_is_new(schema: JSONObject, values: list[JSON]) -> None:
     """The first arguments of a judge go the slow way."""

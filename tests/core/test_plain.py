@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 from typing import Any
@@ -75,6 +75,10 @@ class Scalar:
         return self._value
 
 
+class Kind(Enum):
+    TEA = 1
+
+
 @dataclass
 class Stay:
     price: Decimal
@@ -97,6 +101,12 @@ VALUES: list[tuple[object, JSON]] = [
     (Scalar(3), 3),
     (Scalar([1.5, 2.5]), [1.5, 2.5]),
     (Stay(Decimal(4), date(2026, 1, 1), {2}), {"price": "4", "night": "2026-01-01", "rooms": [2]}),
+    (Kind.TEA, 1),
+    ([Kind.TEA, {Kind.TEA: Kind.TEA}], [1, {"1": 1}]),
+    ({1: "a", 1.5: "b"}, {"1": "a", "1.5": "b"}),
+    ({True: "a"}, {"true": "a"}),
+    ({date(2026, 1, 1): 1, UUID(int=1): 2}, {"2026-01-01": 1, "00000000-0000-0000-0000-000000000001": 2}),
+    ({datetime(2026, 1, 1, 9, tzinfo=UTC): Decimal("1.5")}, {"2026-01-01T09:00:00Z": "1.5"}),
 ]
 
 
@@ -117,7 +127,10 @@ async def test_values_are_serialised_as_pydantic_does_wherever_they_stand(value:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({"a": {1: 2}}, "a has the key 1, and in JSON a key is text."),
+        ({"a": {(1, 2): 2}}, "a has the key (1, 2), and in JSON a key is text."),
+        ({"a": {None: 2}}, "a has the key None, and in JSON a key is text."),
+        ({"a": {1: 2, "1": 3}}, "a has the key '1' twice, once it is text."),
+        ({float("nan"): 2}, "The value is nan, which JSON cannot carry."),
         ([float("nan")], "0 is nan, which JSON cannot carry."),
         ({"a": [b"x"]}, "a.0 is of the type bytes, which JSON cannot carry."),
         ({"a": {float("nan")}}, "a.0 is nan, which JSON cannot carry."),

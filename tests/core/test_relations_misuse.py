@@ -47,6 +47,11 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
         "Prompt 'p' names the tool 'nope', which the app does not have. It has: b, q.",
     ),
     (
+        lambda: tw.App(agents=[tw.Agent("a", tw.Prompt("p", tools=["writer"]))]),
+        "Prompt 'p' names the tool 'writer', which the app does not have. Put the function itself there, or into "
+        "App(tools=…).",
+    ),
+    (
         lambda: calling("hidden", prompts=[tw.Prompt("hidden")]),
         "Prompt 'p' calls the prompt 'hidden', which is not exposed as a tool.",
     ),
@@ -180,11 +185,12 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: tw.App(agents=[tw.Agent("a", tw.Prompt("p"), "nope", type="dual_ai")]),
-        "Agent 'a' names the prompt 'nope', which the app does not have.",
+        "Agent 'a' names the prompt 'nope', which the app does not have. To write the prompt here, give instructions=.",
     ),
     (
         lambda: calling("b2", agents=[tw.Agent("b2", "nope", **SHOWN)]),
-        "Agent 'b2' names the prompt 'nope', which the app does not have. It has: q.",
+        "Agent 'b2' names the prompt 'nope', which the app does not have. It has: q. To write the prompt here, give "
+        "instructions=.",
     ),
     (
         lambda: tw.Prompt("p", include_chat=WRONG),

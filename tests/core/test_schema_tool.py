@@ -447,7 +447,7 @@ ANY_SCHEMAS = st.dictionaries(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(ANY_SCHEMAS)
 def test_any_object_becomes_a_tool_or_is_refused_in_words(schema: dict[str, Any]) -> None:
     before = json.dumps(schema)

@@ -214,7 +214,7 @@ def value_at(state: JSON, path: StatePath) -> JSON:
     return state
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(WRITES, PATHS)
 def test_a_path_reads_what_the_state_has_there(
     writes: list[tuple[OutputPath, JSON]], path: StatePath
@@ -229,7 +229,7 @@ def test_a_path_reads_what_the_state_has_there(
         assert read_state(state, path) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(WRITES, PATHS, VALUES)
 def test_what_has_been_set_is_there(
     writes: list[tuple[OutputPath, JSON]], path: StatePath, value: JSON
@@ -242,7 +242,7 @@ def test_what_has_been_set_is_there(
     assert read_state(after, path) == value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(WRITES, PLACES, VALUES)
 def test_a_write_changes_nothing_of_the_state_before_it_nor_beside_it(
     writes: list[tuple[OutputPath, JSON]], place: OutputPath, value: JSON
@@ -258,7 +258,7 @@ def test_a_write_changes_nothing_of_the_state_before_it_nor_beside_it(
     assert {**after, first: None} == {**before, first: None}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(WRITES, PLACES, VALUES)
 def test_a_write_needs_only_the_value_of_its_first_name(
     writes: list[tuple[OutputPath, JSON]], place: OutputPath, value: JSON

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from toolwright.core.supervision import Supervision
+from toolwright.runtime.context.execution import Abort
 
 pytestmark = pytest.mark.anyio
 
@@ -77,3 +78,20 @@ async def test_work_that_somebody_else_cancels_before_it_begins_is_not_waited_fo
         with pytest.raises(asyncio.CancelledError):
             assert await work.end()
             work.result()
+
+
+async def test_aborted_work_goes_no_step_further_though_it_was_about_to() -> None:
+    steps, go_on = list[str](), asyncio.Event()
+
+    async def wait() -> None:
+        steps.append("began")
+        await go_on.wait()
+        steps.append("went on")
+
+    work, abort = Supervision(wait(), "wait"), Abort()
+    abort.within(work)
+    await asyncio.sleep(0)
+    go_on.set()  # as the nudge that tells of a cancellation
+    abort.set()
+    assert not await work.end()
+    assert steps == ["began"] and work.cut_off == "abort"

@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import anyio
 import pytest
@@ -17,7 +17,8 @@ from tests.behaviour.marks import requirement
 from tests.counting import calls_of_ours
 
 from toolwright.core.env.variable import Variable
-from toolwright.core.errors import DefinitionError
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.memory import MemoryState, Progress
@@ -96,7 +97,7 @@ CYCLE.append(CYCLE)
         {"a": b"x"},
         {b"x"},
         CYCLE,
-        {1: 2},
+        {(1, 2): 3},
         [float("inf")],
         object(),
         [10**5000],
@@ -584,3 +585,92 @@ async def test_a_cancellation_during_a_handler_that_does_not_wait_reaches_the_ca
     callers.append(asyncio.create_task(call()))
     with pytest.raises(asyncio.CancelledError):
         await callers[0]
+
+
+def echo(state: ThreadState, arguments: JSONObject) -> JSONObject:
+    return arguments
+
+
+ODD_NAMES: JSONObject = {
+    "type": "object",
+    "properties": {"filter[name]": {"type": "string"}},
+    "required": ["filter[name]"],
+    "additionalProperties": False,
+}
+
+
+async def test_definitions_for_a_provider_are_what_it_accepts_and_calls_are_taken_as_it_was_told() -> None:
+    with pytest.warns(ToolNameWarning):
+        odd = Tool(
+            name="odd.tool",
+            description="Odd.",
+            parameters=ODD_NAMES,
+            handler=echo,
+        )
+    lost = Tool(
+        name="lost",
+        description="Lost.",
+        parameters={"type": "object", "properties": {"a": {"$ref": "#/anyOf/0"}}, "anyOf": [{}]},
+        handler=echo,
+    )
+    toolset = Toolset([odd, lost])
+    assert [each["name"] for each in toolset.definitions("anthropic")] == ["odd.tool", "lost"]
+    [told] = toolset.definitions("anthropic", provider="anthropic")
+    assert [fault.tool for fault in toolset.faults("anthropic")] == ["lost"]
+    name, schema = str(told["name"]), told["input_schema"]
+    assert name != "odd.tool" and isinstance(schema, dict)
+    assert schema["required"] == ["filter_name"]
+    for arguments in (
+        '{"filter_name": "x"}',
+        {"filter_name": "x"},
+        b'{"filter_name": "x"}',
+        {"filter[name]": "x"},
+    ):
+        result = await toolset.call(name, arguments)
+        assert (result.status, result.result) == ("success", {"filter[name]": "x"})
+    refused = await toolset.call(name, {"filter_name": 1})
+    assert refused.error == "Invalid arguments: filter_name: must be a string, not a number."
+    own = await toolset.call("odd.tool", {"filter[name]": 1})
+    assert own.error == "Invalid arguments: filter[name]: must be a string, not a number."
+    with pytest.raises(DefinitionError, match="no rules of the provider 'gemini'"):
+        toolset.definitions(provider="gemini")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "parameters", [True, {"type": "string"}, {"anyOf": [{"type": "string"}, {"enum": [1]}]}]
+)
+def test_parameters_that_no_object_fits_are_refused_where_a_tool_is_declared(parameters: Any) -> None:
+    with pytest.raises(DefinitionError, match="its parameters must be"):
+        Tool(name="odd", description="Odd.", parameters=parameters, handler=echo)
+    config = {"name": "odd", "description": "Odd.", "executionType": "external", "inputSchema": parameters}
+    with pytest.raises(InvalidConfiguration, match="inputSchema"):
+        Tool.from_config(config)
+
+
+async def test_the_author_of_a_tool_reads_in_the_log_that_its_result_is_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool(name="counted_wrongly", description="Count.")
+    async def of_coroutine() -> object:
+        return {"a": [b"x"]}
+
+    @tool(name="counted_in_a_thread", description="Count.")
+    def of_thread() -> object:
+        unknown: Any = object()  # no JSON
+        return ToolResult.ok(unknown)
+
+    @tool(name="refuses", description="Refuse.")
+    async def refuses() -> ToolResult:
+        return ToolResult.fail("No.")
+
+    tools = Toolset([of_coroutine, of_thread, refuses])
+    try:
+        for name in ("counted_wrongly", "counted_in_a_thread", "refuses") * 2:
+            assert (await tools.call(name, {})).status == "error"
+    finally:
+        tools.close()
+    told = [record.getMessage() for record in caplog.records]
+    wrong = "The tool 'counted_wrongly': The tool returned what is not JSON: a.0 is of the type bytes"
+    assert [each.startswith(wrong) for each in told].count(True) == 1
+    assert sum("'counted_in_a_thread'" in each for each in told) == 1
+    assert not any("'refuses'" in each for each in told)

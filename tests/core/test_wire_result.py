@@ -9,10 +9,11 @@ from tests.behaviour.marks import requirement
 from tests.counting import calls_of_ours
 
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.content import AttachmentRef, unchecked
 from toolwright.core.results.result import ToolResult
+from toolwright.core.text import clean_text
 from toolwright.wire import result as wire
-from toolwright.wire.text import clean_json, clean_text, readable
+from toolwright.wire.text import clean_json, readable
 
 TEXT = st.text(max_size=10)
 SIDE = st.none() | st.integers(1, 9999)
@@ -21,7 +22,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-FILES = st.builds(Attachment, name=TEXT, mime_type=TEXT, data=TEXT, width=SIDE, height=SIDE) | st.builds(
+FILES = st.builds(unchecked, name=TEXT, mime_type=TEXT, data=TEXT, width=SIDE, height=SIDE) | st.builds(
     AttachmentRef,
     id=TEXT,
     path=TEXT,

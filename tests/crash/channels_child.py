@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 
 import toolwright as tw
-from tests.crash.dying import at_work
+from tests.crash.dying import at_work, no_work_left
 from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.json_value import JSON
@@ -59,10 +59,11 @@ def catalog() -> Catalog:
 async def run(order: Order) -> None:
     async with at_work(order, catalog()) as runtime, asyncio.timeout(20):
         await talk(runtime)
+        await no_work_left(order)
 
 
 async def talk(runtime: Runtime) -> None:
-    """Whatever of it has not been done yet, until everybody is silent."""
+    """Whatever of it has not been done yet, until everything has been said."""
     pam = await runtime.entities.create(external_id="pam", display_name="Pam")
     rooms: list[tuple[str, SpaceKind, list[str]]] = [
         ("general", "private", [pam.id, *CREW]),
@@ -77,7 +78,4 @@ async def talk(runtime: Runtime) -> None:
     async for _ in runtime.events.follow(Topic(kind="spaces", id=""), after=0):
         said = [len(await runtime.spaces.messages(space_id)) for space_id, _, _ in rooms]
         if said == [1 + len(CREW), 2]:
-            break
-    for _ in range(2):  # those that are at work, and those that they have woken
-        for left in await runtime.runs.list(limit=100):
-            await runtime.runs.wait(left.id, 20)
+            return

@@ -1,9 +1,11 @@
 """What a process needs that is to die: the end itself, what bears witness of it, an app on a journal that kills."""
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,6 +83,25 @@ class KillingStore:
         return getattr(self._inner, name)
 
 
+def journal_url(order: Order) -> str:
+    """Return the URL of the order's journal."""
+    return order.get("url", f"sqlite:///{order['folder']}/journal.db")
+
+
+async def no_work_left(order: Order) -> None:
+    """Wait until no thread of the journal has undone work, which is to say: until none has a wake-up.
+
+    Waiting for the runs that are there is not enough: an agent that is spoken to while it works gets the next run
+    only when that one is claimed.
+    """
+    store = await opened(journal_url(order), MemoryBus())
+    try:
+        while await store.due(datetime.max.replace(tzinfo=UTC), 1):  # noqa: ASYNC110  # commits elsewhere set no event
+            await asyncio.sleep(0.01)
+    finally:
+        await store.close()
+
+
 @asynccontextmanager
 async def at_work(
     order: Order,
@@ -91,7 +112,7 @@ async def at_work(
     """The app on the journal of the order, which kills where the order says."""
     folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
     lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
-    store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), bus)
+    store = await opened(journal_url(order), bus)
     killing: Any = KillingStore(store, order.get("kill") or {})  # its reads pass
     motor = EmbeddedMotor(killing, clock, lock)
     cipher = KeyFileCipher(folder / "journal.key")

@@ -25,7 +25,9 @@ from toolwright.adapters.store.reads.agents import AgentQueries
 from toolwright.adapters.store.reads.children import ChildQueries
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
 from toolwright.adapters.store.reads.mcp import McpQueries
+from toolwright.adapters.store.reads.memory import MemoryQueries
 from toolwright.adapters.store.reads.offers import OfferQueries
+from toolwright.adapters.store.reads.retention import RetentionQueries
 from toolwright.adapters.store.reads.spaces import SpaceQueries
 from toolwright.adapters.store.reads.threads import Queries
 from toolwright.adapters.store.schema import upgrade_sqlite
@@ -41,15 +43,13 @@ Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
 COMPILED = (
     *(Statements, Queries, ChildQueries, AgentQueries),
-    *(OfferQueries, SpaceQueries, FrontEndStatements, McpQueries),
+    *(OfferQueries, SpaceQueries, FrontEndStatements, McpQueries, MemoryQueries, RetentionQueries),
 )
 
 
 def serve() -> None:
     """Carry out the orders of standard input, each in a process of its own."""
-    for kind in COMPILED:
-        statements(kind, "sqlite")
-        statements(kind, "postgresql")
+    compile_statements()
     _assemble_once()
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder) / "journal.db"
@@ -59,6 +59,13 @@ def serve() -> None:
             run = run_of(order["module"])
             child = fork(lambda order=order, run=run: begin(run, order, empty))
             print(wait(child), flush=True)
+
+
+def compile_statements() -> None:
+    """Compile all SQL for both databases, which takes a child longer than most of what it is for."""
+    for kind in COMPILED:
+        statements(kind, "sqlite")
+        statements(kind, "postgresql")
 
 
 def _assemble_once() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import toolwright as tw
-from tests.crash.dying import FUNCTIONS, at_work, die
+from tests.crash.dying import FUNCTIONS, at_work, die, journal_url
 from tests.crash.forks import Order
 from tests.databases import opened
 from toolwright.core.journal.store import Store
@@ -28,7 +28,9 @@ from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.executors.mcp import LazyMcp
 from toolwright.wiring.settings import Settings
 
-import_module("toolwright.adapters.mcp.executor")  # once for all children, with the SDK
+for needed in ("mcp.executor", "mcp.servers", "executors.connection"):
+    import_module(f"toolwright.adapters.{needed}")  # once for all children, with the SDK and its HTTP client
+tw.App(mcp={"peer": {"url": "http://127.0.0.1"}})  # likewise, to make what reads a configuration
 T = TypeVar("T")
 ANSWER: JSONObject = {"action": "accept", "content": {"email": "a@b.c"}}
 ENDS = ("task_", "error", "cancelled", "expired")
@@ -59,16 +61,20 @@ class KillingServers(LazyMcp):
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
         return await self._counted(super().__call__(prepared, state))
 
-    async def task(self, target: McpTarget, task_id: str, output: JSONObject | None = None) -> McpTaskState:
-        return await self._counted(super().task(target, task_id))
+    async def task(
+        self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
+    ) -> McpTaskState:
+        return await self._counted(super().task(target, task_id, output, session))
 
-    async def answer_task(self, target: McpTarget, task_id: str, answers: Mapping[str, JSON]) -> None:
-        await self._counted(super().answer_task(target, task_id, answers))
+    async def answer_task(
+        self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
+    ) -> None:
+        await self._counted(super().answer_task(target, task_id, answers, session))
 
-    async def cancel_task(self, target: McpTarget, task_id: str) -> None:
+    async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
         if self._kill.get("at_cancel"):
             die()
-        await self._counted(super().cancel_task(target, task_id))
+        await self._counted(super().cancel_task(target, task_id, session))
 
 
 async def run(order: Order) -> None:
@@ -79,7 +85,7 @@ async def run(order: Order) -> None:
     prompt = tw.Prompt("a", "Work.", model=ScriptedModel(turns))
     peer = {"url": order["peer"], **order.get("options", {})}
     app = tw.App(agents=[tw.Agent("a", prompt)], mcp={"peer": peer})
-    store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), MemoryBus())
+    store = await opened(journal_url(order), MemoryBus())
     async with at_work(order, app.catalog, {**FUNCTIONS, "mcp": servers}, servers) as rt, asyncio.timeout(20):
         await _lead(rt, store, order)
         (folder / "asked").write_text(str(servers.count))
@@ -98,7 +104,7 @@ async def _lead(rt: Runtime, store: Store, order: Order) -> None:
                 await rt.calls.submit(call.run_id, call.id, ANSWER)
             elif order.get("cancel"):
                 await rt.calls.cancel(call.id)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.03)
 
 
 async def _is_over(rt: Runtime, store: Store) -> bool:

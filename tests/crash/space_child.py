@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import toolwright as tw
-from tests.crash.dying import at_work
+from tests.crash.dying import at_work, no_work_left
 from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.threads.event import Topic
@@ -50,10 +50,11 @@ def catalog() -> Catalog:
 async def run(order: Order) -> None:
     async with at_work(order, catalog()) as runtime, asyncio.timeout(20):
         await talk(runtime)
+        await no_work_left(order)
 
 
 async def talk(runtime: Runtime) -> None:
-    """Whatever of it has not been done yet, until everybody is silent."""
+    """Whatever of it has not been done yet, until everything has been said."""
     husam = await runtime.entities.create(external_id="husam", display_name="Husam")
     spaces = await runtime.spaces.list()
     if not spaces:
@@ -65,8 +66,4 @@ async def talk(runtime: Runtime) -> None:
         for call in await runtime.calls.list():
             await runtime.calls.submit(call.run_id, call.id, {"confirmed": True})
         if "Booked" in [shown.message.content for shown in await runtime.spaces.messages("tea")]:
-            break
-    for left in await runtime.runs.list():
-        await runtime.runs.wait(left.id, 20)
-    for left in await runtime.runs.list():  # those that the last ones have woken
-        await runtime.runs.wait(left.id, 20)
+            return

@@ -18,6 +18,7 @@ from toolwright.wiring.settings import Settings
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)```", re.DOTALL)
+TITLED = re.compile(r"```(?:python|yaml) title=\"(?P<title>[^\"]+)\"\n(?P<code>.*?)```", re.DOTALL)
 pytestmark = pytest.mark.anyio
 
 
@@ -29,8 +30,8 @@ def blocks(path: Path) -> str:
 
 def write_files(path: Path, folder: Path) -> None:
     """Write the blocks of a page whose titles are files beside its program."""
-    for match in BLOCK.finditer(path.read_text(encoding="utf-8")):
-        if match["title"] not in (None, "app.py"):
+    for match in TITLED.finditer(path.read_text(encoding="utf-8")):
+        if match["title"] != "app.py":
             (folder / match["title"]).write_text(match["code"], encoding="utf-8")
 
 
@@ -120,7 +121,7 @@ async def test_the_first_tool_is_served_as_the_guide_says(tmp_path: Path) -> Non
         )
         assert server.stdout is not None
         try:
-            async with asyncio.timeout(60), httpx.AsyncClient() as http:
+            async with asyncio.timeout(60), httpx.AsyncClient(timeout=60) as http:
                 url = re.findall(rb"http://[^/, ]+", await server.stdout.readline())[0].decode()
                 made = await http.post(f"{url}/api/threads", json={"agentId": "librarian"})
                 thread = f"{url}/api/threads/{made.json()['threadId']}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import AUTHORITY
 from tests.docs.test_guides import BLOCK, ROOT, environment
 from tests.models.wire_server import WireCall, WireServer
 
@@ -58,7 +59,7 @@ async def test_a_reader_who_follows_the_readme_gets_through(tmp_path: Path) -> N
         kept = {
             name: value
             for name, value in environment(wire).items()
-            if name not in ("VIRTUAL_ENV", "PYTHONPATH")
+            if name not in ("VIRTUAL_ENV", "PYTHONPATH") and value != AUTHORITY
         }
         kept["PATH"] = os.pathsep.join(
             each for each in kept["PATH"].split(os.pathsep) if not each.startswith(str(ROOT))

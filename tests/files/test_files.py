@@ -72,6 +72,12 @@ async def test_bytes_come_back_as_they_were_under_their_digest(files: Files) -> 
         digest = await files.put(content)
         assert digest == sha256(content).hexdigest()
         assert await files.get(digest) == content
+        if content:
+            assert await files.get(digest, slice(0, len(content))) == content
+            assert (
+                await files.get(digest, slice(len(content) // 2, len(content)))
+                == content[len(content) // 2 :]
+            )
 
 
 async def test_the_same_bytes_put_at_once_are_kept_once(files: Files) -> None:

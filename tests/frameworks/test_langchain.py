@@ -13,8 +13,10 @@ from langchain_core.tools import (
     ToolException,
     tool,
 )
+from langchain_core.tools import Tool as LangChainTool
 from langchain_core.tools.base import _DirectlyInjectedToolArg  # pyright: ignore[reportPrivateUsage]  # ToolRuntime's
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import BaseModel, ConfigDict
 
 import toolwright as tw
 from tests.frameworks.tools import BAD, DOT, GOOD, TOOLS, fails
@@ -169,6 +171,113 @@ def test_a_tool_whose_arguments_langchain_injects_is_refused_where_it_is_declare
 async def test_one_that_can_do_without_is_taken() -> None:
     taken = tw.Tool.from_langchain(may_have_a_state)
     assert (await tw.Toolset([taken]).call(taken.name, {"text": "Hi"})).result == "Hi: None"
+
+
+@tw.tool
+async def odd(config: str, run_manager: int, callbacks: list[str], args: str, kwargs: str) -> list[object]:
+    """Take names that LangChain uses itself."""
+    return [config, run_manager, callbacks, args, kwargs]
+
+
+ODD: dict[str, Any] = {"config": "c", "run_manager": 1, "callbacks": ["x"], "args": "a", "kwargs": "k"}
+selfish = tw.Tool(
+    name="selfish",
+    description="Take itself.",
+    parameters={"type": "object", "properties": {"self": {"type": "string"}}, "required": ["self"]},
+    kind="internal",
+)
+
+
+async def test_a_parameter_may_have_a_name_that_langchain_uses_itself() -> None:
+    taken, own = tw.Toolset([odd, selfish]).for_langchain()
+    assert convert_to_openai_tool(taken)["function"]["parameters"]["required"] == [*ODD]
+    at_once = await asyncio.to_thread(taken.invoke, asked("odd", ODD))
+    for answer in (await taken.ainvoke(asked("odd", ODD)), at_once):
+        assert answer.content == '["c",1,["x"],"a","k"]'
+    given = {"self": "me"}
+    for answer in (await own.ainvoke(asked("selfish", given)), own.invoke(asked("selfish", given))):
+        assert (answer.status, answer.artifact.result["args"]) == ("success", given)
+    refused = await taken.ainvoke(asked("odd", {**ODD, "config": 1}))
+    assert (refused.status, "config: must be a string" in str(refused.content)) == ("error", True)
+
+
+class Open(BaseModel):
+    """Any fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@tool
+def any_names(**kwargs: Any) -> str:
+    """Take any arguments."""
+    return str(kwargs)
+
+
+@tool
+def any_values(*args: int) -> str:
+    """Take any values."""
+    return str(args)
+
+
+@tool
+def some_names(a: int, **kwargs: Any) -> str:
+    """Take some arguments."""
+    return str((a, kwargs))
+
+
+@tool
+def now() -> str:
+    """Tell the time."""
+    return "noon"
+
+
+def shown(**arguments: Any) -> str:
+    return str(arguments)
+
+
+def echoed(text: str) -> str:
+    return f"{text}!"
+
+
+FORM: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+open_tool = StructuredTool.from_function(shown, name="open", description="Open.", args_schema=Open)
+by_schema = StructuredTool.from_function(shown, name="by_schema", description="Show.", args_schema=FORM)
+
+
+class AnyNames(BaseTool):
+    """Without a form LangChain passes on what it is given."""
+
+    name: str = "anything"
+    description: str = "Take any arguments."
+
+    def _run(self, **kwargs: Any) -> str:
+        return str(kwargs)
+
+
+@pytest.mark.parametrize("native", [any_names, any_values, open_tool])
+def test_a_tool_that_langchain_would_call_without_arguments_is_refused(native: BaseTool) -> None:
+    with pytest.raises(DefinitionError, match="LangChain would call it without"):
+        tw.Tool.from_langchain(native)
+
+
+@pytest.mark.parametrize(
+    ("native", "arguments", "said"),
+    [
+        (some_names, {"a": 1}, "(1, {})"),
+        (now, {}, "noon"),
+        (by_schema, {"a": 1}, "{'a': 1}"),
+        (AnyNames(), {"a": 1}, "{'a': 1}"),
+        (LangChainTool("echo", echoed, "Echo."), {"tool_input": "hi"}, "hi!"),
+    ],
+)
+async def test_a_tool_is_called_with_what_its_schema_names(
+    native: BaseTool, arguments: dict[str, Any], said: str
+) -> None:
+    taken = tw.Tool.from_langchain(native)
+    assert set(arguments) >= set(taken.parameters["properties"])  # type: ignore[arg-type]  # an object
+    assert (await tw.Toolset([taken]).call(taken.name, arguments)).result == said
+    if "a" in taken.parameters.get("required", ()):  # type: ignore[operator]  # a list
+        assert (await tw.Toolset([taken]).call(taken.name, {})).error_code == "invalid_arguments"
 
 
 def test_a_tool_of_langchain_among_ours_names_what_takes_it() -> None:

@@ -145,3 +145,25 @@ async def test_what_is_no_tool_of_theirs_is_refused_in_a_sentence() -> None:
         tw.Tool.from_pydantic_ai(weather)
     with pytest.raises(DefinitionError, match="is prepared anew at each step"):
         tw.Tool.from_pydantic_ai(Tool(weather, prepare=lambda _, each: each))  # type: ignore[arg-type, return-value]  # async, as it may be
+
+
+class Node(BaseModel):
+    n: int
+    below: list["Node"] = []
+
+
+def tree(root: Node) -> int:
+    return 1 + sum(tree(each) for each in root.below)
+
+
+def count_nodes(**root: Any) -> int:  # the fields of a node
+    return tree(Node.model_validate(root))
+
+
+async def test_a_tool_with_a_recursive_model_at_its_root_is_taken_and_offered_to_every_provider() -> None:
+    native = Tool.from_schema(count_nodes, "count", "Count the nodes.", Node.model_json_schema())
+    toolset = tw.Toolset([tw.Tool.from_pydantic_ai(native)])
+    assert not toolset.faults("openai")
+    assert not toolset.faults("anthropic")
+    result = await toolset.call("count", {"n": 1, "below": [{"n": 2}, {"n": 3, "below": [{"n": 4}]}]})
+    assert (result.status, result.result) == ("success", 4)

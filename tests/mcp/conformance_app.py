@@ -4,7 +4,7 @@ import asyncio
 import base64
 import zlib
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 import toolwright as tw
 
@@ -302,6 +302,22 @@ test_headers = tw.Tool.from_config(
     }
 )
 
+
+class Arguments(BaseModel):
+    arg1: str = Field(description="First test argument")
+    arg2: str = Field(description="Second test argument")
+
+
+simple_prompt = tw.Prompt(
+    "test_simple_prompt", "This is a simple prompt for testing.", tool_description="A simple prompt"
+)
+prompt_with_arguments = tw.Prompt(
+    "test_prompt_with_arguments",
+    "Prompt with arguments:",
+    tool_description="A prompt with arguments",
+    required_schema=Arguments,
+)
+
 app = tw.App(
     tools=[
         test_simple_text,
@@ -334,5 +350,13 @@ app = tw.App(
         test_tool_with_task,
         json_schema_2020_12_tool,
         test_headers,
-    ]
+    ],
+    prompts=[simple_prompt, prompt_with_arguments],
+    mcp_server={
+        "prompts": True,
+        "resources": {
+            "test://static-text": "This is the content of the static text resource.",
+            "test://static-binary": {"content": b"\x89PNG\r\n\x1a\n", "mime_type": "image/png"},
+        },
+    },
 )

@@ -127,9 +127,11 @@ async def hosting(app: tw.App, rt: Runtime | None = None, **options: Any) -> Asy
             yield host
         return
     endpoint = partial(McpEndpoint, permissions=app.mcp_server)
-    chosen = GatewayOptions(clock=SystemClock(), mcp=options.pop("mcp", endpoint), **options)
-    application = create_gateway(rt, chosen)
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        if options.pop("is_node", False):
+            options["node_url"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        chosen = GatewayOptions(clock=SystemClock(), mcp=options.pop("mcp", endpoint), **options)
+        application = create_gateway(rt, chosen)
         async with at_work(application, chosen, listener) as (_, url):
             try:
                 yield Host(rt, url, application)

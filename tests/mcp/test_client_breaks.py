@@ -1,14 +1,16 @@
 """Servers that break off in a call, or that answer errors of HTTP: what the model is told of the call's effect."""
 
+import asyncio
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
 
-from tests.mcp.client_rig import calling, hosting
+from tests.mcp.client_rig import calling, hosting, meeting
 from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, encoded, error, result
-from tests.mcp.peers.serving import Served
+from tests.mcp.peers.peer import Transport
+from tests.mcp.peers.serving import Served, served
 
 pytestmark = pytest.mark.anyio
 
@@ -108,3 +110,35 @@ async def test_a_server_that_is_gone_before_the_call_was_not_asked() -> None:
             peer.stop()
             ran = await host.run()
     assert json.loads(ran.results["plain"])["error_code"] == "mcp_unavailable"
+
+
+@pytest.mark.parametrize(
+    ("way", "revision"),
+    [
+        *[("http", each) for each in ("2025-11-25", "2026-07-28")],
+        *[("json", each) for each in ("2025-11-25", "2026-07-28")],
+        ("sse", None),
+    ],
+)
+async def test_a_server_that_is_ended_in_a_call_leaves_its_effect_unknown(
+    way: Transport, revision: str | None
+) -> None:
+    with served("hangs_at_call", revision, way) as peer:
+        server = {"url": peer.url, "transport": "sse" if way == "sse" else "http"}
+        async with hosting(server, calling("wait")) as host:
+            await host.until(["wait", "plain"])
+            running = asyncio.create_task(host.run())
+            await asyncio.to_thread(peer.hearing.wait_for, "tools/call")
+            await asyncio.to_thread(peer.stop)
+            error = json.loads((await running).results["wait"])
+    assert error["error_code"] == "mcp_broken_off"
+    assert "the effect of the call is unknown" in error["error"]
+
+
+@pytest.mark.parametrize("peer", ["dies_in_call", "dies_in_answer"])
+async def test_a_process_that_ends_in_a_call_leaves_its_effect_unknown(peer: str) -> None:
+    async with meeting(peer, calling("plain"), "stdio") as host:
+        await host.until(["plain"])
+        error = json.loads((await host.run()).results["plain"])
+    assert error["error_code"] == "mcp_broken_off"
+    assert "the effect of the call is unknown" in error["error"]

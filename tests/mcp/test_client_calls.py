@@ -22,16 +22,26 @@ NAMED = {
     "structured_with_schema": '{"sum":3}',
     "only_structured": '{"sum":3}',
     "error": "The city is unknown.",
-    "embedded_text": "Tea at four.",
+    "embedded_text": "file:///notes.txt:\nTea at four.",
     "link": "https://shop.example/report",
+    "structured_against_schema": '{"sum":"three","text":"The result does not match the outputSchema of the tool: sum: ',
+    "schema_without_structured": "3\nThe result does not match the outputSchema of the tool: ",
+    "unknown_kind": "[Content of the kind 'hologram' is left out: it cannot be read.]\nbeside",
+    "structured_alone": '{"sum":3}',
+    "content_has_null": "[Content of no known kind is left out: it cannot be read.]",
+    "text_is_number": "[Content of the kind 'text' is left out: it cannot be read.]",
+    "image_bad_base64": "[The file image.png is left out: it is not base64.]",
+    "embedded_bad_base64": "[The file a.pdf is left out: it is not base64.]",
+    "error_with_picture": '{"error":"No seat.","error_code":"mcp_tool_failed","structuredContent":{"free":0}}',
 }
 """What the model reads of some of them, among other things."""
 FAILING = {
     "error",
     "structured_error",
     "empty_error",
-    "structured_against_schema",
-    "schema_without_structured",
+    "error_with_picture",
+    "content_is_text",
+    "no_result",
 }
 
 
@@ -48,12 +58,18 @@ async def test_results_of_all_kinds_are_one_result_each_and_the_run_goes_on(revi
     assert ran.run.status == "completed"
     assert list(ran.results) == [*names, "own"]
     assert {name: ran.results[name] for name, words in NAMED.items() if words not in ran.results[name]} == {}
-    assert {name for name in FAILING if status_of(ran, name) != "error"} == set()
-    assert status_of(ran, "text") == status_of(ran, "image") == "success"
+    assert {name for name in names if status_of(ran, name) == "error"} == FAILING
 
 
 async def test_images_sound_and_files_become_attachments_and_bad_ones_are_said() -> None:
-    names = ("image", "audio", "embedded_blob", "image_bad_base64", "embedded_bad_base64")
+    names = (
+        "image",
+        "audio",
+        "embedded_blob",
+        "error_with_picture",
+        "image_bad_base64",
+        "embedded_bad_base64",
+    )
     async with meeting("results", calling(*names)) as host:
         ran = await host.run()
     kinds = {str(each.tool_name): [file.mime_type for file in each.attachments] for each in ran.messages}
@@ -62,6 +78,7 @@ async def test_images_sound_and_files_become_attachments_and_bad_ones_are_said()
         ["audio/wav"],
         ["application/pdf"],
     )
+    assert kinds["error_with_picture"] == ["image/png"]
     assert (kinds["image_bad_base64"], kinds["embedded_bad_base64"]) == ([], [])
     assert PNG not in ran.results["image"]
 

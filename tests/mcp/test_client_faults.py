@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mcp.client_rig import calling, hosting, meeting
+from tests.mcp.client_rig import calling, configured, hosting, meeting
 from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, result
 from tests.mcp.peers.lists import WRONG_SCHEMAS
 from tests.mcp.peers.serving import Served, down, served
@@ -172,3 +172,11 @@ async def test_a_secret_that_a_server_tells_back_is_not_shown(
             assert peer.hearing.heard[0].headers["authorization"] == "Bearer hunter2-hunter2"
             assert "hunter2-hunter2" not in await host.faults()
     assert "hunter2-hunter2" not in caplog.text
+
+
+async def test_a_server_that_speaks_sse_alone_says_which_transport_to_set() -> None:
+    with configured("plain", "sse") as (server, _):
+        async with hosting({"url": server["url"]}, calling("own")) as host:
+            assert await host.status() == "down"
+            fault = 'it speaks the older transport SSE: set transport "sse".'
+            assert await host.faults() == f"-: The server cannot be used: {fault}"

@@ -1,11 +1,15 @@
 """Servers that ask back and servers whose calls become tasks: people and models answer, tasks end, all in one run."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from tests.mcp.client_rig import Host, Ran, calling, meeting
+from tests.mcp.client_rig import Host, Ran, calling, hosting, meeting
+from tests.mcp.peers.bare import Bare, JSONObject, Line, result
+from tests.mcp.peers.serving import Served
+from toolwright.adapters.mcp.executor import ASKS_IN_2025
 from toolwright.core.threads.call import Call
 
 pytestmark = pytest.mark.anyio
@@ -96,15 +100,18 @@ def answer_to(asked: Call) -> dict[str, Any]:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_a_server_that_asks_for_ever_is_ended(revision: str) -> None:
-    async with meeting(
-        "elicits_for_ever", calling("form", "own"), settings={"timeout": 3_000}, revision=revision
-    ) as host:
+    async with meeting("elicits_for_ever", calling("form", "own"), revision=revision) as host:
         thread = await host.rt.threads.create("host")
         run = await host.rt.threads.send(thread.id, "Go")
         person = asyncio.create_task(answer_all(host, run.id))
         ran = await host.end_of(run.id)
         person.cancel()
+        asked = [call for call in await host.rt.calls.list(run_id=run.id) if call.name == "elicit"]
     assert (ran.run.status, ran.results["own"]) == ("completed", "own result")
+    ended = json.loads(ran.results["form"])
+    assert ended["error_code"] == "mcp_too_many_questions"
+    assert "asked more than 20 questions in one call" in ended["error"]
+    assert asked == []  # none is left open
 
 
 async def answer_all(host: Host, run_id: str) -> None:
@@ -174,3 +181,28 @@ async def test_a_task_that_never_ends_is_cancelled_with_its_run(revision: str) -
         await host.rt.runs.cancel(run.id)
         assert (await host.end_of(run.id)).run.status == "cancelled"
         await asyncio.to_thread(host.hearing.wait_for, "tasks/cancel")
+
+
+SAID_BY_FASTMCP = "elicitation via server-initiated requests is unavailable on 2026-07-28 connections."
+
+
+async def test_a_tool_that_cannot_ask_in_the_newest_revision_is_told_how_it_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def call(message: JSONObject, line: Line) -> None:
+        content = [{"type": "text", "text": SAID_BY_FASTMCP}]
+        await line.answer(result(message, {"content": content, "isError": True}))
+
+    served = Served(Bare(answers={"tools/call": call}))
+    served.start()
+    try:
+        async with hosting({"url": served.url}, calling("plain")) as host:
+            told = json.loads((await host.run()).results["plain"])
+        async with hosting({"url": served.url, "revision": "2026-07-28"}, calling("plain")) as host:
+            chosen = json.loads((await host.run()).results["plain"])
+    finally:
+        served.stop()
+    assert told["error"] == f"{SAID_BY_FASTMCP} {ASKS_IN_2025}"
+    assert chosen["error"] == SAID_BY_FASTMCP  # the operator has decided
+    warned = [each for each in caplog.messages if ASKS_IN_2025 in each and "'peer'" in each]
+    assert len(warned) == 1, "who can set the option reads of it"

@@ -143,8 +143,14 @@ async def test_a_gateway_and_the_command_permit_what_the_app_does(tmp_path: Path
 @pytest.mark.parametrize(
     ("mcp_server", "message"),
     [
-        ("all", "App: mcp_server must be a dict with the keys people and services, not 'all'."),
-        ({"person": "all"}, "App: mcp_server has no key 'person': it has people and services."),
+        (
+            "all",
+            "App: mcp_server must be a dict with the keys people, services, prompts, resources, not 'all'.",
+        ),
+        (
+            {"person": "all"},
+            "App: mcp_server has no key 'person': it has people, services, prompts, resources.",
+        ),
         (
             {"people": "some"},
             "App: mcp_server: people must be 'all', 'read_only', 'none' or a list of tools' names, not 'some'.",

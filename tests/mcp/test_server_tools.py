@@ -2,11 +2,13 @@
 
 import asyncio
 import base64
+from datetime import date
 from typing import Any
 
 import mcp_types
 import pytest
 from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel
 
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
@@ -105,7 +107,8 @@ async def test_tools_are_listed_with_whole_schemas_and_their_hints(revision: Rev
     assert not [name for name in schema if name.startswith("_")]
     assert listed["strange"].output_schema is not None
     assert listed["strange"].output_schema["required"] == ["n"]
-    assert listed["add"].output_schema is None
+    assert listed["add"].output_schema is not None
+    assert listed["add"].output_schema["required"] == ["result"]
 
 
 async def test_a_long_list_comes_in_pages(revision: Revision) -> None:
@@ -129,7 +132,7 @@ async def test_a_long_list_comes_in_pages(revision: Revision) -> None:
 async def test_a_call_is_answered_and_recorded(revision: Revision) -> None:
     async with hosting(app()) as host, host.client(revision) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2})
-        assert (result.is_error, result.structured_content) == (False, None)
+        assert (result.is_error, result.structured_content) == (False, {"result": 3})
         assert [block.text for block in result.content if block.type == "text"] == ["3"]
         described = await client.call_tool("describe", {"name": "Ada"})
         assert described.structured_content == {"name": "Ada"}
@@ -142,17 +145,19 @@ async def test_a_call_is_answered_and_recorded(revision: Revision) -> None:
 
 async def test_what_fails_is_a_result_and_no_error_of_the_protocol(revision: Revision) -> None:
     async with hosting(app()) as host, host.client(revision) as client:
-        for name, arguments, said in (
-            ("fail", {}, "no luck"),
-            ("add", {"a": "1"}, "invalid_arguments"),
-            ("keyed", {}, "variables_required"),
-            ("strange", {"kind": "a"}, "invalid_arguments"),
+        for name, arguments, code, said in (
+            ("fail", {}, None, "no luck"),
+            ("add", {"a": "1"}, "invalid_arguments", "a: must be an integer"),
+            ("keyed", {}, "variables_required", "API_KEY"),
+            ("strange", {"kind": "a"}, "invalid_arguments", "Invalid arguments: "),
         ):
             result = await client.call_tool(name, arguments)
             assert result.is_error
             [block] = result.content
             assert block.type == "text"
-            assert said in block.text
+            assert (said in block.text, block.text.startswith("{")) == (True, False)
+            told: dict[str, Any] = (result.meta or {}).get("toolwright/error", {})
+            assert told.get("error_code") == code
         assert len(await host.rt.calls.list(status=["error"])) == 4
 
 
@@ -246,3 +251,74 @@ async def test_a_result_that_is_too_long_for_its_schema_is_no_result_of_it(revis
         assert isinstance(result.content[0], mcp_types.TextContent)
         assert "long-success.json" in result.content[0].text
         assert isinstance(result.content[1], mcp_types.ResourceLink)
+
+
+class Point(BaseModel):
+    x: int
+    when: date
+
+
+@tw.tool
+async def point() -> Point:
+    """A model."""
+    return Point(x=1, when=date(2026, 1, 2))
+
+
+@tw.tool
+def points() -> list[Point]:
+    """Models in a list."""
+    return [Point(x=1, when=date(2026, 1, 2))]
+
+
+@tw.tool
+def maybe() -> str | None:
+    """Perhaps a text."""
+    return None
+
+
+@tw.tool
+def sloppy() -> dict[str, int]:
+    """Not what its annotation says."""
+    return {"n": "three"}  # type: ignore[dict-item]  # pyright: ignore[reportReturnType]  # the fault
+
+
+@tw.tool
+def failing() -> int:
+    """Fails."""
+    raise ValueError("No number today.")
+
+
+@tw.tool
+def picture() -> list[tw.ImageContent]:
+    """A picture."""
+    return [tw.ImageContent(data="AAAA", mime_type="image/png")]
+
+
+@tw.tool
+def anything() -> Any:
+    """Whatever."""
+    return [1]
+
+
+async def test_return_annotations_are_output_schemas_that_results_fit(revision: Revision) -> None:
+    tools = [point, points, maybe, sloppy, failing, picture, anything]
+    async with hosting(tw.App(tools=tools)) as host, host.client(revision) as client:
+        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        results = {name: await client.call_tool(name) for name in schemas}
+    assert schemas["picture"] is None
+    assert schemas["anything"] is None
+    assert schemas["point"] is not None
+    assert schemas["point"]["required"] == ["x", "when"]
+    assert schemas["points"] is not None
+    assert schemas["points"]["properties"]["result"]["type"] == "array"
+    assert "Point" in schemas["points"]["$defs"]
+    when = {"x": 1, "when": "2026-01-02"}
+    assert results["point"].structured_content == when
+    assert results["points"].structured_content == {"result": [when]}
+    assert results["maybe"].structured_content == {"result": None}
+    assert not any(results[name].is_error for name in ("point", "points", "maybe", "picture", "anything"))
+    for name, said in (("sloppy", "outputSchema promises: n"), ("failing", "No number today.")):
+        assert results[name].is_error
+        assert results[name].structured_content is None
+        told = [each.text for each in results[name].content if isinstance(each, mcp_types.TextContent)]
+        assert said in "\n".join(told)

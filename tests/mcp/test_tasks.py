@@ -260,8 +260,8 @@ async def test_whatever_the_result_of_a_task_is_the_run_goes_on(result: Any) -> 
     ("structured", "said"),
     [
         ({"sum": 3}, '{"sum":3}'),
-        ({"sum": "three"}, "The MCP server broke its own outputSchema: "),
-        (None, "The MCP server broke its own outputSchema: there is no structured content"),
+        ({"sum": "three"}, "The result does not match the outputSchema of the tool: sum: must be a number"),
+        (None, "The result does not match the outputSchema of the tool: there is no structured content."),
     ],
     ids=["fits", "does not fit", "none"],
 )

@@ -289,6 +289,12 @@ async def test_a_final_call_beside_others_waits_for_them(server: WireServer) -> 
         messages = (user("Go"), assistant(answer, native=answer.native), tool("c1", "found"))
         body = await sent(model, server, request(OPTIONAL, *messages, tools=(SEARCH,)))
         assert FINAL_TOOL not in json.dumps(body["messages"])
+        [described] = [
+            each["function"]["description"]
+            for each in body["tools"]
+            if each["function"]["name"] == FINAL_TOOL
+        ]
+        assert "together with other calls it is ignored" in described
 
 
 async def test_a_run_is_told_of_the_faults_of_a_final_answer_and_ends_with_its_instance(

@@ -165,6 +165,13 @@ def nested(levels: int) -> JSONObject:
     return schema
 
 
+def test_a_required_name_that_is_not_described_has_no_strict_form() -> None:
+    schema: JSONObject = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]}
+    for form in (closed_form, strict_form, *FORMS):
+        with pytest.raises(DefinitionError, match="requires fields that it does not describe"):
+            form(schema)
+
+
 def test_openai_holds_a_model_to_schemas_up_to_its_limits_only() -> None:
     wide: dict[str, JSON] = {f"p{number}": {"type": "null"} for number in range(MOST_PROPERTIES)}
     within: list[JSONObject] = [

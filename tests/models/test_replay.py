@@ -9,9 +9,9 @@ from tests.behaviour.marks import requirement
 from tests.models.asking import SEARCH, MakeModel, answer_of, assistant, request, tool, user
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
-from toolwright.adapters.models.providers.provider import alias_of
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelResponse, ToolDefinition
+from toolwright.core.schemas.provider_forms import alias_of
 from toolwright.core.threads.message import Message, MessageCall
 
 pytestmark = pytest.mark.anyio

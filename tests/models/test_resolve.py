@@ -13,10 +13,23 @@ from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("name", ["gpt-5", "", ":gpt-5", "openai:", "test"])
+@pytest.mark.parametrize("name", ["gpt-5", "", ":gpt-5", "test"])
 def test_a_name_without_a_provider_is_refused(name: str) -> None:
     with pytest.raises(DefinitionError, match="needs a provider, as in 'openai:gpt-5'"):
         resolve(name)
+
+
+def test_a_provider_without_a_model_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="The model 'openai:' has no name"):
+        resolve("openai:")
+
+
+def test_a_provider_is_suggested_only_if_it_is_nearly_the_same() -> None:
+    with pytest.raises(DefinitionError, match="Did you mean 'anthropic'"):
+        resolve("antropic:claude")
+    with pytest.raises(DefinitionError) as raised:
+        resolve("nope:x")
+    assert "Did you mean" not in raised.value.message
 
 
 def test_an_unknown_provider_is_named() -> None:

@@ -1,4 +1,6 @@
-"""The schemas of tools on the wire: a provider gets each as it is published."""
+"""The schemas of tools on the wire: a provider gets each as it is published, or an equivalent that it accepts."""
+
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
@@ -107,7 +109,16 @@ async def test_every_provider_gets_each_schema_as_it_is_published(
 ) -> None:
     server.answer(text=("Hi",))
     await ask(model, request(user("Hello"), tools=_definitions(PUBLISHED)))
-    assert _received(server) == {name: (schema, False) for name, schema in PUBLISHED.items()}
+    received = _received(server)
+    if server.requests[-1].path != "/v1/messages":  # arrays without items, a pattern with lookaround
+        limits: Any = received.pop("limits")[0]
+        for name in ("pair", "any"):
+            assert limits["properties"][name].pop("items") == {}
+        mail = limits["properties"]["mail"]
+        mail["pattern"] = "^(?=.).*@"
+        assert mail.pop("description") == "It matches the pattern ^(?=.).*@"
+        received["limits"] = limits, False
+    assert received == {name: (schema, False) for name, schema in PUBLISHED.items()}
 
 
 async def test_the_arguments_of_a_child_and_of_a_tree_stay_open_on_every_wire(

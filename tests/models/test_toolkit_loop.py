@@ -12,6 +12,8 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.models.wire_server import WireCall, WireServer
 from toolwright import testing
+from toolwright.core.json_value import JSONObject
+from toolwright.core.tools.tool import Tool
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +87,37 @@ async def test_a_loop_of_openais_client(server: WireServer) -> None:
         assert answer.content == "Done."
         contents = [each["content"][0]["text"] for each in messages if each["role"] == "tool"]
         assert "Tea at four" in contents[1] and "must be a string" in contents[2]
+
+
+def echo(state: tw.ThreadState, arguments: JSONObject) -> JSONObject:
+    return arguments
+
+
+async def test_an_odd_tool_of_a_toolkit_works_with_anthropics_client(server: WireServer) -> None:
+    odd = Tool(
+        name="find_rows",
+        description="Find rows.",
+        parameters={
+            "type": "object",
+            "properties": {"filter[name]": {"type": "string"}},
+            "anyOf": [{"required": ["filter[name]"]}, {"required": ["id"]}],
+        },
+        handler=echo,
+    )
+    app = tw.App(agents=[tw.Agent("clerk", tw.Prompt("clerk", "Find.", tools=[odd]))])
+    written = ('{"filter_name": "x"}', '{"filter_name": 1}')
+    server.answer(
+        calls=[WireCall(id=f"c{n}", name="find_rows", arguments=(w,)) for n, w in enumerate(written)]
+    )
+    async with testing.runtime(app) as rt, AsyncAnthropic(base_url=server.base_url, api_key="x") as client:
+        toolkit = rt.toolkit("clerk")
+        tools: Any = toolkit.definitions
+        asked: list[MessageParam] = [{"role": "user", "content": "Find x"}]
+        async with client.messages.stream(
+            model="claude-sonnet-5", max_tokens=1_000, messages=asked, tools=tools
+        ) as stream:
+            answer = await stream.get_final_message()
+        uses = [block for block in answer.content if isinstance(block, ToolUseBlock)]
+        found, refused = [await toolkit.handlers[use.name](use.input) for use in uses]
+    assert json.loads(str(found["content"][0]["text"])) == {"filter[name]": "x"}  # type: ignore[index, call-overload]
+    assert "Invalid arguments: filter_name: must be a string" in str(refused["content"])

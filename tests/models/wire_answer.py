@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Ending: TypeAlias = Literal["whole", "dropped", "cut", "stalled"]
+Ending: TypeAlias = Literal["whole", "dropped", "cut", "stalled", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class WireAnswer:
     """One answer; the pieces of `text`, `thinking` and `refusal` arrive one by one. `vectors` are those of embeddings.
 
     `ending` says what happens when all of it but the end was sent: the connection drops, or the stream is cut
-    (it ends as if that were all), or nothing comes any more until the client goes. A `status` other than 200
-    answers with `error` alone.
+    (it ends as if that were all), or nothing comes any more until the client goes, or it has `failed`: the stream says
+    the error. A `status` other than 200 answers with `error` alone. An error can have a `code` and a `kind`.
     """
 
     text: tuple[str, ...] = ()
@@ -38,7 +38,10 @@ class WireAnswer:
     input_tokens: int = 11
     output_tokens: int = 7
     cached_tokens: int = 0
+    written_tokens: int = 0
     ending: Ending = "whole"
     status: int = 200
     error: str = ""
+    code: str | None = None
+    kind: str | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])

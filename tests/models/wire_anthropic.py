@@ -43,9 +43,21 @@ def whole(answer: WireAnswer, model: str) -> JSONObject:
 
 def error(answer: WireAnswer) -> JSONObject:
     """The body of an error."""
-    kinds = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
-    kind = kinds.get(answer.status, "api_error" if answer.status >= 500 else "invalid_request_error")
+    kinds = {
+        401: "authentication_error",
+        413: "request_too_large",
+        429: "rate_limit_error",
+        529: "overloaded_error",
+    }
+    kind = answer.kind or kinds.get(
+        answer.status, "api_error" if answer.status >= 500 else "invalid_request_error"
+    )
     return {"type": "error", "error": {"type": kind, "message": answer.error}}
+
+
+def failure(answer: WireAnswer, model: str) -> Iterator[Event]:
+    """What a stream says that has failed."""
+    yield "error", error(answer)
 
 
 def _event(kind: str, **fields: JSON) -> Event:
@@ -72,10 +84,10 @@ def _tool_use(call: WireCall, arguments: JSON) -> JSONObject:
 
 def _message(answer: WireAnswer, model: str, content: list[JSON], stop_reason: str | None) -> JSONObject:
     usage: JSONObject = {
-        "input_tokens": answer.input_tokens - answer.cached_tokens,
+        "input_tokens": answer.input_tokens - answer.cached_tokens - answer.written_tokens,
         "output_tokens": answer.output_tokens,
         "cache_read_input_tokens": answer.cached_tokens,
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": answer.written_tokens,
     }
     return {
         "id": "msg_1",

@@ -55,7 +55,13 @@ def whole(answer: WireAnswer, model: str) -> JSONObject:
 
 def error(answer: WireAnswer) -> JSONObject:
     """The body of an error."""
-    return {"error": {"message": answer.error, "type": "error", "code": None, "param": None}}
+    kind = answer.kind or "error"
+    return {"error": {"message": answer.error, "type": kind, "code": answer.code, "param": None}}
+
+
+def failure(answer: WireAnswer, model: str) -> Iterator[tuple[None, JSON]]:
+    """What a stream says that has failed."""
+    yield None, error(answer)
 
 
 def _chunk(model: str, delta: JSONObject, finish: str | None = None) -> tuple[None, JSON]:
@@ -78,5 +84,8 @@ def _usage(answer: WireAnswer) -> JSONObject:
         "prompt_tokens": answer.input_tokens,
         "completion_tokens": answer.output_tokens,
         "total_tokens": answer.input_tokens + answer.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+        "prompt_tokens_details": {
+            "cached_tokens": answer.cached_tokens,
+            "cache_write_tokens": answer.written_tokens,
+        },
     }

@@ -25,7 +25,15 @@ def whole(answer: WireAnswer, model: str) -> JSONObject:
 
 def error(answer: WireAnswer) -> JSONObject:
     """The body of an error."""
-    return {"error": {"message": answer.error, "type": "error", "code": None, "param": None}}
+    kind = answer.kind or "error"
+    return {"error": {"message": answer.error, "type": kind, "code": answer.code, "param": None}}
+
+
+def failure(answer: WireAnswer, model: str) -> Iterator[Event]:
+    """What a stream says that has failed."""
+    response = _response(answer, model, "failed", [])
+    response["error"] = {"code": answer.code, "message": answer.error}
+    yield _event("response.failed", sequence_number=10_000, response=response)
 
 
 def _events(answer: WireAnswer, model: str) -> Iterator[Event]:
@@ -148,6 +156,9 @@ def _usage(answer: WireAnswer) -> JSONObject:
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "total_tokens": answer.input_tokens + answer.output_tokens,
-        "input_tokens_details": {"cached_tokens": answer.cached_tokens, "cache_write_tokens": 0},
+        "input_tokens_details": {
+            "cached_tokens": answer.cached_tokens,
+            "cache_write_tokens": answer.written_tokens,
+        },
         "output_tokens_details": {"reasoning_tokens": 0},
     }

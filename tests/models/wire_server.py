@@ -10,16 +10,18 @@ import asyncio
 import json
 import socket
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import uvicorn
 
 from tests.models import wire_anthropic, wire_embeddings, wire_openai_chat, wire_openai_responses
 from tests.models.wire_answer import Ending, WireAnswer, WireCall
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.model import ToolDefinition
+from toolwright.core.schemas.provider_rules import broken_rule
 
 __all__ = ["WireAnswer", "WireCall", "WireRequest", "WireServer"]
 
@@ -42,14 +44,23 @@ class WireRequest:
     body: JSONObject
 
 
+Answering: TypeAlias = Callable[[WireRequest], WireAnswer]
+
+
 class WireServer:
     """Answers requests in the order of the script; a request past its end gets a 500 that says so.
 
-    `requests` are those that came. `gone` is set when a client left before its answer was whole.
+    With `answering` it answers what that makes of each request instead, and keeps none.
+
+    `requests` are those that came. `gone` is set when a client left before its answer was whole. A request with a tool
+    that breaks a rule of its provider is refused, and one with a tool in `dislikes`, by the provider's name of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, checks: bool = True, answering: Answering | None = None) -> None:
+        self._checks = checks
+        self._answering = answering
         self.requests: list[WireRequest] = []
+        self.dislikes: set[str] = set()
         self.gone = asyncio.Event()
         self.stalled = asyncio.Event()
         self._answers: deque[WireAnswer] = deque()
@@ -78,7 +89,11 @@ class WireServer:
         input_tokens: int = 11,
         output_tokens: int = 7,
         cached_tokens: int = 0,
+        written_tokens: int = 0,
         ending: Ending = "whole",
+        error: str = "",
+        code: str | None = None,
+        kind: str | None = None,
     ) -> None:
         """The next request gets this answer."""
         answer = WireAnswer(
@@ -91,14 +106,28 @@ class WireServer:
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             cached_tokens=cached_tokens,
+            written_tokens=written_tokens,
             ending=ending,
+            error=error,
+            code=code,
+            kind=kind,
         )
         self._answers.append(answer)
 
-    def fail(self, status: int, error: str = "", *, retry_after: str | None = None, times: int = 1) -> None:
+    def fail(
+        self,
+        status: int,
+        error: str = "",
+        *,
+        code: str | None = None,
+        kind: str | None = None,
+        retry_after: str | None = None,
+        times: int = 1,
+    ) -> None:
         """The next requests get this error."""
         headers = {} if retry_after is None else {"retry-after": retry_after}
-        self._answers.extend([WireAnswer(status=status, error=error, headers=headers)] * times)
+        answer = WireAnswer(status=status, error=error, code=code, kind=kind, headers=headers)
+        self._answers.extend([answer] * times)
 
     async def __aenter__(self) -> Self:
         self._socket.bind(("127.0.0.1", 0))
@@ -121,9 +150,17 @@ class WireServer:
 
     async def _app(self, scope: _ASGI, receive: _ASGI, send: _ASGI) -> None:
         request = await _read(scope, receive)
-        self.requests.append(request)
+        if self._answering is None:
+            self.requests.append(request)
         wire = _WIRES[request.path]
-        answer = self._answers.popleft() if self._answers else _PAST_THE_END
+        refusal = refused(request, self.dislikes) if self._checks else None
+        if refusal is not None:
+            await _send_json(send, 400, refusal, {})
+            return
+        if self._answering is not None:
+            answer = self._answering(request)
+        else:
+            answer = self._answers.popleft() if self._answers else _PAST_THE_END
         if answer.status != 200:
             await _send_json(send, answer.status, wire.error(answer), answer.headers)
         elif not request.body.get("stream"):
@@ -149,6 +186,8 @@ class WireServer:
             return
         if answer.ending == "whole":
             await _send_events(send, wire.ending(answer, model))
+        if answer.ending == "failed":
+            await _send_events(send, wire.failure(answer, model))
         done = b"data: [DONE]\n\n" if wire is wire_openai_chat else b""
         await send({"type": "http.response.body", "body": done, "more_body": False})
 
@@ -157,6 +196,36 @@ class WireServer:
         while (await receive())["type"] != "http.disconnect":
             pass
         self.gone.set()
+
+
+def refused(request: WireRequest, dislikes: Set[str] = frozenset()) -> JSONObject | None:
+    """The error of the first tool that the provider refuses, in its own form; None if it takes them all."""
+    anthropic = request.path == "/v1/messages"
+    tools: Any = request.body.get("tools") or []  # the provider's JSON
+    for number, tool in enumerate(tools):
+        told = tool.get("function", tool)
+        schema = told["input_schema" if anthropic else "parameters"]
+        definition = ToolDefinition(name=told["name"], description=told["description"], parameters=schema)
+        broken = broken_rule(definition, "anthropic" if anthropic else "openai")
+        if broken is None and definition.name not in dislikes:
+            continue
+        why = "it is not liked" if broken is None else f"{broken[0].text} (at {broken[1]!r})"
+        if anthropic:
+            error: JSONObject = {
+                "type": "invalid_request_error",
+                "message": f"tools.{number}.custom.input_schema: {why}",
+            }
+            return {"type": "error", "error": error}
+        message = f"Invalid schema for function '{definition.name}': {why}"
+        return {
+            "error": {
+                "message": message,
+                "type": "invalid_request_error",
+                "param": f"tools[{number}].parameters",
+                "code": "invalid_function_parameters",
+            }
+        }
+    return None
 
 
 _PAST_THE_END = WireAnswer(status=500, error="The wire server's script has no answer left.")

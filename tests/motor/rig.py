@@ -1,12 +1,30 @@
 """A motor with a drain that only leaves its thread, and records that it was there."""
 
 import asyncio
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from toolwright.adapters.system import SystemClock, new_id
+import httpx
+import uvicorn
+
+from tests.prerequisites import missing
+from toolwright.adapters.bus.cluster import ClusterBus
+from toolwright.adapters.bus.nats import NatsRelay
+from toolwright.adapters.motor.leases import LeaseMotor
+from toolwright.adapters.store.opening import open_postgres
+from toolwright.adapters.store.postgres.leases import PostgresLeases
+from toolwright.adapters.store.postgres.notifications import PostgresRelay
+from toolwright.adapters.system import ClusterClock, SystemClock, new_id
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, CreateThread, Leave, Leaving, PostMessage
 from toolwright.core.ports import Clock, Motor, Verdict
@@ -36,9 +54,11 @@ class Rig:
     before_leaving: Hook = _nothing
     due_later: dict[str, datetime] = field(default_factory=dict[str, datetime])
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    leases: PostgresLeases | None = None
+    most: int = 10_000  # threads that it drains in a short time
 
-    async def thread(self, name: str) -> str:
-        thread = Thread(id=name, agent="agt_x", created_at=self.clock.now())
+    async def thread(self, name: str, user_id: str | None = None) -> str:
+        thread = Thread(id=name, agent="agt_x", user_id=user_id, created_at=self.clock.now())
         await self.store.commit(CreateThread(token=new_id("unit"), at=self.clock.now(), thread=thread))
         return name
 
@@ -57,7 +77,7 @@ class Rig:
         await self.post(name)
         self.motor.wake(name)
 
-    async def drain(self, thread_id: str, *, alone: bool = False) -> Verdict:
+    async def drain(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
         wake = await self.store.wake(thread_id)
         if wake is None:
             return "done"
@@ -96,8 +116,13 @@ class Rig:
 
     async def idle(self) -> None:
         """Nothing is due any more."""
-        while await self.store.due(self.clock.now() + timedelta(days=1), 1):
-            await self.until_more_than(len(self.drained))
+        while True:
+            if await self.store.due(self.clock.now() + timedelta(days=1), 1):
+                await self.until_more_than(len(self.drained))
+            elif self.leases is not None and await self.leases.leased():
+                await asyncio.sleep(0.01)  # what was drained is given back by the motor's next turn
+            else:
+                return
 
 
 @asynccontextmanager
@@ -129,3 +154,135 @@ async def manual(store: Store | None = None) -> AsyncGenerator[Rig]:
     await rig.motor.start(rig.drain, rig.nudge)
     yield rig
     await rig.motor.stop(0.0)
+
+
+@asynccontextmanager
+async def leased(
+    url: str, *, concurrency: int = 100, sweep: float = 0.02, ttl: float = 5.0, bus: ClusterBus | None = None
+) -> AsyncGenerator[Rig]:
+    """A node of a cluster on a Postgres database, with word from the others if it has a bus."""
+    store = await open_postgres(url, lambda _: None)
+    clock = ClusterClock()
+    leases = PostgresLeases(url, ttl=ttl, slots=concurrency, clock_moved=clock.moved)
+    tell = None if bus is None else bus.wake
+    motor = LeaseMotor(store, clock, leases, concurrency=concurrency, sweep=sweep, tell=tell)
+    if bus is not None:
+        bus.woken = motor.woken_elsewhere
+    rig = Rig(store, motor, clock, leases=leases)
+    await motor.start(rig.drain, rig.nudge)
+    try:
+        yield rig
+    finally:
+        await motor.stop(0.0)
+        await store.close()
+
+
+@asynccontextmanager
+async def by_restate() -> AsyncGenerator[Rig]:
+    """The motor of `examples/engines`, on a Restate server of its own."""
+    from examples.engines.restate_motor import RestateMotor  # noqa: PLC0415 - the same
+
+    folder, clock = Path(tempfile.mkdtemp(prefix="restate-")), SystemClock()
+    ingress, admin, fabric, own = free_ports(4)
+    settings = _restate_settings(folder, ingress, admin, fabric)
+    server = await asyncio.create_subprocess_exec(
+        restate_program(), "--no-logo", env=settings, stdout=DEVNULL, stderr=DEVNULL
+    )
+    store = MemoryStore(lambda _: None)
+    motor = RestateMotor(store, clock, ingress=f"http://127.0.0.1:{ingress}", sweep=0.02)
+    rig = Rig(store, motor, clock, most=300)
+    serving = uvicorn.Server(
+        uvicorn.Config(motor.app, host="127.0.0.1", port=own, log_level="warning", lifespan="off")
+    )
+    task = asyncio.create_task(serving.serve())
+    try:
+        async with (
+            asyncio.timeout(60),
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{admin}", trust_env=False) as http,
+        ):
+            await _registered(http, f"http://127.0.0.1:{own}")
+        await motor.start(rig.drain, rig.nudge)
+        yield rig
+    finally:
+        await motor.stop(0.0)
+        serving.should_exit = True
+        await task
+        server.kill()
+        await server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _registered(http: httpx.AsyncClient, app: str) -> None:
+    """Wait for the server, and tell it where the motor's app is."""
+    while True:
+        with suppress(httpx.TransportError):
+            if (await http.get("/health")).is_success:
+                answer = await http.post("/deployments", json={"uri": app, "use_http_11": True})
+                assert answer.is_success, answer.text
+                return
+        await asyncio.sleep(0.05)
+
+
+def restate_program() -> str:
+    """The Restate server that `make test-rest` has installed."""
+    package = Path(sys.prefix) / "engines/node_modules/@restatedev/restate-server-linux-x64"
+    if not package.exists():
+        missing("There is no Restate server: `make .venv/.engines` brings it.")
+    return str(package / "bin/restate-server")
+
+
+def _restate_settings(folder: Path, ingress: int, admin: int, fabric: int) -> dict[str, str]:
+    """Its environment: this machine alone, and no word to anybody."""
+    here = "127.0.0.1"
+    return {
+        "DO_NOT_TRACK": "1",
+        "RESTATE_LISTEN_MODE": "tcp",
+        "RESTATE_BASE_DIR": str(folder),
+        "RESTATE_BIND_ADDRESS": f"{here}:{fabric}",
+        "RESTATE_ADVERTISED_HOST": here,
+        "RESTATE_INGRESS__BIND_ADDRESS": f"{here}:{ingress}",
+        "RESTATE_ADMIN__BIND_ADDRESS": f"{here}:{admin}",
+        "RESTATE_ADMIN__DISABLE_WEB_UI": "true",
+        "RESTATE_DEFAULT_NUM_PARTITIONS": "2",
+        "RESTATE_LOG_FILTER": "warn",
+    }
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine at which nobody listens."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class NatsServer:
+    """A real NATS server, which can be killed and started again at the same port."""
+
+    def __init__(self) -> None:
+        [self._port] = free_ports(1)
+        self.url = f"nats://127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        program = str(Path(sys.executable).with_name("nats-server"))
+        self._process = subprocess.Popen(
+            [program, "-a", "127.0.0.1", "-p", str(self._port)], stderr=subprocess.DEVNULL
+        )
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@asynccontextmanager
+async def bus_of(url: str, cluster: str, *, works: bool) -> AsyncGenerator[ClusterBus]:
+    """The bus of a process in that cluster."""
+    relay = PostgresRelay(url) if cluster == "postgres" else NatsRelay([cluster], urlsplit(url).path)
+    bus = ClusterBus(relay, works=works)
+    await bus.start()
+    try:
+        yield bus
+    finally:
+        await bus.close()

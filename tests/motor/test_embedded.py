@@ -80,6 +80,80 @@ async def test_only_so_many_drains_are_at_work_at_once() -> None:
         assert worst == 3
 
 
+async def test_one_owners_slow_drains_leave_slots_for_others() -> None:
+    async with embedded(concurrency=20) as rig:
+        at_work: list[str] = []
+        release = {owner: asyncio.Event() for owner in ("ann", "bob", "cat")}
+
+        async def slow(thread_id: str) -> None:
+            at_work.append(thread_id)
+            rig.changed.set()
+            await release[thread_id[:3]].wait()
+
+        async def flood(owner: str, count: int) -> None:
+            for i in range(count):
+                await rig.send(await rig.thread(f"{owner}{i}", user_id=owner))
+
+        def of(owner: str) -> int:
+            return sum(each.startswith(owner) for each in at_work)
+
+        rig.during = slow
+        await flood("ann", 60)
+        await rig.until(lambda: of("ann") == 16)
+        await flood("bob", 60)
+        await rig.until(lambda: of("bob") == 4)
+        assert of("ann") == 16  # a fifth was reserved, and the other threads still wait
+        release["ann"].set()  # each slot that is free goes to the owner with fewer
+        await rig.until(lambda: of("ann") == 60)
+        assert of("bob") <= 16
+        await flood("cat", 1)
+        await rig.until(lambda: of("cat") == 1)
+        for each in release.values():
+            each.set()
+        await rig.until(lambda: len(rig.drained) == 121)
+
+
+async def test_a_backlog_that_nobody_nudged_hides_no_other_owner() -> None:
+    """After a restart, and from other processes, wakes are found in the journal alone: the oldest are one owner's."""
+    async with embedded(concurrency=10) as rig:
+        at_work: list[str] = []
+        release = asyncio.Event()
+
+        async def slow(thread_id: str) -> None:
+            at_work.append(thread_id)
+            rig.changed.set()
+            await release.wait()
+
+        rig.during = slow
+        for i in range(100):
+            await rig.post(await rig.thread(f"ann{i}", user_id="ann"))
+        await rig.post(await rig.thread("bob", user_id="bob"))
+        await rig.until(lambda: "bob" in at_work)
+        assert len(at_work) <= 10
+        release.set()
+        await rig.until(lambda: len(rig.drained) == 101)
+
+
+async def test_owners_take_turns_when_slots_are_scarce() -> None:
+    async with embedded(concurrency=1) as rig:
+        began: list[str] = []
+        gate = asyncio.Event()
+
+        async def hold(thread_id: str) -> None:
+            began.append(thread_id)
+            rig.changed.set()
+            await gate.wait()
+
+        rig.during = hold
+        await rig.send(await rig.thread("first", user_id="ann"))
+        await rig.until(lambda: began == ["first"])
+        for name, owner in (("a1", "ann"), ("a2", "ann"), ("a3", "ann"), ("b1", "bob"), ("agent", None)):
+            await rig.send(await rig.thread(name, user_id=owner))
+        gate.set()
+        await rig.until(lambda: len(rig.drained) == 6)
+        assert began == ["first", "a1", "b1", "agent", "a2", "a3"]
+
+
 async def test_a_drain_that_fails_is_tried_again_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async with embedded() as rig:
         failed = asyncio.Event()
@@ -173,7 +247,7 @@ async def test_a_thread_that_may_only_run_alone_waits_for_the_others_and_holds_t
         order: list[str] = []
         release = asyncio.Event()
 
-        async def drain(thread_id: str, *, alone: bool = False) -> Verdict:
+        async def drain(thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
             if thread_id == "poison" and not alone:
                 release.set()
                 return Alone(0.0)
@@ -305,7 +379,7 @@ async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None
     release = {"long": asyncio.Event(), "poison": asyncio.Event()}
     asked, by_itself = asyncio.Event(), asyncio.Event()
 
-    async def drain(thread_id: str, *, alone: bool = False) -> Verdict:
+    async def drain(thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
         if thread_id == "poison" and not alone:
             asked.set()
             return Alone(0.0)

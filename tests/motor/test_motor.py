@@ -2,21 +2,27 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
 import pytest
 
-from tests.motor.rig import Rig, embedded, manual
+from tests.motor.rig import Rig, by_restate, embedded, leased, manual
+from tests.postgres_server import fresh_database
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["embedded", "manual"])
+@pytest.fixture(params=["embedded", "manual", "leased", pytest.param("restate", marks=pytest.mark.peers)])
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
-    made: AbstractAsyncContextManager[Rig] = embedded() if request.param == "embedded" else manual()
-    async with made as running:
+    if request.param == "leased":
+        async with fresh_database() as url, leased(url) as running:
+            yield running
+        return
+    made: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]]
+    made = {"embedded": embedded, "manual": manual, "restate": by_restate}
+    async with made[request.param]() as running:
         yield running
 
 
@@ -69,8 +75,8 @@ async def test_a_drain_that_sets_a_later_time_is_called_then(rig: Rig) -> None:
     assert rig.clock.now() >= later
 
 
-async def test_ten_thousand_due_timers_are_all_served_once(rig: Rig) -> None:
-    names = [f"t{i}" for i in range(10_000)]
+async def test_thousands_of_due_timers_are_all_served_once(rig: Rig) -> None:
+    names = [f"t{i}" for i in range(rig.most)]
     for name in names:
         await rig.thread(name)
         await rig.post(name)

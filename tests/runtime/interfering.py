@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.runtime.rig import Hook, Rig, nothing
+from toolwright.adapters.store.engine.shield import shielded
 from toolwright.core.errors import RunOver
 from toolwright.core.journal.units import Advance, Unit
 
@@ -20,10 +21,15 @@ def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook, asyncio.Event]:
         seen += 1
         if seen == n:
             acted = True
-            await act(index, unit)
-            done.set()
+            await shielded(asyncio.ensure_future(_acted(act, index, unit, done)))
 
     return (hook, nothing, done) if when == "before" else (nothing, hook, done)
+
+
+async def _acted(act: Hook, index: int, unit: Unit, done: asyncio.Event) -> None:
+    """Act to the end, as firm as a commit: the handler whose unit it is may be cancelled by what is done."""
+    await act(index, unit)
+    done.set()
 
 
 async def cancelled_at(rig: Rig, n: int, when: str) -> tuple[str, bool]:

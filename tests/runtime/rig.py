@@ -94,6 +94,7 @@ async def running(
     tools: Sequence[tw.Tool | str] = (),
     *,
     max_steps: int = 50,
+    max_seconds: float | None = None,
     store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
     inline_wait: float = 1.0,
     prompts: Sequence[tw.Prompt] = (),
@@ -122,7 +123,9 @@ async def running(
         clock = SystemClock()
         motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
         prompt = tw.Prompt("tester", "You test.", model=model, tools=list(tools), **(prompt_options or {}))
-        agent = tw.Agent("tester", tw.Side(prompt, max_steps=max_steps), **(options or {}))
+        agent = tw.Agent(
+            "tester", tw.Side(prompt, max_steps=max_steps, max_seconds=max_seconds), **(options or {})
+        )
         parts = Parts(
             store=barriers,  # type: ignore[arg-type]  # as above
             motor=motor,

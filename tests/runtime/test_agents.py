@@ -547,7 +547,7 @@ async def test_the_prompt_is_what_the_model_is_told(tmp_path: Path) -> None:
         await made.rt.spaces.create("Hall", id="hall", kind="public")
         told = await made.rt.prompts.of("scout")
         assert told.prompt == "\n\n".join(part.text for part in told.sections)
-        assert [part.name for part in told.sections] == ["system", "identity", "spaces", "rules"]
+        assert [part.name for part in told.sections] == ["system", "identity", "rules", "spaces"]
         assert told.prompt.startswith(f"You scout.\n\nYou are scout (entityId: {agent.entity_id}).")
         assert "You have not entered a space." in told.prompt and "askOutside" in told.prompt
         assert "— you are here" in (await made.rt.prompts.of("scout", "tea")).prompt

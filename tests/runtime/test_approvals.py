@@ -1,6 +1,7 @@
 """A call that needs an approval waits for it before it begins, and is carried out once, or never."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Awaitable
 from typing import Any
@@ -360,15 +361,16 @@ async def test_a_secret_in_an_answer_is_not_recorded() -> None:
 
 
 @pytest.mark.one_journal
-async def test_two_thousand_calls_of_one_answer_wait_one_after_another() -> None:
+async def test_more_calls_of_one_answer_than_a_stack_is_deep_wait_one_after_another() -> None:
+    many = sys.getrecursionlimit() + 200
     ledger = Ledger()
-    async with running(script(*[paying(f"n{n}", n) for n in range(2_000)]), [ledger.tool]) as rig:
+    async with running(script(*[paying(f"n{n}", n) for n in range(many)]), [ledger.tool]) as rig:
         run = await begun(rig)
-        for _ in range(2_000):
+        for _ in range(many):
             call = await asked(rig, run.id, parked=False)
             await rig.rt.calls.submit(run.id, call.id, {"approved": True})
         await rig.rt.runs.wait(run.id, 60)
-        assert ledger.paid == [(f"n{n}", n) for n in range(2_000)]
+        assert ledger.paid == [(f"n{n}", n) for n in range(many)]
 
 
 @pytest.mark.idle_clock

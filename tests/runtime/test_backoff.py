@@ -1,6 +1,6 @@
 """A thread whose model fails is left alone until the next try is due, whatever else comes meanwhile (D21)."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,6 +16,7 @@ from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable, R
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import RequestCancel
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.threads.call import MOVES
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
@@ -98,12 +99,18 @@ class Town:
 
 
 @asynccontextmanager
-async def town(opened: OpenStore, model: Refusing, settings: Settings | None = None) -> AsyncGenerator[Town]:
+async def town(
+    opened: OpenStore,
+    model: Refusing,
+    settings: Settings | None = None,
+    prompts: Sequence[tw.Prompt] = (),
+    tools: Sequence[tw.Tool | str] = (),
+) -> AsyncGenerator[Town]:
     bus = MemoryBus()
     store = await opened(bus)
     motor = ManualMotor(store, model.clock)
-    agent = tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[outside]))
-    catalog = Catalog(agents=[agent])
+    agent = tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[outside, *tools]))
+    catalog = Catalog(agents=[agent], prompts=prompts)
     rt = assemble(
         catalog, Parts(store=store, motor=motor, bus=bus, clock=model.clock), settings or Settings(), 0.0
     )
@@ -424,6 +431,31 @@ async def test_a_refused_message_and_an_app_that_waits_for_nothing_fail_at_once(
             assert (await here.rt.runs.get(await spoken(here))).status == "failed"
 
 
+async def test_what_is_refused_for_its_content_is_set_aside_after_bounded_attempts(
+    journal: OpenStore,
+) -> None:
+    fault = ModelRefused("fake:model refused the request (400): no.", of_content=True)
+    async with town(
+        journal, Refusing(ManualClock(), fault), Settings(max_outage=timedelta(minutes=2))
+    ) as here:
+        await here.trigger("event 0")
+        await here.pass_time(60.0)
+        assert (await here.run()).status == "queued"  # what is set up wrongly can be mended for two minutes
+        await here.pass_time(3 * MINUTES)
+        [event] = await here.rt.inboxes.list(here.agent_id)
+        assert (event.status, event.attempts) == ("failed", 3)
+        assert len(here.model.asked) == 7 + 2  # for two minutes, then once an attempt
+        assert {(run.status, run.error) for run in await here.rt.runs.list(thread_id=here.home)} == {
+            ("failed", fault.message)
+        }
+        here.model.fault = None
+        await here.trigger("event 1")
+        assert (await here.run()).output == "I see."  # the thread goes on
+        await here.rt.inboxes.retry(here.agent_id, event.event_id)
+        await here.motor.run_until_idle(200)
+        assert [each.status for each in await here.rt.inboxes.list(here.agent_id)] == ["processed"] * 2
+
+
 async def test_an_outage_outlasts_the_process(shared: OpenStore) -> None:
     clock = ManualClock()
     settings = Settings(max_outage=timedelta(seconds=20))
@@ -437,3 +469,54 @@ async def test_an_outage_outlasts_the_process(shared: OpenStore) -> None:
         await here.pass_time(16.0)
         assert here.model.asked == [15.0]
         assert (await here.rt.runs.get(run_id)).status == "failed"  # the next try would come after 31 s
+
+
+@pytest.mark.parametrize("seconds", [5.0, 1_000.0])
+async def test_a_prompt_tool_waits_for_its_model_as_a_run_does(journal: OpenStore, seconds: float) -> None:
+    clock = ManualClock()
+    helper = Refusing(clock, ModelUnavailable("The model is overloaded."))
+    asks = ModelCall(id="c1", name="helper", arguments='{"message": "Help"}')
+    model = Refusing(clock, None, first=(asks,))
+    prompt = tw.Prompt("helper", "Help.", model=helper, tool_description="Helps.", expose_as_tool=True)
+    async with town(journal, model, prompts=[prompt], tools=["helper"]) as here:
+        thread = await here.rt.threads.create("tester")
+        run = await here.rt.threads.send(thread.id, "Go")
+        await here.motor.run_until_idle(200)
+        run = await here.rt.runs.get(run.id)
+        assert (run.status, (run.waiting or {}).get("reason")) == ("queued", "model")
+        if seconds < 600:
+            helper.fault = None
+        await here.pass_time(seconds)
+        run = await here.rt.runs.get(run.id)
+        assert (run.status, run.output, run.error, run.waiting) == ("completed", "I see.", None, None)
+        [call] = [
+            each
+            for each in await here.rt.calls.list(run_id=run.id, status=tuple(MOVES))
+            if each.parent_id is None
+        ]
+        result = "success" if seconds < 600 else "error"
+        assert call.result is not None and call.result["status"] == result
+        assert len(model.asked) == 2
+        events = await here.rt.events.list(Topic(kind="run", id=run.id), limit=1_000)
+        kinds = [event.type for event in events if event.type in ("run.queued", "run.started")]
+        assert kinds[:3] == ["run.queued", "run.started", "run.queued"]
+        assert kinds.count("run.queued") == 2
+
+
+async def test_a_prompt_that_a_handler_calls_fails_as_the_handler_sees_it(journal: OpenStore) -> None:
+    clock = ManualClock()
+    helper = Refusing(clock, ModelUnavailable("The model is overloaded."))
+    model = Refusing(clock, None, first=(ModelCall(id="c1", name="ask", arguments="{}"),))
+    prompt = tw.Prompt("helper", "Help.", model=helper, tool_description="Helps.", expose_as_tool=True)
+
+    @tw.tool(description="Ask the helper.")
+    async def ask(state: tw.ThreadState) -> str | None:
+        return (await state.invoke_tool("helper", {"message": "Help"})).error
+
+    async with town(journal, model, prompts=[prompt], tools=["helper", ask]) as here:
+        thread = await here.rt.threads.create("tester")
+        run = await here.rt.threads.send(thread.id, "Go")
+        await here.motor.run_until_idle(200)
+        assert (await here.rt.runs.get(run.id)).status == "completed"
+        said = [each.content for each in await here.rt.threads.messages(thread.id) if each.role == "tool"]
+        assert said == ["The model is overloaded."]

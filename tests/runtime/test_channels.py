@@ -298,10 +298,10 @@ async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_
             for part in (
                 "You are michael.",
                 "You are michael (entityId:",
+                "nobody else sees it",
                 "Your memory block 'mood':\nCheerful",
                 "Your channels:\n- ",
                 "The last messages in General (channelId: general):\n",
-                "nobody else sees it",
             )
         ]
         assert at == sorted(at)
@@ -393,9 +393,9 @@ async def test_the_preview_is_what_a_run_is_told() -> None:
         assert [each.name for each in preview.sections] == [
             "system",
             "identity",
+            "rules",
             "channels",
             "conversation",
-            "rules",
         ]
         assert preview.prompt == made.model.last_told("michael")
         assert "conversation" not in [each.name for each in (await made.rt.prompts.of("michael")).sections]

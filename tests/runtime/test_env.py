@@ -249,6 +249,7 @@ class NoKeys:
     """A cipher without keys."""
 
     key = None
+    keys = ()
 
     def seal(self, text: str) -> tuple[str, str]:
         raise CannotSeal

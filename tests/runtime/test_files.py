@@ -16,6 +16,7 @@ from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, TooLarge
 from toolwright.core.journal.units import PostMessage, Unit
 from toolwright.core.json_value import JSON
+from toolwright.core.results.content import unchecked
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.settings import Settings
 
@@ -94,7 +95,7 @@ async def test_an_existing_file_is_referred_to_by_its_path_and_the_rest_comes_fr
         ),
         (tw.AttachmentRef(id="x", path="/../x", name="x", mime_type="x/x", size=1), "cannot be used"),
         (attached("big.bin", base64.b64encode(b"x" * 2_000).decode()), "larger than the limit of 1000 bytes"),
-        (attached("bad.bin", "no base64!"), "must be base64 text"),
+        (unchecked(name="bad.bin", mime_type="x/x", data="no base64!"), "must be base64 text"),
     ],
 )
 async def test_all_files_of_a_result_are_kept_or_none(bad: Any, words: str) -> None:  # both kinds
@@ -262,7 +263,13 @@ async def test_a_message_brings_its_files() -> None:
 
 
 @pytest.mark.parametrize(
-    "files", [[attached(data="?")], [attached(name="")], ["x"], [attached(), attached(data=PNG * 1_000)]]
+    "files",
+    [
+        [unchecked(name="a", mime_type="x/x", data="?")],
+        [unchecked(name="", mime_type="x/x", data=PNG)],
+        ["x"],
+        [attached(), attached(data=base64.b64encode(b"x" * 9_000).decode())],
+    ],
 )
 async def test_a_message_with_a_faulty_file_is_not_sent(files: Any) -> None:  # on purpose of any form
     async with running(script(), settings=Settings(max_attachment=1_000)) as rig:
@@ -351,7 +358,8 @@ async def test_files_of_a_submitted_result_are_kept_or_the_result_is_refused() -
         while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store has no event
             await asyncio.sleep(0)
         with pytest.raises(InvalidRequest):
-            await rig.rt.calls.submit(run.id, calls[0].id, tw.ToolResult.ok("x", (attached(data="?"),)))
+            wrong = unchecked(name="a", mime_type="x/x", data="?")
+            await rig.rt.calls.submit(run.id, calls[0].id, tw.ToolResult.ok("x", (wrong,)))
         await rig.rt.calls.submit(run.id, calls[0].id, tw.ToolResult.ok("x", (attached(),)))
         await rig.rt.runs.wait(run.id, 10)
         assert paths((await rig.transcript(thread.id))[2].attachments) == ["/attachments/chart.png"]

@@ -90,3 +90,13 @@ async def test_files_that_cannot_be_written_are_named() -> None:
     health = Health(CountedStore(), open_folder(Path("/proc/files")), ManualClock(), new_id)
     with pytest.raises(StoreError, match="The files folder '/proc/files' cannot be written"):
         await health.check()
+
+
+async def test_a_node_without_a_heartbeat_is_healthy_and_not_ready() -> None:
+    beating = [True]
+    health = Health(CountedStore(), CountedFiles(), ManualClock(), new_id, lambda: beating[0])
+    await health.check_ready()
+    beating[0] = False
+    await health.check()
+    with pytest.raises(StoreError, match="This node of the cluster has no heartbeat at the moment"):
+        await health.check_ready()

@@ -11,6 +11,7 @@ import toolwright as tw
 from tests.databases import sqlite_journal
 from tests.runtime.rig import assert_valid, running
 from toolwright.core.journal.store import Store
+from toolwright.core.limits import MAX_CALLS
 from toolwright.core.model import (
     AttemptStarted,
     CallDelta,
@@ -87,6 +88,14 @@ async def test_two_hundred_calls_are_answered_in_order(tmp_path: Path) -> None:
     assert run.status == "completed"
     assert [m.content for m in messages if m.role == "tool"] == [str(n + 2) for n in range(200)]
     assert names.count("Result") == 200
+
+
+async def test_an_answer_with_more_calls_than_may_be_makes_none(tmp_path: Path) -> None:
+    many = calls(*((f"c{n}", "add", f'{{"a": {n}}}') for n in range(MAX_CALLS + 1)))
+    run, messages, _ = await played(tmp_path, many, DONE)
+    assert (run.status, run.error_code) == ("failed", "model_error")
+    assert run.error == "The model asked for 5001 calls in one answer. At most 5000 are made."
+    assert [message.role for message in messages] == ["user"]
 
 
 async def test_ids_that_are_repeated_or_empty_are_told_apart(tmp_path: Path) -> None:

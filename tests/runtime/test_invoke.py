@@ -155,7 +155,7 @@ async def test_a_handler_waits_in_memory_for_what_comes_from_outside() -> None:
         waiting = await opened(talk)
         assert (await talk.rt.runs.get(sent.id)).status == "running"
         assert await talk.rt.calls.submit(sent.id, waiting, "said") == "inline"
-        assert (await talk.rt.runs.wait(sent.id, 10)).status == "completed"
+        assert (await talk.rt.runs.wait(sent.id, 60)).status == "completed"
         assert await talk.results() == ['["said"]']
 
 
@@ -175,20 +175,18 @@ async def test_a_cancel_ends_a_handlers_wait_and_leaves_its_call_open() -> None:
         sent = await talk.rt.threads.send(talk.thread_id, "Go")
         await opened(talk)
         await talk.rt.runs.cancel(sent.id)
-        assert (await talk.rt.runs.wait(sent.id, 10)).status == "cancelled"
+        assert (await talk.rt.runs.wait(sent.id, 60)).status == "cancelled"
         assert await talk.made() == [("", "caller", "error"), ("1", "ask", "pending")]
 
 
+@pytest.mark.idle_clock
 async def test_a_timed_out_handler_closes_what_it_has_begun() -> None:
-    begun = asyncio.Event()
-
     @tw.tool(description="Never ends.")
     async def endless() -> str:
-        begun.set()
         await asyncio.Event().wait()
         return "never"
 
-    @tw.tool(description="Call.", name="caller", timeout=0.05)
+    @tw.tool(description="Call.", name="caller", timeout=5.0)
     async def caller_(state: tw.ThreadState) -> JSON:
         return (await state.invoke_tool("endless")).result
 
@@ -196,7 +194,7 @@ async def test_a_timed_out_handler_closes_what_it_has_begun() -> None:
     async with talking(app(caller_, endless, add, model=model), "boss") as talk:
         run = await talk.say()
         assert run.status == "completed"
-        assert await talk.results() == ['{"error":"Tool timed out after 50ms","error_code":"timeout"}', "2"]
+        assert await talk.results() == ['{"error":"Tool timed out after 5000ms","error_code":"timeout"}', "2"]
         assert await talk.made() == [
             ("", "caller", "error"),
             ("", "add", "done"),
@@ -204,16 +202,14 @@ async def test_a_timed_out_handler_closes_what_it_has_begun() -> None:
         ]
 
 
+@pytest.mark.idle_clock
 async def test_a_prompt_that_a_handler_calls_gives_its_answer_and_ends_with_the_handlers_time() -> None:
-    begun = asyncio.Event()
-
     @tw.tool(description="Never ends.")
     async def endless() -> str:
-        begun.set()
         await asyncio.Event().wait()
         return "never"
 
-    @tw.tool(description="Call.", name="caller", timeout=0.05)
+    @tw.tool(description="Call.", name="caller", timeout=5.0)
     async def caller_(state: tw.ThreadState) -> JSON:
         return (await state.invoke_tool("sums", {"message": "Sum."})).result
 
@@ -249,7 +245,7 @@ async def test_within_a_prompt_that_a_handler_calls_nothing_parks_the_run() -> N
         sent = await talk.rt.threads.send(talk.thread_id, "Go")
         waiting = await opened(talk)
         assert await talk.rt.calls.submit(sent.id, waiting, "said") == "inline"
-        assert (await talk.rt.runs.wait(sent.id, 10)).status == "completed"
+        assert (await talk.rt.runs.wait(sent.id, 60)).status == "completed"
         [[result]] = [json.loads(each) for each in await talk.results()]
         assert result["text"] == "They said it."
         assert (await talk.rt.runs.get(sent.id)).step_count == 2
@@ -284,31 +280,34 @@ async def test_what_is_left_at_work_by_a_handler_ends_with_its_call() -> None:
             await left[0]
 
 
+@pytest.mark.idle_clock
 async def test_what_is_left_at_work_is_waited_for_also_if_the_time_of_its_call_is_over_meanwhile() -> None:
-    cancelled, may_end = asyncio.Event(), asyncio.Event()
+    begun, nearly, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @tw.tool(description="Slow to give way.", name="slow")
     async def slow_(state: tw.ThreadState) -> str:
+        begun.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            cancelled.set()
             await may_end.wait()
             state.set_env("PAID", "yes", "text")
         return "paid"
 
-    @tw.tool(description="Call.", name="caller", timeout=0.05)
+    @tw.tool(description="Call.", name="caller", timeout=60.0)
     async def caller_(state: tw.ThreadState) -> str:
+        loop = asyncio.get_running_loop()
+        loop.call_later(59.5, nearly.set)
+        loop.call_later(60.1, may_end.set)  # after the time of this call, within the grace of what it leaves
         left = asyncio.ensure_future(state.invoke_tool("slow"))
         left.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.sleep(0)
+        await begun.wait()
+        await nearly.wait()
         return "gone"
 
     async with talking(app(caller_, slow_), "boss") as talk:
-        saying = asyncio.ensure_future(talk.say())
-        await cancelled.wait()
-        asyncio.get_running_loop().call_later(0.2, may_end.set)  # long after the time of `caller` is over
-        run = await saying
+        sent = await talk.rt.threads.send(talk.thread_id, "Go")
+        run = await talk.rt.runs.wait(sent.id, 600.0)
         made = {call.name: call for call in await talk.calls()}
         assert (run.status, made["slow"].status, made["caller"].status) == ("completed", "done", "error")
         assert made["slow"].result == {"status": "success", "result": "paid"}
@@ -455,9 +454,9 @@ async def test_a_cancel_while_a_handler_waits_for_a_child_ends_both() -> None:
         sent = await talk.rt.threads.send(talk.thread_id, "Go")
         await asked.wait()
         await talk.rt.runs.cancel(sent.id)
-        assert (await talk.rt.runs.wait(sent.id, 10)).status == "cancelled"
+        assert (await talk.rt.runs.wait(sent.id, 60)).status == "cancelled"
         for run in await talk.rt.runs.list():
-            assert (await talk.rt.runs.wait(run.id, 10)).status == "cancelled"
+            assert (await talk.rt.runs.wait(run.id, 60)).status == "cancelled"
         assert {status for _, _, status in await talk.made()} <= {"done", "error", "cancelled", "resolved"}
 
 

@@ -1,6 +1,8 @@
 """Very many calls in one answer, very many files in one thread: each costs what the first one cost."""
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ from tests.runtime.rig import running
 from tests.runtime.test_loop import add, calling, outside
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Unit
-from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
+from toolwright.core.threads.message import Message
+from toolwright.testing import FunctionModel, MemoryBus, MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -144,3 +147,28 @@ async def test_a_new_file_does_not_cost_a_look_at_all_those_that_are_there() -> 
         names = {file.path for file in await rig.rt.files.list(thread.id)}
         expected = {"/b.txt", "/attachments/a.txt"} | {f"/attachments/a-{n}.txt" for n in range(2, 621)}
         assert names == expected
+
+
+async def test_slow_runs_of_one_person_leave_slots_for_another(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    async def answer(messages: Sequence[Message]) -> dict[str, Any]:
+        if messages[-1].content == "slow":
+            await gate.wait()
+        return {"text": "Done."}
+
+    agent = tw.Agent("helper", instructions="Help.", model=FunctionModel(answer))
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'fair.db'}", concurrency=5)
+    async with tw.App(agents=[agent]).runtime(settings) as rt:
+
+        async def send(user: str, text: str) -> str:
+            thread = await rt.threads.create("helper", user_id=user)
+            return (await rt.threads.send(thread.id, text)).id
+
+        slow = [await send("ann", "slow") for _ in range(20)]
+        quick = await send("bob", "quick")
+        assert (await rt.runs.wait(quick, 60)).output == "Done."
+        states = [(await rt.runs.get(each)).status for each in slow]
+        assert "completed" not in states and states.count("queued") >= 16
+        gate.set()
+        assert {(await rt.runs.wait(each, 60)).status for each in slow} == {"completed"}

@@ -15,8 +15,14 @@ from toolwright.core.errors import StoreError
 from toolwright.core.journal.child_effects import Terminate
 from toolwright.core.journal.units import Apply, Committed, Submit, Unit
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import McpListing, read_listed
-from toolwright.core.mcp.servers import McpTaskGone, McpTaskState, McpUnavailable
+from toolwright.core.mcp.listing import McpListing, McpPrompts, read_listed
+from toolwright.core.mcp.servers import (
+    McpPromptText,
+    McpRefused,
+    McpTaskGone,
+    McpTaskState,
+    McpUnavailable,
+)
 from toolwright.core.ports import Drain
 from toolwright.core.results.result import Outcome, Pending, RemoteTask, ToolResult
 from toolwright.core.state.state import ThreadState
@@ -63,8 +69,11 @@ class Servers:
         tools, _ = read_listed(target.server, [{"name": "work", "inputSchema": {"type": "object"}}])
         return McpListing(server=target.server, status="ready", number=1, tools=tools)
 
-    def seen(self, target: McpTarget) -> McpListing | None:
-        return None
+    async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
+        return McpPrompts()
+
+    async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
+        raise McpRefused("there are no prompts")
 
     async def _ask(self, what: str) -> None:
         self.heard.append(what)
@@ -75,15 +84,19 @@ class Servers:
         if self.fault is not None:
             raise self.fault
 
-    async def task(self, target: McpTarget, task_id: str, output: JSONObject | None = None) -> McpTaskState:
+    async def task(
+        self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
+    ) -> McpTaskState:
         state = self.state
         await self._ask("get")
         return state
 
-    async def answer_task(self, target: McpTarget, task_id: str, answers: Mapping[str, JSON]) -> None:
+    async def answer_task(
+        self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
+    ) -> None:
         await self._ask("answer")
 
-    async def cancel_task(self, target: McpTarget, task_id: str) -> None:
+    async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
         await self._ask("cancel")
 
 

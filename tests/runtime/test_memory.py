@@ -1,5 +1,6 @@
 """The toolkit `memory`: blocks in the prompt, passages that are searched, and their doors in Python."""
 
+import json
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from toolwright.core.journal.effects import AddPassage, SetBlock
 from toolwright.core.journal.units import Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.tools.toolkits import TOOLKITS
+from toolwright.runtime.prompts.system_prompt import SILENT
 from toolwright.runtime.toolkits.builtins import BuiltinState
 from toolwright.runtime.toolkits.memory import MemoryToolkit
 from toolwright.testing import MemoryBus, MemoryStore, TrigramEmbedder
@@ -30,7 +32,7 @@ async def sections(mind: Mind, agent: str = "thinker") -> list[tuple[str, str]]:
     """The memory blocks that the agent is told."""
     told = (await mind.rt.prompts.of(agent)).sections
     first = next((n for n, each in enumerate(told) if each.name.startswith("block:")), len(told))
-    assert [each.name for each in told[:first]] == ["system", "identity"]
+    assert [each.name for each in told[:first] if each.name != "rules"] == ["system", "identity"]
     return [(each.name, each.text) for each in told[first:] if each.name.startswith("block:")]
 
 
@@ -80,6 +82,47 @@ async def test_the_model_reads_its_blocks_at_every_step() -> None:
         thread = await rt.threads.create("a")
         assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
     assert ["Your memory block 'mood':\nglad" in each for each in read] == [False, True]
+
+
+async def test_a_request_says_which_part_of_the_prompt_stays_the_same() -> None:
+    secret = "k4nary-0000-7919-5865"
+    read: list[ModelRequest] = []
+
+    class Reading:
+        name = "reading"
+
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelResponse]:
+            read.append(request)
+            content = json.dumps({"label": "mood", "content": f"glad of {secret}"})
+            call = ModelCall(id="c", name="update_memory", arguments=content)
+            yield ModelResponse(calls=(call,)) if len(read) == 1 else ModelResponse(text="Done.")
+
+    prompt = tw.Prompt("a", f"Be. Mind {secret}.", model=Reading())
+    agents = [
+        tw.Agent("a", prompt, toolkits=["memory", "mind", "spaces"], inbox_preview=True),
+        tw.Agent("bare", prompt),
+    ]
+    async with tw.testing.runtime(tw.App(agents=agents)) as rt:
+        thread = await rt.threads.create("a", env={"KEY": secret})
+        assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
+        thread = await rt.threads.create("bare", env={"KEY": secret})
+        assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
+        told = await rt.prompts.of("a")
+        across = "stay silent.\n\nYou are in no space"
+        thread = await rt.threads.create("a", env={"KEY": across})
+        assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
+    first, second, bare, third = read
+    assert third.stable is None and across not in third.system
+    assert first.stable_system == second.stable_system
+    assert first.stable_system.startswith("Be. Mind [redacted:KEY].\n\nYou are a (entityId: ")
+    assert first.stable_system.endswith(SILENT)
+    assert "Your memory block 'mood':" not in first.system
+    assert second.changing_system.endswith("Your memory block 'mood':\nglad of [redacted:KEY]")
+    assert second.changing_system.startswith("You are in no space yet.")
+    assert second.system == f"{second.stable_system}\n\n{second.changing_system}"
+    assert not any(secret in each.system for each in (first, second, bare))
+    assert (bare.stable, bare.stable_system, bare.changing_system) == (None, "Be. Mind [redacted:KEY].", "")
+    assert [each.changes for each in told.sections] == sorted(each.changes for each in told.sections)
 
 
 @requirement("S4-2.4-2")

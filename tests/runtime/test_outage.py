@@ -14,7 +14,7 @@ from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store, ThreadView
+from toolwright.core.journal.store import KnownMessages, Store, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
 from toolwright.wiring.assembly import assemble
@@ -52,9 +52,9 @@ class Away:
         self._ask("due")
         return await self._inner.due(now, limit)
 
-    async def view(self, thread_id: str) -> ThreadView | None:
+    async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
         self._ask("view")
-        return await self._inner.view(thread_id)
+        return await self._inner.view(thread_id, known)
 
     def __getattr__(self, name: str) -> object:  # the port's other reads, as they are
         return getattr(self._inner, name)

@@ -10,6 +10,7 @@ import pytest
 
 import toolwright as tw
 from tests.databases import database, opened
+from tests.postgres_server import fresh_database
 from tests.runtime.rig import Barriers, assert_valid
 from tests.runtime.test_loop import calling
 from toolwright import testing
@@ -20,6 +21,7 @@ from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Claim, Committed, Result, Takeover, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
 from toolwright.wiring.assembly import assemble
@@ -295,3 +297,48 @@ async def test_a_runtime_that_is_turned_by_hand_stands_still_by_itself() -> None
         done = await rt.runs.get(run.id)
         assert done.status == "completed"
         assert done.completed_at == done.created_at
+
+
+def other_app() -> tw.App:
+    return tw.App(agents=[tw.Agent("other", tw.Prompt("o", "Work.", model=script()))])
+
+
+async def until_queued_again(rt: Runtime, run_id: str) -> Run:
+    """The run, once it has been tried and waits."""
+    while True:
+        run = await rt.runs.get(run_id)
+        if run.waiting is not None:
+            return run
+        await asyncio.sleep(0.02)
+
+
+async def test_a_run_waits_for_a_process_whose_app_declares_its_agent(url: str) -> None:
+    work, settings = Work(), tw.Settings(database_url=url)
+    work.go_on.set()
+    async with asyncio.timeout(60), AsyncExitStack() as elsewhere:
+        here = await elsewhere.enter_async_context(other_app().runtime(settings))
+        async with app(work).runtime(settings) as rt:
+            threads = [await rt.threads.create("worker") for _ in range(2)]
+            run, cancelled = [await rt.threads.send(thread.id, "Go") for thread in threads]
+            waits = await until_queued_again(rt, run.id)
+            assert (waits.status, (waits.waiting or {})["reason"], work.count) == ("queued", "agent", 0)
+            assert "The app of this process does not declare the agent" in str((waits.waiting or {})["error"])
+            await here.runs.cancel(cancelled.id)
+            assert (await here.runs.wait(cancelled.id)).status == "cancelled"
+            await elsewhere.aclose()
+            done = await rt.runs.wait(run.id)
+            assert (done.status, done.error, done.waiting, work.count) == ("completed", None, None, 1)
+
+
+async def test_a_node_leaves_runs_of_agents_that_it_does_not_know_to_the_others() -> None:
+    work = Work()
+    work.go_on.set()
+    async with fresh_database() as url, asyncio.timeout(60):
+        settings = tw.Settings(database_url=url, cluster="postgres")
+        async with other_app().runtime(settings) as here, app(work).runtime(settings) as there:
+            assert here.driving and there.driving
+            runs = [
+                await there.threads.send((await there.threads.create("worker")).id, "Go") for _ in range(10)
+            ]
+            assert {(await there.runs.wait(run.id)).status for run in runs} == {"completed"}
+            assert work.count == 10

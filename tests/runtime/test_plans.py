@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
 from toolwright import testing
 from toolwright.core.agents.mind import Plan
-from toolwright.core.journal.effects import DropPlan, FirePlan, SetPlan
+from toolwright.core.journal.effects import DropPlan, FirePlan, MovePlans, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.threads.event import Topic
@@ -123,6 +123,35 @@ async def test_a_cron_goes_on_and_what_was_missed_while_down_fires_once() -> Non
         assert len(await mind.fired()) == 4
 
 
+async def test_a_plan_after_a_span_of_time_comes_when_the_clock_was_set_back_meanwhile() -> None:
+    hour = timedelta(hours=1)
+    async with thinking() as mind:
+        start, moved = mind.clock.now(), asyncio.Event()
+
+        async def watch(unit: Unit) -> None:
+            if isinstance(unit, Apply) and any(isinstance(each, MovePlans) for each in unit.effects):
+                moved.set()
+
+        mind.store.after = watch
+        given = [
+            {"id": "span", "name": "Tea", "instruction": "Make tea.", "runAfter": "2 hours"},
+            {"id": "date", "name": "Call", "instruction": "Call.", "scheduledAt": (start + hour).isoformat()},
+        ]
+        await mind.call("set_plans", plans=given)
+        await mind.turn_to(start + hour / 2)
+        for seconds in (-86_400, 43_200, -43_200):  # a day back; of what follows nothing is left
+            moved.clear()
+            mind.clock.set_by(seconds)
+            async with asyncio.timeout(60):
+                await moved.wait()
+        await mind.turn_to(mind.clock.now() + 1.49 * hour)
+        assert await mind.fired() == []
+        await mind.turn_to(mind.clock.now() + 0.01 * hour)
+        assert [event.content["planId"] for event in await mind.fired()] == ["span"]
+        await mind.turn_to(start + hour)
+        assert sorted(str(event.content["planId"]) for event in await mind.fired()) == ["date", "span"]
+
+
 async def test_a_cron_keeps_its_hour_when_the_clocks_change() -> None:
     async with thinking(clock=ManualClock(datetime(2031, 3, 28, 20, tzinfo=UTC))) as mind:
         given = {"name": "News", "instruction": "Read.", "cron": "0 9 * * *", "timezone": "Europe/Vienna"}
@@ -171,6 +200,37 @@ async def test_a_plan_that_changes_while_it_fires_is_looked_at_again(
         assert not changes
         assert [event.content["instruction"] for event in await mind.fired()] == ["Now."] * fired
         assert len(await mind.rt.minds.plans("thinker")) == left
+
+
+class SettingBack:
+    """A journal during whose reading of a plan somebody sets the clock back, once."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.inner, self.clock, self.done = MemoryStore(lambda _: None), clock, False
+
+    @property
+    def agents(self) -> "SettingBack":
+        return self
+
+    async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
+        if not self.done:
+            self.done = True
+            self.clock.set_by(-3_600)
+        return await self.inner.agents.plan(agent_id, plan_id)
+
+    def __getattr__(self, name: str) -> Any:  # all the rest, as it is
+        return getattr(self.inner if hasattr(self.inner, name) else self.inner.agents, name)
+
+
+async def test_a_timer_that_fires_while_the_clock_is_set_back_is_not_lost() -> None:
+    clock = ManualClock()
+    store = SettingBack(clock)
+    async with thinking(cast("Store", store), clock) as mind:
+        await committed(store.inner, act(SetPlan(plan=plan())))
+        await mind.turn_to(NOON)
+        assert (store.done, await mind.fired()) == (True, [])
+        await mind.turn_to(NOON)
+        assert len(await mind.fired()) == 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

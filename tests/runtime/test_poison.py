@@ -141,6 +141,16 @@ async def test_what_cannot_be_rendered_is_parked() -> None:
         assert model.read == [['"good"']] or model.read[-1] == ['"good"']
 
 
+async def test_a_run_that_has_read_events_only_is_not_retried_in_their_place() -> None:
+    async with running(Reader(1, RuntimeError("a bug")), [outside]) as rig:
+        thread_id, [event_id] = await begin(rig, [POISON])
+        await check(rig, thread_id, event_id, [])
+        for run in await runs_of(rig, thread_id):
+            if run.status == "failed":
+                with pytest.raises(NotFailed, match="retry these events in the inbox"):
+                    await rig.rt.runs.retry(run.id)
+
+
 async def test_what_a_models_bug_fails_at_is_parked() -> None:
     model = Reader(3, RuntimeError("a bug"))
     async with running(model, [outside]) as rig:

@@ -10,6 +10,7 @@ import toolwright as tw
 from tests.runtime.family_rig import DONE, RESUMABLE, call, home, model_of, worker
 from tests.watched import Watched
 from toolwright import testing
+from toolwright.core.errors import InvalidRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -119,3 +120,18 @@ async def test_a_handoff_is_refused_by_the_model_of_its_target() -> None:
         thread = await house.thread()
         await house.run(thread.id)
         assert FAULTS["forbidden"] in (await house.results(thread.id))[0]["error"]
+
+
+async def test_arguments_of_a_new_thread_are_validated_and_filled_in() -> None:
+    async with testing.runtime(tw.App(agents=[below()])) as rt:
+        thread = await rt.threads.create("worker", arguments={"task": " sweep "})
+        assert thread.arguments == FILLED
+        assert (await rt.threads.get(thread.id)).arguments == FILLED
+        assert (await rt.threads.create("worker")).arguments is None
+        for task, fault in FAULTS.items():
+            with pytest.raises(InvalidRequest, match=fault):
+                await rt.threads.create("worker", arguments={"task": task})
+        with pytest.raises(InvalidRequest) as raised:
+            await rt.threads.create("worker", arguments={"maxWords": "many"})
+        assert {each["path"] for each in raised.value.details} == {"arguments.task", "arguments.maxWords"}
+        assert len(await rt.threads.list()) == 2

@@ -17,8 +17,7 @@ from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.housekeeping import Housekeeper, Kept
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
-from toolwright.wiring.durations import read_duration
-from toolwright.wiring.settings import Settings
+from toolwright.wiring.settings import Settings, read_duration
 
 pytestmark = pytest.mark.anyio
 

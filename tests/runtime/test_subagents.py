@@ -428,7 +428,7 @@ async def test_the_message_of_subagent_create_is_the_property_that_says_what_a_c
         assert child.arguments == {"query": "Look", "depth": 1} | (arguments or {})
 
 
-@pytest.mark.parametrize("name", ["two\nlines", "x" * 201, "a\u2028b", " "])
+@pytest.mark.parametrize("name", ["two\nlines", "x" * 201, "a\u2028b", " ", "\u202eab", "\u200b"])
 async def test_the_name_of_a_child_is_one_line_of_at_most_200_characters(name: str) -> None:
     config = {"resumable": {"receives_messages": "side_a"}}
     async with home(worker([DONE]), config, [create(message="Do", name=name), DONE]) as at:

@@ -14,6 +14,7 @@ from toolwright import testing
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolChoice
+from toolwright.core.threads.message import Message
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -40,6 +41,41 @@ async def test_a_message_after_a_cancel_is_answered_by_a_run_of_its_own() -> Non
         await rig.rt.runs.cancel(second.id)
         await rig.rt.runs.wait(second.id)
         assert_valid(await rig.transcript(thread.id))
+
+
+HIDDEN = "\u202e\u2066\x1b\x9b\U000e0041"
+
+
+async def test_no_message_that_a_model_reads_hides_something_from_people() -> None:
+    """Neither one that is sent, nor one that a handler queues or injects, nor the one that begins a child."""
+    read: list[str] = []
+
+    @tw.tool(description="Say more.")
+    async def say_more(state: tw.ThreadState) -> str:
+        state.inject_message(f"injected{HIDDEN}\n\tyes")
+        await state.queue_message(f"queued{HIDDEN}")
+        return f"done{HIDDEN}"
+
+    def answer(messages: tuple[Message, ...]) -> object:
+        read.extend(each.content for each in messages if each.role != "assistant")
+        if messages[-1].content != "sent":
+            return {"text": "Good."}
+        below = {"name": "below", "args": {"message": f"asked{HIDDEN}"}}
+        return {"calls": [{"name": "say_more"}, below]}
+
+    model = testing.FunctionModel(answer)
+    below = tw.Agent("below", tw.Prompt("below", model=model))
+    front = tw.Agent("front", tw.Prompt("front", model=model, tools=[say_more, below.as_tool("Ask.")]))
+    async with testing.runtime(tw.App(agents=[front])) as rt:
+        thread = await rt.threads.create("front")
+        with pytest.raises(InvalidRequest, match="needs some text"):
+            await rt.threads.send(thread.id, HIDDEN)
+        sent = await rt.threads.post(thread.id, f"sent{HIDDEN}")
+        assert sent.message.content == "sent"
+        assert (await rt.runs.wait(sent.run_id, 20)).status == "completed"
+        assert {*read} == {"sent", "asked", "injected\n\tyes", "queued", "done", "Good."}
+        shown = [each.content for each in await rt.threads.messages(thread.id)]
+        assert not {*HIDDEN} & {*"".join(shown)}
 
 
 async def test_a_model_object_of_pydantic_ai_is_a_model() -> None:

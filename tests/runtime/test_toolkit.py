@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.databases import stores
 from tests.runtime.family_rig import RESUMABLE, create, home, worker
 from tests.runtime.talk import call
 from toolwright import testing
+from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
@@ -23,14 +25,19 @@ from toolwright.core.errors import (
     TenvsLacking,
     ThreadTerminated,
 )
+from toolwright.core.journal.store import KnownMessages, Store, ThreadView
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
+from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.runs.before_step import MOST_AT_ONCE
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit
-from toolwright.testing import ScriptedModel
+from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock, ScriptedModel
 from toolwright.wire.run import run_with_steps
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
+from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -191,6 +198,55 @@ async def test_the_six_tools_answer_in_the_documents_form_and_are_recorded_once(
         [shown] = await rt.spaces.messages("general")
         assert shown.author is not None and shown.author.display_name == "michael"
         assert [each.emoji for each in shown.reactions] == ["👋"]
+
+
+class CountingStore:
+    """Counts the messages that drains have read, and compares those they knew with the journal's."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.read, self.known = 0, 0
+
+    async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
+        view, fresh = await self.inner.view(thread_id, known), await self.inner.view(thread_id)
+        if view is None or fresh is None:
+            return view
+        if known is not None and view.messages is known.messages:
+            self.known += 1
+            assert view.messages == fresh.messages
+        else:
+            self.read += len(view.messages)
+        return view
+
+    def __getattr__(self, name: str) -> Any:  # the port's other methods, as they are
+        return getattr(self.inner, name)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_call_does_not_read_the_calls_before_it(kind: str, tmp_path: Path) -> None:
+    app = tw.App(
+        agents=[tw.Agent("michael", tw.Prompt("m", "x", model=ScriptedModel([])), toolkits=["memory"])]
+    )
+    async with stores(kind, tmp_path) as open_store:
+        bus = MemoryBus()
+        store = CountingStore(await open_store(bus))
+        journal = cast("Store", store)
+        motor = EmbeddedMotor(journal, SystemClock(), NoLock(), sweep=0.02)
+        parts = Parts(store=journal, motor=motor, bus=bus, executors={"function": FunctionExecutor()})
+        rt = assemble(app.catalog, parts, Settings())
+        await rt.start()
+        try:
+            toolkit = rt.toolkit("michael")
+            for n in range(30):
+                await toolkit.handlers["store_memory"]({"content": f"Tea {n}", "tags": []})
+            assert toolkit.run_id is not None
+            run = await rt.runs.get(toolkit.run_id)
+            kept = await rt.threads.messages(run.thread_id, limit=100)
+        finally:
+            await rt.stop(1.0)
+    assert len(kept) == 60
+    assert store.known > 0
+    assert store.read <= 60  # each message at most once; 30 drains that read all read 870
 
 
 @requirement("S4-3-1", "S4-3-3")
@@ -770,3 +826,34 @@ async def test_on_sqlite_it_is_the_same_and_a_run_goes_on_in_the_next_process(tm
         assert contents[0] == "3" and "Interrupted" in contents[1] and contents[2] == "10"
         toolkit = await rt.toolkit("michael", run_id)
         assert told(await toolkit.handlers["add"]({"a": 2, "b": 2})) == 4
+
+
+async def test_results_are_read_in_the_run_also_by_the_next_process(tmp_path: Path) -> None:
+    """`read_result` is begun in one step with a call that the end of the process interrupts."""
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    first, second = Gate(), Gate()
+    later = tw.tool(name="later", description="Wait.", timeout=None)(second.wait)
+    app = tw.App(agents=[agent("michael", add, first.tool, later)])
+    async with app.runtime(settings, grace=0.0) as rt:
+        toolkit = rt.toolkit("michael")
+        assert told(await toolkit.handlers["add"]({"a": 40, "b": 2})) == 42
+        asking = [asyncio.create_task(toolkit.call("hold", {}))]
+        await first.begun.wait()
+        run_id = toolkit.run_id or ""
+        thread_id = (await rt.runs.get(run_id)).thread_id
+        [added] = [each for each in await rt.runs.messages(run_id) if each.content == "42"]
+        asking.append(asyncio.create_task(toolkit.call("later", {})))
+        await until(lambda: posted(rt, thread_id, 3))
+        asking.append(asyncio.create_task(toolkit.call("read_result", {"call_id": added.call_id})))
+        await until(lambda: posted(rt, thread_id, 4))
+        first.open.set()
+        await second.begun.wait()
+    for each in asking:
+        each.cancel()
+    await asyncio.wait(asking)
+    async with app.runtime(settings) as rt:
+        assert (await rt.runs.wait(run_id, 10)).status == "completed"
+        *_, lost, read = [each.content for each in await rt.runs.messages(run_id) if each.role == "tool"]
+        assert "Interrupted" in lost
+        page = {"call_id": added.call_id, "tool": "add", "characters": 2, "offset": 0, "text": "42"}
+        assert json.loads(read) == page

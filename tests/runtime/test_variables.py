@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests import journals
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on
 from tests.runtime.rig import Rig, assert_valid, running
@@ -228,7 +229,7 @@ async def test_a_configured_agent_brings_what_its_runs_wait_for(tmp_path: Path) 
     script.write_text(json.dumps([calling("search"), {"text": "Done."}]))
     app = tw.App(agents=[], tools=[searching(seen)])
     config: dict[str, Any] = {"model": f"scripted:{script}", "tools": ["search"], "toolkits": []}
-    async with tw.testing.runtime(app) as rt:
+    async with journals.runtime(app) as rt:
         rig = Rig(rt, None)  # type: ignore[arg-type]  # no barriers here
         await rt.agents.save("scout", config)
         thread = await rt.threads.create("scout")
@@ -308,7 +309,7 @@ async def test_tools_of_one_name_with_values_of_their_own_do_not_answer_for_each
     )
     given = {"API_KEY": KEY, "REGION": REGION}
     config: dict[str, Any] = {"tools": [{"name": "search", "env": given}, "other"], "toolkits": []}
-    async with tw.testing.runtime(app) as rt:
+    async with journals.runtime(app) as rt:
         rig = Rig(rt, None)  # type: ignore[arg-type]  # no barriers here
         await rt.agents.save("scout", config)
         thread = await rt.threads.create("scout")

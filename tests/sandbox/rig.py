@@ -142,7 +142,7 @@ PYTHON = Programs(
         "[float('inf')]",
         "b'x'",
         "10 ** 5000",
-        "{1: 2}",
+        "{(1, 2): 3}",
         "class A: pass\nA()",
         "a = []\na.append(a)\na",
         "a = {}\na['b'] = [a]\n{'c': a}",

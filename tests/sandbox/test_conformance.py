@@ -137,7 +137,9 @@ async def test_the_code_sees_what_a_function_of_the_host_raises(box: CodeSandbox
 
 
 @pytest.mark.parametrize(
-    "returned", [float("nan"), b"x", {1: 2}, object(), StopIteration], ids=lambda each: type(each).__name__
+    "returned",
+    [float("nan"), b"x", {(1, 2): 3}, object(), StopIteration],
+    ids=lambda each: type(each).__name__,
 )
 async def test_what_a_function_of_the_host_returns_is_json(
     box: CodeSandbox, programs: Programs, returned: object

@@ -14,7 +14,8 @@ SOCKET = ".s.PGSQL.5432"
 class Proxy:
     """Forwards bytes. `lose_answer_to` cuts the connection when the server has answered that statement, once.
 
-    With `then_down` the database cannot be reached from then on, until `up`. After `freeze` no byte passes.
+    With `then_down` the database cannot be reached from then on, until `up`. After `freeze`, or from the statement
+    `freeze_at` on, no byte passes, until `thaw`.
     """
 
     def __init__(self, url: str) -> None:
@@ -23,6 +24,8 @@ class Proxy:
         self._folder = tempfile.TemporaryDirectory(prefix="toolwright-proxy-")
         self.url = urlunsplit(parts._replace(query=f"host={self._folder.name}"))
         self.lose_answer_to: bytes | None = None
+        self.freeze_at: bytes | None = None
+        self.frozen = asyncio.Event()
         self.then_down = False
         self.lost = 0
         self._down = False
@@ -54,6 +57,7 @@ class Proxy:
     def freeze(self) -> None:
         """Connections stay, but nothing comes through."""
         self._flows.clear()
+        self.frozen.set()
 
     def thaw(self) -> None:
         """What was held up comes through."""
@@ -76,6 +80,9 @@ class Proxy:
         marked = asyncio.Event()
 
         async def watch(chunk: bytes) -> bool:
+            if self.freeze_at is not None and self.freeze_at in chunk:
+                self.freeze_at = None
+                self.freeze()
             await self._flows.wait()
             if self.lose_answer_to is not None and self.lose_answer_to in chunk:
                 self.lose_answer_to = None

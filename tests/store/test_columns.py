@@ -13,7 +13,7 @@ from toolwright.adapters.store.engine.columns import WORDS
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.tables.all import all_tables
 
-NO_VALUE = {"agents", "commits", "unnumbered_events", "passage_keepers"}
+NO_VALUE = {"agents", "commits", "unnumbered_events", "passage_keepers", "sign_outs", "duties"}
 """Of whose rows no value is made: that a number is too large for a time is not seen there."""
 
 

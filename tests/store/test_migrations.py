@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from tests.postgres_server import fresh_database
 
 import toolwright as tw
-from toolwright.adapters.store import migrate
+from toolwright.adapters.store import migrate, schema
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.core.errors import StoreError
 from toolwright.core.threads.event import Topic
@@ -163,6 +164,69 @@ async def test_a_database_that_newer_code_has_migrated_is_refused(old: str) -> N
     await execute(old, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match="'9999'"):
         await database.upgrade(tw.Settings(database_url=old))
+
+
+async def as_of_newer(url: str, least: str) -> None:
+    """The database is as a newer version has migrated it: with a column more in each table, and a table more."""
+    await database.upgrade(tw.Settings(database_url=url))
+    more = [
+        f"ALTER TABLE {table} ADD COLUMN later INTEGER DEFAULT 0"
+        for table in sorted(await tables(url))
+        if not table.startswith(("alembic", "sqlite", "passages_", "passage_index"))
+    ]
+    await execute(
+        url,
+        *more,
+        "CREATE TABLE later (id INTEGER)",
+        "UPDATE alembic_version SET version_num = '9999'",
+        f"UPDATE compatibility SET least = '{least}'",
+    )
+
+
+async def test_a_database_that_newer_code_has_only_added_to_is_used_as_before(old: str) -> None:
+    settings = tw.Settings(database_url=old)
+    await as_of_newer(old, database.LEAST)
+    assert await database.revision(settings) == await database.upgrade(settings) == "9999"
+    assert database.steps("9999") == []
+    async with asyncio.timeout(30), app().runtime(settings) as rt:
+        done, _ = await rt.threads.list()
+        [call] = await rt.calls.list()
+        assert await rt.calls.submit(call.run_id, call.id, "yes") == "inline"
+        assert (await rt.runs.wait(call.run_id)).output == "They said so."
+        again = await rt.threads.send(done.id, "And again")
+        assert (await rt.runs.wait(again.id)).status == "completed"
+
+
+async def test_a_database_that_newer_code_has_changed_is_refused(old: str) -> None:
+    await as_of_newer(old, "9999")
+    settings = tw.Settings(database_url=old)
+    for act in (
+        lambda: database.upgrade(settings),
+        lambda: database.revision(settings),
+        app().runtime(settings).__aenter__,
+    ):
+        with pytest.raises(StoreError, match="'9999', which this version of toolwright does not know"):
+            await act()
+
+
+async def test_a_node_upgrades_no_database_that_older_nodes_may_use(tmp_path: Path) -> None:
+    async with fresh_database(migrated=False) as url:
+        settings = tw.Settings(database_url=url, cluster="postgres", files_url=str(tmp_path))
+        async with app().runtime(settings):
+            pass  # it makes the tables of an empty database
+        await execute(url, "DROP TABLE compatibility", "UPDATE alembic_version SET version_num = '0023'")
+        with pytest.raises(StoreError, match=r"at revision '0023', .* run `toolwright db upgrade` once"):
+            async with app().runtime(settings):
+                pass
+        assert await database.revision(settings) == "0023"
+
+
+def test_migrations_that_leave_older_code_at_work_only_add() -> None:
+    versions = Path(migrate.__file__).parent / "migrations" / "versions"
+    for each in schema.REVISIONS[schema.REVISIONS.index(schema.LEAST) + 1 :]:
+        [written] = versions.glob(f"{each}_*.py")
+        calls = set(re.findall(r"\bop\.(\w+)\(", written.read_text(encoding="utf-8")))
+        assert calls <= {"create_table", "add_column", "create_index"}, f"{each}: set LEAST to it"
 
 
 def upgrading(url: str) -> "subprocess.Popen[str]":

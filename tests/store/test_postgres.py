@@ -359,7 +359,7 @@ async def test_readers_that_hold_all_their_connections_do_not_keep_commits_waiti
 
 async def test_a_statement_that_waits_too_long_is_ended_by_the_server():
     async with fresh_database() as url:
-        store = await open_postgres(url, lambda _: None, statement=0.2)
+        store = await open_postgres(url, lambda _: None, statement=1.0)
         drain = await begun(store)
         holder = await connect(url)
         await holder.execute("BEGIN")
@@ -370,6 +370,22 @@ async def test_a_statement_that_waits_too_long_is_ended_by_the_server():
         await drain.do(drain.unit(Result))
         await store.close()
         await holder.close()
+
+
+async def test_a_process_that_stands_still_in_a_transaction_keeps_no_other_waiting_and_loses_no_unit():
+    async with fresh_database() as url, Proxy(url) as proxy:
+        frozen = await open_postgres(proxy.url, lambda _: None, statement=2.0, attempt=60, patience=60)
+        other = await open_postgres(url, lambda _: None)
+        await create_thread(frozen)
+        proxy.freeze_at = b"COMMIT\x00"
+        first = asyncio.create_task(committed(frozen, post("th_1", "msg_a")))
+        await proxy.frozen.wait()
+        await committed(other, post("th_1", "msg_b"))  # waits for the lock of the thread
+        proxy.thaw()
+        await first
+        assert [event.event_id for event in await other.inbox("th_1")] == ["msg_b", "msg_a"]
+        await frozen.close()
+        await other.close()
 
 
 async def test_a_database_that_cannot_be_reached_is_a_store_error():

@@ -15,20 +15,20 @@ from toolwright.adapters.store.reads.readers import READERS
 from toolwright.adapters.store.tables.agents import AGENTS, GOALS, MEMORIES, PLANS
 from toolwright.adapters.store.tables.calls import CALLS
 from toolwright.adapters.store.tables.children import REQUESTS
-from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES
+from toolwright.adapters.store.tables.events import EVENTS, INBOX, NODES, WAKES
 from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS
 from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
 from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES
-from toolwright.adapters.store.tables.messages import MESSAGES
+from toolwright.adapters.store.tables.messages import MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
-from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
+from toolwright.adapters.store.tables.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.variable import Variable, VariablesRequest
 from toolwright.core.files.file import File
-from toolwright.core.journal.units import Wake
+from toolwright.core.journal.units import Node, Wake
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.results.content import AttachmentRef
@@ -36,9 +36,10 @@ from toolwright.core.spaces.entity import Entity, FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import MOVES, Call
 from toolwright.core.threads.child import Link
+from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Sent
 from toolwright.core.threads.run import QueuedCall, Run, Step, Usage
 from toolwright.core.threads.thread import Thread
 
@@ -137,6 +138,21 @@ messages = st.builds(
     attachments=st.lists(attachments, max_size=2).map(tuple),
     native=json_values,
     kept=st.booleans(),
+    pinned=st.booleans(),
+    sent=some(
+        st.builds(
+            Sent,
+            hash=texts,
+            system=texts,
+            changing=texts,
+            tools=texts,
+            compaction=numbers,
+            version=numbers,
+            tokens=some(numbers),
+            counted=some(numbers),
+            budget=some(numbers),
+        )
+    ),
     created_at=times,
 )
 calls = st.builds(
@@ -229,9 +245,44 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
         ),
     ),
     (STEPS, steps),
+    (
+        COMPACTIONS,
+        st.builds(
+            Compaction,
+            thread_id=texts,
+            number=numbers,
+            side=st.sampled_from(["", "side_a", "side_b"]),
+            within=texts,
+            cut=numbers,
+            cleared=numbers,
+            kept=st.lists(numbers, max_size=3).map(tuple),
+            text=texts,
+            summary=some(texts),
+            covers=numbers,
+            omitted=numbers,
+            model=some(texts),
+            version=numbers,
+            usage=some(usages),
+            cost=costs,
+            budget=some(numbers),
+            cause=st.sampled_from(["budget", "refused", "edited", "removed"]),
+            edited_by=some(texts),
+            run_id=some(texts),
+            step=numbers,
+            created_at=times,
+        ),
+    ),
+    (
+        MESSAGE_VERSIONS,
+        st.builds(
+            MessageVersion, thread_id=texts, seq=numbers, until=numbers, content=texts, native=json_values
+        ),
+    ),
+    (SENT_TEXTS, st.builds(SentText, thread_id=texts, digest=texts, text=texts)),
     (CALLS, calls),
     (INBOX, inbox_events),
     (WAKES, st.builds(Wake, thread_id=texts, due=times, gen=numbers)),
+    (NODES, st.builds(Node, id=texts, version=texts, slots=numbers, busy=numbers, seen=times)),
     (EVENTS, events),
     (SPACE_EVENTS, events.map(lambda event: replace(event, space_id="sp_1"))),
     (ENTITIES, entities),

@@ -112,11 +112,13 @@ async def test_a_database_of_newer_code_is_refused(tmp_path: Path):
     upgrade_sqlite(path)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE compatibility SET least = '9999'")
     with pytest.raises(StoreError, match="'9999'"):
         await open_sqlite(path, lambda _: None)
     async with fresh_database() as url:
         admin = await connect(url)
         await admin.execute("UPDATE alembic_version SET version_num = '9999'")
+        await admin.execute("UPDATE compatibility SET least = '9999'")
         await admin.close()
         with pytest.raises(StoreError, match="'9999'"):
             await open_postgres(url, lambda _: None)

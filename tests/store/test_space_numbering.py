@@ -127,7 +127,7 @@ async def test_a_commit_is_answered_although_its_events_cannot_be_numbered_yet(
     url: str, other: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = Told()
-    store = await open_postgres(url, told.publish, attempt=0.3, statement=0.2)
+    store = await open_postgres(url, told.publish, attempt=1.5, statement=1.0)
     await spaces(store, 1)
     await other.execute("BEGIN")
     await other.execute(HELD)

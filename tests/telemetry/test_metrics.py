@@ -1,6 +1,9 @@
 """Figures: what is counted, and how Prometheus reads it."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 
 import httpx
 import pytest
@@ -8,11 +11,16 @@ import pytest
 import toolwright as tw
 from tests.api.rig import serving
 from tests.client.rig import served
+from tests.runtime.test_context_window import Narrow, echo
 from tests.telemetry.watching import DONE, Watching, agent_of, at_work, calling, led
+from toolwright.adapters.telemetry.instruments import MOST_AGENTS, OTHER, Metrics
 from toolwright.adapters.telemetry.meters import Meters
 from toolwright.adapters.telemetry.telemetry import OpenTelemetry
 from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.units import Node
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.gauges import Gauges
+from toolwright.testing import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +92,11 @@ async def test_prometheus_reads_what_calls_runs_and_models_have_come_to() -> Non
     assert figure(ended.text, total, tool="later", kind="external", outcome="cancelled") == 1
     assert "made_up_by_the_model" not in text
     assert "code-4711" not in text
+    assert figure(text, total, tool="add", agent="boss") == 1
+    assert figure(ended.text, total, tool="later", outcome="cancelled", agent="boss") == 1
+    assert figure(text, "toolwright_run_duration_seconds_count", agent="boss") == 1
+    assert figure(text, "toolwright_step_duration_seconds_count", agent="boss") == 6
+    assert figure(text, "toolwright_tokens_total", gen_ai_agent_name="boss", gen_ai_token_type="input")
     assert figure(text, "toolwright_call_duration_seconds_count", tool="add") == 1
     assert figure(text, "toolwright_run_duration_seconds_count", status="completed") == 1
     assert figure(text, "toolwright_step_duration_seconds_count") == 6
@@ -92,6 +105,13 @@ async def test_prometheus_reads_what_calls_runs_and_models_have_come_to() -> Non
     assert (
         figure(text, "gen_ai_client_operation_duration_seconds_count", gen_ai_request_model="scripted") == 6
     )
+
+
+def test_figures_are_kept_for_a_hundred_agents_and_for_the_others_together() -> None:
+    metrics = Metrics(Meters(["prometheus"]))
+    labels = [metrics.agent(f"agent-{n}") for n in range(2 * MOST_AGENTS)]
+    assert labels == [f"agent-{n}" for n in range(MOST_AGENTS)] + [OTHER] * MOST_AGENTS
+    assert metrics.agent("agent-0") == "agent-0"
 
 
 async def test_a_run_that_is_opened_again_for_calls_is_counted_once() -> None:
@@ -114,23 +134,65 @@ async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
         run = await led(rt, "boss")
         url = f"http://127.0.0.1:{port}"
         async with http.stream("GET", f"{url}/api/runs/{run.id}/stream") as stream:
-            await anext(stream.aiter_lines())
+            lines = stream.aiter_lines()  # kept: the stream is closed with it
+            await anext(lines)
             assert figure((await http.get(f"{url}/metrics")).text, "toolwright_stream_readers") == 1
-        depths = Depths(pending_calls=3, inbox_events=2)
-        await Gauges(Counted(depths), watching.telemetry).look()  # type: ignore[arg-type]  # all that it reads
+        clock = ManualClock()
+        depths = Depths(
+            pending_calls=3,
+            inbox_events=2,
+            oldest_event=clock.now(),
+            queued_runs=4,
+            active_runs=5,
+            waiting_runs=6,
+            connections=(7, 20),
+        )
+        clock.advance(90)
+        await Gauges(Counted(depths), watching.telemetry, clock).look()  # type: ignore[arg-type]  # all that it reads
         text = (await http.get(f"{url}/metrics")).text
     assert figure(text, "toolwright_pending_calls") == 3
     assert figure(text, "toolwright_inbox_events") == 2
+    assert figure(text, "toolwright_inbox_oldest_seconds") == 90
+    runs = [figure(text, f"toolwright_runs_{status}") for status in ("queued", "active", "waiting")]
+    assert runs == [4, 5, 6]
+    connections = [figure(text, f"toolwright_database_connections_{which}") for which in ("used", "limit")]
+    assert connections == [7, 20]
 
 
 class Counted:
     """A journal in which so much waits."""
 
-    def __init__(self, depths: Depths) -> None:
-        self._depths = depths
+    def __init__(self, depths: Depths, nodes: Sequence[Node] = ()) -> None:
+        self._depths, self._nodes = depths, nodes
 
     async def depths(self) -> Depths:
         return self._depths
+
+    async def nodes(self) -> Sequence[Node]:
+        return self._nodes
+
+
+async def test_the_nodes_of_a_cluster_are_counted_while_they_live() -> None:
+    watching, clock = counting(), ManualClock()
+    depths = Depths(pending_calls=0, inbox_events=0)
+    await Gauges(Counted(depths), watching.telemetry, clock).look()  # type: ignore[arg-type]  # as above
+    assert "toolwright_node" not in (watching.telemetry.exposition() or "")
+    now = clock.now()
+    depths = replace(depths, oldest_wake=now - timedelta(seconds=5))
+    nodes = [Node(id=f"node_{n}", version="1", slots=10, busy=n, seen=now, skew=-n * 500_000) for n in (1, 2)]
+    gauges = Gauges(Counted(depths, nodes), watching.telemetry, clock)  # type: ignore[arg-type]  # as above
+    for after, figures in ((0, [2, 20, 3, 1, 5]), (60, [0, 0, 0, 0, 65])):
+        clock.advance(after)
+        await gauges.look()
+        text = watching.telemetry.exposition() or ""
+        names = (
+            "nodes",
+            "node_slots",
+            "node_slots_busy",
+            "node_clock_skew_seconds",
+            "wakes_oldest_due_seconds",
+        )
+        assert [figure(text, f"toolwright_{name}") for name in names] == figures
 
 
 async def test_a_runtime_tells_how_much_waits_as_it_starts() -> None:
@@ -157,3 +219,34 @@ async def test_figures_are_for_services_where_there_are_keys() -> None:
         url = f"http://127.0.0.1:{port}/metrics"
         assert (await http.get(url)).status_code == 401
         assert (await http.get(url, headers={"x-secret-key": "s"})).status_code == 200
+
+
+async def test_conversations_that_are_made_shorter_are_counted_and_marked_at_their_requests() -> None:
+    watching, model = counting(), Narrow(echo, limit=2_000, window=2_000)
+    app = tw.App(agents=[tw.Agent("talker", tw.Prompt("talker", "Talk.", model=model))])
+    async with at_work(app, watching) as rt, served(rt) as port, httpx.AsyncClient() as http:
+        thread = await rt.threads.create("talker")
+        for number in range(20):
+            run = await rt.threads.send(thread.id, f"{number}: " + "word " * 100)
+            await rt.runs.wait(run.id, 20)
+        text = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
+        rows = await rt.threads.compactions(thread.id)
+        events = await rt.events.list(Topic(kind="thread", id=thread.id), limit=1_000)
+    compacted = [each.payload for each in events if each.type == "context.compacted"]
+    assert [each["number"] for each in compacted] == [each.number for each in rows]
+    assert all(each["measure"] == "summary" for each in compacted)
+    labels = {"agent": "talker", "cause": "budget", "measure": "summary"}
+    assert figure(text, "toolwright_compactions_total", **labels) == len(rows)
+    for when, name in (("before", "tokensBefore"), ("after", "tokensAfter")):
+        counted = figure(text, "toolwright_compaction_tokens_total", when=when, **labels)
+        assert counted == sum(int(str(each[name])) for each in compacted)
+    assert len(model.summaries) >= len(rows)  # those that were written beside a run are counted too
+    written = figure(text, "toolwright_tokens_total", gen_ai_token_type="output")
+    assert written == 20 * 5 + len(model.summaries) * 9
+    whole = [span for span in watching.ended if span.name.startswith("chat ")]
+    assert len(whole) == 20 + len(model.summaries)
+    steps = {span.context.span_id for span in watching.ended if span.name.startswith("step") and span.context}
+    chats = [span for span in whole if span.parent is not None and span.parent.span_id in steps]
+    marked = [bool((span.attributes or {}).get("gen_ai.conversation.compacted")) for span in chats]
+    assert len(marked) == 20
+    assert marked == sorted(marked) and marked[0] is False and marked[-1] is True

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import stores
 from tests.telemetry.watching import DONE, Watching, agent_of, at_work, calling, led, lines
+from toolwright.core.model import Model
 from toolwright.core.threads.event import Topic
-from toolwright.testing import ScriptedModel, trace_tree
+from toolwright.core.threads.message import Message
+from toolwright.testing import FunctionModel, ScriptedModel, trace_tree
 
 pytestmark = pytest.mark.anyio
 
@@ -48,15 +51,16 @@ async def test_a_call_is_below_its_step_and_that_below_its_run() -> None:
         run = await led(rt, "boss")
     assert run.status == "completed"
     assert trace_tree(watching.ended) == lines("""
-        invoke_agent boss
-          read_inbox
-          step 1
-            build_prompt
-            chat scripted
-            execute_tool add
-          step 2
-            build_prompt
-            chat scripted
+        run boss
+          invoke_agent boss
+            read_inbox
+            step 1
+              build_prompt
+              chat scripted
+              execute_tool add
+            step 2
+              build_prompt
+              chat scripted
     """)
     assert watching.traces == 1
 
@@ -174,11 +178,11 @@ async def test_a_child_is_below_the_call_that_began_it_and_its_parent_goes_on_in
               invoke_agent child
                 step 1
                   chat scripted
-          invoke_agent boss
-            step 1
-              execute_tool child
-            step 2
-              chat scripted
+        invoke_agent boss
+          step 1
+            execute_tool child
+          step 2
+            chat scripted
     """)
 
 
@@ -211,11 +215,11 @@ async def test_a_delegate_is_below_the_call_that_it_carries_out() -> None:
               invoke_agent composed requests
                 step 1
                   chat scripted
-          invoke_agent composed requests
-            step 1
-              execute_tool sum_up
-            step 2
-              chat scripted
+        invoke_agent composed requests
+          step 1
+            execute_tool sum_up
+          step 2
+            chat scripted
     """)
 
 
@@ -249,12 +253,36 @@ async def test_a_run_that_waits_goes_on_in_the_same_trace_in_the_next_process(
           step 2
             chat scripted
     """)
-    began, resumed = before.span("invoke_agent boss"), after.span("invoke_agent boss")
-    assert began.context is not None and resumed.parent is not None
-    assert (resumed.parent.trace_id, resumed.parent.span_id) == (
-        began.context.trace_id,
-        began.context.span_id,
-    )
+    root = before.span("run boss").context
+    for stretch in (before.span("invoke_agent boss"), after.span("invoke_agent boss")):
+        assert root is not None and stretch.parent is not None
+        assert (stretch.parent.trace_id, stretch.parent.span_id) == (root.trace_id, root.span_id)
+
+
+async def test_a_run_whose_process_died_goes_on_below_a_root_that_was_exported(tmp_path: Path) -> None:
+    before, after = Watching(), Watching()
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def silent(_: Sequence[Message]) -> dict[str, object]:
+        asked.set()
+        await never.wait()
+        return DONE
+
+    def boss(model: Model) -> tw.App:
+        return tw.App(agents=[tw.Agent("boss", tw.Prompt("boss", "You work.", model=model))])
+
+    async with stores("sqlite", tmp_path) as store, at_work(boss(FunctionModel(silent)), before, store) as rt:
+        thread = await rt.threads.create("boss")
+        run = await rt.threads.send(thread.id, "go")
+        async with asyncio.timeout(20):
+            await asked.wait()
+        exported = [*before.ended]  # what is there of a process that dies now
+        async with at_work(boss(ScriptedModel([DONE])), after, store) as next_rt:
+            assert (await next_rt.runs.wait(run.id, 20)).status == "completed"
+    [root] = [span.context for span in exported if span.parent is None]
+    known = {span.context.span_id for span in (*exported, *after.ended) if span.context is not None}
+    assert all(span.parent is not None and span.parent.span_id in known for span in after.ended)
+    assert {span.context.trace_id for span in after.ended if span.context} == {root.trace_id if root else 0}
 
 
 def _asker() -> tw.App:

@@ -12,15 +12,38 @@ from pydantic import AfterValidator, JsonValue
 
 from tests.api.rig import read, serving
 from toolwright.adapters.system import SystemClock
+from toolwright.core.env.form import MOST_TOOLS
+from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
 from toolwright.web.answers.answer import Answer, answer
-from toolwright.web.options import GatewayOptions
+from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
 from toolwright.web.requests.body import Form, reads
 from toolwright.web.serving import Serving
 
 pytestmark = pytest.mark.anyio
 
+REAL: dict[str, JSON] = {  # of the size that the tools of services have
+    "description": "Does something with the thing of that kind, as the service describes it at some length. "
+    * 2,
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            f"field_{number}": {
+                "type": "string",
+                "description": f"What field {number} is for, in some words.",
+            }
+            for number in range(10)
+        },
+        "required": ["field_1"],
+    },
+    "executionType": "gateway",
+    "execution": {
+        "url": "https://service.example/v1/things/{field_1}",
+        "headers": {"Authorization": "Bearer ${env.KEY}"},
+        "parameters": {f"field_{number}": {"in": "query", "explode": False} for number in range(2, 6)},
+    },
+}
 MANY = f"[{','.join(['1'] * 200_000)}]"
 
 
@@ -45,8 +68,6 @@ async def test_a_body_of_too_many_values_is_refused_while_it_is_still_coming() -
         ("/api/threads", f'{{"agentId":"tester","tags":{MANY}}}'),
         ("/api/threads", f'{{"agentId":"tester","arguments":{{"a":{MANY}}}}}'),
         ("/api/threads/THREAD/messages", f'{{"content":"x","attachments":{MANY}}}'),
-        ("/api/agents", f'{{"name":"a","config":{{"tools":{MANY}}}}}'),
-        ("/api/agents", json.dumps({"name": "a", "configJson": f'{{"tools":{MANY}}}'})),
         ("/api/runs/x/tool-results", f'{{"callId":"x","result":{MANY}}}'),
     ],
 )
@@ -55,6 +76,31 @@ async def test_the_values_of_a_body_are_bounded_on_every_route(path: str, body: 
         thread_id = await api.thread()
         response = await api.client.post(path.replace("THREAD", thread_id), content=body)
         assert "holds more than 100000 JSON values" in read(response, 400)["error"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+@pytest.mark.parametrize("as_text", [False, True])
+async def test_the_values_of_an_agent_are_bounded_tenfold(method: str, as_text: bool) -> None:
+    config = f'{{"tools":[{",".join(["1"] * CONFIG_VALUES * MAX_JSON_VALUES)}]}}'
+    named = f'"configJson":{json.dumps(config)}' if as_text else f'"config":{config}'
+    async with serving() as api:
+        path = "/api/agents" if method == "POST" else "/api/agents/a"
+        body = f'{{"name":"a",{named}}}'
+        response = await api.client.request(method, path, content=body)
+        assert "holds more than 1000000 JSON values" in read(response, 400)["error"]
+
+
+async def test_as_many_tools_as_an_agent_may_have_fit_into_a_body() -> None:
+    tools = [REAL | {"name": f"tool_{number}"} for number in range(1_900)]
+    body = json.dumps({"name": "many", "config": {"tools": tools}})
+    values = ValueCount(2**31)
+    values.add(body.encode())
+    assert values.values > MAX_JSON_VALUES, "more than any other body may hold"
+    assert values.values / len(tools) * MOST_TOOLS < CONFIG_VALUES * MAX_JSON_VALUES
+    assert len(body) / len(tools) * MOST_TOOLS < MAX_BODY_WITH_FILES
+    async with serving() as api:
+        saved = read(await api.client.post("/api/agents", content=body, timeout=100), 201)
+        assert len(saved["agent"]["config"]["tools"]) == len(tools)
 
 
 async def test_the_bound_is_a_setting() -> None:

@@ -87,9 +87,7 @@ async def test_another_model_answers_also_in_the_same_conversation_and_at_once()
     assert [each.output for each in results] == ["one", "two", "three"]
     last = await tw.run(agent, "And now?", model=models[1], thread=results[0].thread_id)
     assert last.output == "two"
-    with pytest.raises(
-        NotFound, match="without a database_url a thread can be gone on with in the event loop"
-    ):
+    with pytest.raises(NotFound, match="without a database_url a thread is continued only in the event loop"):
         await tw.run(agent, "And now?", model=models[1], thread="thr_none")
 
 
@@ -257,8 +255,8 @@ async def test_a_call_that_waits_is_told_of_and_answered() -> None:
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"agent": "counter"}, "What is run is a tw.Agent, or the name of one of app=, not 'counter'"),
-    ({"agent": 3}, "What is run is a tw.Agent"),
+    ({"agent": "counter"}, "agent must be a tw.Agent, or the name of an agent of app=, not 'counter'"),
+    ({"agent": 3}, "agent must be a tw.Agent"),
     ({"app": 3}, "app= is a toolwright.App, not 3"),
     ({"settings": 3}, "settings= are toolwright.Settings, not 3"),
     ({"settings": tw.Settings(), "database_url": "memory://"}, "Give database_url= or settings="),
@@ -483,3 +481,48 @@ def test_another_python_is_refused_by_name() -> None:
     assert done.stderr.splitlines()[-1] == (
         "ImportError: Toolwright needs Python 3.11 or later, and this is Python 3.9."
     )
+
+
+@pytest.mark.parametrize("door", ["run_sync", "stream"])
+def test_a_failure_that_is_raised_is_not_logged_too(door: str, caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel([{"fail": "refused", "message": "No credit."}])
+    agent = tw.Agent("poor", instructions="Pay.", model=model)
+    with pytest.raises(RunFailed, match="No credit"):
+        if door == "run_sync":
+            tw.run_sync(agent, "Pay")
+        else:
+            for _ in tw.stream(agent, "Pay"):
+                pass
+    assert tool_warnings(caplog) == []
+
+
+def test_a_childs_failure_is_logged_where_its_parents_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    child = tw.Agent(
+        "poor", instructions="Pay.", model=ScriptedModel([{"fail": "refused", "message": "No."}])
+    )
+    turns = [{"calls": [{"name": "poor", "args": {"message": "Pay"}}]}, {"text": "Sorry."}]
+    parent = tw.Agent("boss", instructions="Ask.", model=ScriptedModel(turns), tools=[child.as_tool("Pays.")])
+    assert tw.run_sync(parent, "Go").text == "Sorry."
+    [warning] = tool_warnings(caplog)
+    assert "of the agent 'poor' failed" in warning
+
+
+@tw.tool(description="Draw.")
+def draw() -> tw.ToolResult:
+    return tw.ToolResult.ok("drawn", (tw.Attachment(name="a.png", mime_type="image/png", data=b"pixels"),))
+
+
+@pytest.mark.parametrize("door", ["run_sync", "stream"])
+def test_the_bytes_of_files_are_part_of_a_result_in_memory(door: str) -> None:
+    turns: list[object] = [{"calls": [{"name": "draw", "args": {}}]}, {"text": "There."}]
+    agent = tw.Agent("artist", instructions="Draw.", model=ScriptedModel(turns), tools=[draw])
+    note = tw.Attachment(name="note.txt", mime_type="text/plain", data=b"A cat, please.")
+    if door == "run_sync":
+        result = tw.run_sync(agent, "Draw", attachments=[note])
+    else:
+        *_, last = tw.stream(agent, "Draw", attachments=[note])
+        assert isinstance(last, tw.RunDone)
+        result = last.result
+    refs = [ref for message in result.messages for ref in message.attachments]
+    assert [result.files[ref.path] for ref in refs] == [b"A cat, please.", b"pixels"]
+    assert len(result.files) == 2

@@ -98,7 +98,7 @@ def test_each_call_is_asked_about_in_order_also_in_code_that_is_not_async() -> N
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        ("yes", InvalidRequest, "approve= answers about 'pay' with true, false or"),
+        ("yes", InvalidRequest, "approve must answer about 'pay' with true, false or"),
         ({"approved": True, "args": {"to": 7}}, InvalidRequest, "to: must be a string"),
         ({"approved": True, "sure": 1}, InvalidRequest, "sure is not known"),
         (LookupError("No idea."), LookupError, "No idea"),
@@ -113,7 +113,7 @@ async def test_an_answer_that_is_none_ends_the_run_in_words(
 
 async def test_what_cannot_be_asked_is_refused_before_anything_runs() -> None:
     wrong: Any = "yes"
-    with pytest.raises(InvalidRequest, match="approve= is a function of a call that waits, not 'yes'"):
+    with pytest.raises(InvalidRequest, match="approve must be a function of the call that waits, not 'yes'"):
         await tw.run(clerk(PAYS), "Pay.", approve=wrong)
 
 
@@ -320,5 +320,5 @@ async def test_what_approve_raises_ends_the_stream() -> None:
             async for _ in stream:
                 pass
     wrong: Any = "yes"
-    with pytest.raises(InvalidRequest, match="approve= is a function"):
+    with pytest.raises(InvalidRequest, match="approve must be a function"):
         tw.stream(clerk(PAYS), "Pay.", approve=wrong)

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
@@ -18,6 +18,19 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class ClusterClock(SystemClock):
+    """The machine's clock, set by what it differs from that of the cluster's database."""
+
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    def moved(self, ahead: timedelta) -> None:
+        """The database's clock is so far ahead of the machine's."""
+        self.ahead = ahead
 
 
 _number = itertools.count(int.from_bytes(os.urandom(3)))

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -11,14 +11,22 @@ tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
 keys = typer.Typer(help="Keys of the server.")
 threads = typer.Typer(help="Threads of the journal.")
+runs = typer.Typer(help="Runs of the journal.")
 cli.add_typer(tools, name="tools")
 cli.add_typer(database, name="db")
 cli.add_typer(keys, name="keys")
 cli.add_typer(threads, name="threads")
+cli.add_typer(runs, name="runs")
 
 AppOption = Annotated[
     Optional[str],  # noqa: UP045 - typer reads it at run time
     typer.Option("--app", envvar="TOOLWRIGHT_APP", metavar="MODULE:APP", help="Default: app in app.py."),
+]
+ServedApp = Annotated[
+    Optional[str],  # noqa: UP045 - typer reads it at run time
+    typer.Argument(
+        envvar="TOOLWRIGHT_APP", metavar="[MODULE:APP | CONFIG.json]", help="Default: an empty app."
+    ),
 ]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")]
@@ -51,22 +59,36 @@ def demo(
 
 @cli.command()
 def serve(
-    target: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads it at run time
-        typer.Argument(
-            envvar="TOOLWRIGHT_APP", metavar="[MODULE:APP | CONFIG.json]", help="Default: an empty app."
-        ),
-    ] = None,
+    target: ServedApp = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     dev: Annotated[
         bool, typer.Option("--dev", help="Start again when a Python file or the configuration file changes.")
     ] = False,
+    no_work: Annotated[
+        bool, typer.Option("--no-work", help="Execute no runs: other processes on the database do.")
+    ] = False,
 ) -> int:
     """Serve an app over HTTP."""
     from toolwright.cli.serve.serve import serve as run  # noqa: PLC0415 - loads the server
 
-    return run(target, host, port, dev=dev)
+    return run(target, host, port, dev=dev, no_work=no_work)
+
+
+@cli.command()
+def work(target: ServedApp = None) -> int:
+    """Execute runs, and serve nothing."""
+    from toolwright.cli.serve.serve import work as run  # noqa: PLC0415 - loads the server
+
+    return run(target)
+
+
+@cli.command()
+def nodes() -> None:
+    """List the processes of the cluster that execute runs."""
+    from toolwright.cli.threads import list_nodes  # noqa: PLC0415 - loads the store
+
+    list_nodes()
 
 
 @cli.command("mcp")
@@ -170,19 +192,37 @@ def show_tool(
 
 
 @database.command()
-def upgrade() -> None:
-    """Bring the database to the newest revision; it is made if it is not there."""
+def upgrade(
+    backup: Annotated[
+        Optional[Path],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="FILE", help="Copy the journal there first, as `toolwright backup` does."),
+    ] = None,
+) -> None:
+    """Bring the database to the newest revision; it is made if it is not there.
+
+    Says what is changed. Older versions cannot open the database afterwards: make a copy first, with --backup.
+    """
     from toolwright.cli.upgrade import upgrade as run  # noqa: PLC0415 - loads the store
 
-    run()
+    run(backup)
 
 
 @keys.command("new")
-def new_keys() -> None:
+def new_keys(
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One more secret key, with this name.")
+    ] = None,
+    scope: Annotated[str | None, typer.Option(help="Its rights: metrics, read or all (the default).")] = None,
+) -> None:
     """Print new keys, ready for a .env file."""
-    from toolwright.cli.keys import print_keys  # noqa: PLC0415 - as all commands here
+    if name is None and scope is not None:
+        raise typer.BadParameter("a key with a scope has a name too: give --name.", param_hint="'--scope'")
+    from toolwright.cli.keys import print_key, print_keys  # noqa: PLC0415 - as all commands here
 
-    print_keys()
+    if name is None:
+        print_keys()
+    else:
+        print_key(name, scope or "all")
 
 
 @cli.command()
@@ -205,6 +245,91 @@ def delete_thread(
     from toolwright.cli.threads import delete as run  # noqa: PLC0415 - loads the store
 
     run(thread_id, cancel=cancel)
+
+
+@threads.command("summary")
+def show_summary(
+    thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],
+    *,
+    edit: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="TEXT", help="Put this text in its place."),
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Leave no message out any more.")] = False,
+    side: Annotated[
+        Literal["side_a", "side_b"] | None, typer.Option(help="Whose summary, of an agent with two sides.")
+    ] = None,
+    app: AppOption = None,
+) -> None:
+    """Show what is left out of a thread's conversation and the summary in its place; edit or remove it."""
+    from toolwright.cli.threads import summary as run  # noqa: PLC0415 - loads the store
+
+    if edit is not None and remove:
+        raise typer.BadParameter("A summary is edited or removed, not both.", param_hint="--remove")
+    run(thread_id, side, edit, app, remove=remove)
+
+
+RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id.")]
+
+
+@runs.command("list")
+def list_runs(
+    status: Annotated[
+        Literal["queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"] | None,
+        typer.Option(help="Only runs with this status."),
+    ] = None,
+    agent: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="AGENT", help="Only runs of this agent: its id, or its name in the app."),
+    ] = None,
+    thread: Annotated[
+        Optional[str],  # noqa: UP045 - as above
+        typer.Option(metavar="ID", help="Only runs of this thread."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many, the newest first.")] = 50,
+    app: AppOption = None,
+) -> None:
+    """Name runs, the newest first, with their status and error."""
+    from toolwright.cli.threads import list_runs as run  # noqa: PLC0415 - loads the store
+
+    run(status, agent, thread, limit, app)
+
+
+@cli.command("show")
+@runs.command("show")
+def show_run(
+    run_id: RunId,
+    *,
+    prompt: Annotated[
+        bool,
+        typer.Option("--prompt", help="Show what the model was sent at each step, and what was left out."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Show prompts as JSON.")] = False,
+    app: AppOption = None,
+) -> None:
+    """Show a run with its steps and messages, as JSON; with --prompt what its models were sent."""
+    from toolwright.cli import threads as cli_threads  # noqa: PLC0415 - loads the store
+
+    if prompt:
+        cli_threads.show_prompts(run_id, app, as_json=as_json)
+    else:
+        cli_threads.show_run(run_id)
+
+
+@runs.command("cancel")
+def cancel_run(run_id: RunId) -> None:
+    """Ask a run to stop, whichever process executes it."""
+    from toolwright.cli.threads import cancel_run as run  # noqa: PLC0415 - loads the store
+
+    run(run_id)
+
+
+@runs.command("retry")
+def retry_run(run_id: RunId) -> None:
+    """Continue a failed run from its last commit."""
+    from toolwright.cli.threads import retry_run as run  # noqa: PLC0415 - loads the store
+
+    run(run_id)
 
 
 @cli.command()

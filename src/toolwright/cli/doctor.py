@@ -5,7 +5,7 @@ import os
 import platform
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,11 +24,12 @@ from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.model import ModelRequest, ModelSettings
 from toolwright.core.threads.message import Message
-from toolwright.web.auth.access import is_loopback
+from toolwright.web.auth.access import ServiceKey, is_loopback
 from toolwright.wiring import database
+from toolwright.wiring.app import App
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.loading import DEFAULT_FILE
-from toolwright.wiring.parts import file_store, key_file
+from toolwright.wiring.parts import cipher_of, file_store, key_file, node_faults
 from toolwright.wiring.settings import MEMORY, Settings, warning
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -40,12 +41,14 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "sandbox": ("deno", "pydantic_monty"),
     "telemetry": ("opentelemetry.sdk", "prometheus_client"),
     "sentry": ("sentry_sdk",),
-    "demo": ("PIL",),
     "pydantic-ai": ("pydantic_ai",),
     "openai-agents": ("agents",),
     "langchain": ("langchain_core",),
+    "openapi": ("openapi_pydantic", "jsonref"),
+    "nats": ("nats",),
 }
 """The modules by which one sees whether an extra is installed."""
+MOST_SKEW = 5.0  # seconds that the clock of a node may differ from the database's
 REACH = 30.0  # seconds that a model has to answer in
 ASKED = ModelRequest(
     messages=(
@@ -101,17 +104,23 @@ async def check_database(settings: Settings) -> list[Finding]:
     schema = Finding("schema", "ok", f"revision {revision}, the newest")
     if revision is None:
         schema = Finding("schema", "note", "no tables yet; they are made when it is first used")
+    elif revision > database.HEAD:
+        schema = Finding("schema", "ok", f"revision {revision} of a newer version, which this one can use")
+    elif revision != database.HEAD and settings.cluster is not None:
+        said = f"revision {revision}, of {database.HEAD}: run `toolwright db upgrade` before nodes start"
+        schema = Finding("schema", "broken", said)
     elif revision != database.HEAD:
         said = f"revision {revision}, of {database.HEAD}: it is upgraded when it is next used"
         schema = Finding("schema", "note", said)
-    drives = f"{owner} leads the runs" if owner else "nobody leads the runs at the moment"
+    drives = f"{owner} executes the runs" if owner else "no process executes runs at the moment"
     rows = [Finding("row", "broken", each.sentence) for each in broken]
     return [Finding("database", "ok", place), schema, *rows, Finding("owner", "ok", drives)]
 
 
 async def check_models(settings: Settings, named: list[str], *, reach: bool) -> list[Finding]:
     """Whether the settings' model and those of the app's agents can be made, and with `reach` whether they answer."""
-    names: dict[str, None] = dict.fromkeys([*([settings.model] if settings.model else []), *named])
+    own = [each for each in (settings.model, settings.summary_model) if each]
+    names: dict[str, None] = dict.fromkeys([*own, *named])
     if not names:
         return [Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")]
     models = NamedModels()
@@ -146,26 +155,52 @@ def check_app(target: str | None) -> tuple[Finding, list[str]]:
     except Refusal as refusal:
         return Finding("app", "broken", str(refusal)), []
     agents = app.catalog.agents
-    models = [app.catalog.active(agent.id).model for agent in agents]
+    usable = [app.catalog.active(agent.id) for agent in agents]
+    models = [active.model for active in usable]
+    policies = [active.prompt.context or active.agent.context for active in usable]
+    models += [policy.summarize_with for policy in policies if policy is not None]
     names = ", ".join(agent.name for agent in agents)
     found = Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
     return found, [model for model in models if isinstance(model, str)]
 
 
+async def check_tools(settings: Settings, app: App) -> list[Finding]:
+    """Whether the models of the app's agents are offered all of their tools."""
+    models = NamedModels()
+    found: list[Finding] = []
+    try:
+        for agent in app.catalog.agents:
+            active = app.catalog.active(agent.id)
+            model = active.model if active.model is not None else settings.model
+            if not isinstance(model, str):
+                continue
+            with suppress(ToolwrightError):  # a model that cannot be made is told of by itself
+                faults = getattr(await models(model), "tool_faults", None)
+                definitions = tuple([tool.definition for tool in active.tools])
+                for each in () if faults is None else faults(definitions):
+                    about = "" if each.tool is None else f"the tool {each.tool!r} is not offered to {model}: "
+                    found.append(Finding("tools", "note", f"{agent.name}: {about}{each.message}"))
+    finally:
+        await models.aclose()
+    return found
+
+
 def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
-    """Whether the MCP servers of the app's agents are there."""
+    """Whether the models of the app's agents take all their tools, and whether their MCP servers are there."""
     if not target and not DEFAULT_FILE.is_file():
         return []
     try:
         app = the_app(target)
     except Refusal:
         return []  # said of the app
+    tools = run(check_tools(settings, app))
     if not any(app.catalog.active(agent.id).mcp for agent in app.catalog.agents):
-        return []
+        return tools
     from toolwright.cli.mcp_servers import looked_at  # noqa: PLC0415 - few apps have them
 
     found = run(looked_at(app, settings))
-    return [Finding("mcp", "ok" if there else "broken", f"{name}: {said}") for name, there, said in found]
+    servers = [Finding("mcp", "ok" if there else "broken", f"{name}: {said}") for name, there, said in found]
+    return [*tools, *servers]
 
 
 def check_keys(settings: Settings) -> Finding:
@@ -179,7 +214,9 @@ def check_keys(settings: Settings) -> Finding:
         said = f"{_counted(public, 'public')}, no secret key: people may call, nobody can register them over HTTP"
         return Finding("keys", "note", said)
     more = f", {_counted(public, 'public')}" if public else ""
-    return Finding("keys", "ok", _counted(keys, "secret") + more)
+    named = [f"{each.name} ({each.scope})" for each in map(ServiceKey.read, keys) if each.name is not None]
+    names = f": {', '.join(named)}" if named else ""
+    return Finding("keys", "ok", _counted(keys, "secret") + names + more)
 
 
 def check_secrets(settings: Settings) -> Finding:
@@ -210,6 +247,28 @@ async def check_files(settings: Settings) -> Finding:
     return Finding(
         "files", "ok", place + ("" if folder is None or folder.exists() else ", made for the first file")
     )
+
+
+async def check_nodes(settings: Settings) -> list[Finding]:
+    """Return whether this process can run beside the living nodes of the cluster, and whose clock is wrong."""
+    if settings.cluster is None:
+        return []
+    try:
+        if await database.revision(settings) is None:
+            return []
+        (found, _), files = await database.nodes(settings), file_store(settings)
+    except ToolwrightError as error:
+        return [Finding("nodes", "broken", error.message)]
+    now = datetime.now(UTC)
+    living = [node for node in found if node.is_alive(now)]
+    findings = [Finding("nodes", "ok" if living else "note", f"{len(living)} alive")]
+    for node in living:
+        if abs(node.skew) > MOST_SKEW * 1_000_000:
+            said = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
+            findings.append(Finding("nodes", "note", said))
+    faults = await node_faults(living, cipher_of(settings).keys, files)
+    await files.close()
+    return [*findings, *[Finding("nodes", "broken", fault) for fault in faults]]
 
 
 def _counted(keys: tuple[str, ...], kind: str) -> str:
@@ -256,6 +315,7 @@ async def _outside(settings: Settings, named: list[str], *, reach: bool) -> list
     return [
         *await check_database(settings),
         await check_files(settings),
+        *await check_nodes(settings),
         *await check_models(settings, named, reach=reach),
     ]
 

@@ -17,6 +17,7 @@ _WORDS = {
     r"Input should be a valid integer.*": "must be a whole number",
     r"Input should be greater than or equal to": "must be at least",
     r"Input should be less than or equal to": "must be at most",
+    r"Value error, ": "",
 }
 
 

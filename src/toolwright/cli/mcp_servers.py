@@ -12,11 +12,10 @@ from rich.table import Table
 from toolwright.cli.output import Refusal, log_briefly, one_line
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.mcp.config import read_servers
-from toolwright.core.mcp.listing import McpFault, McpListing
-from toolwright.core.text import sentence
+from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompt, McpPrompts
+from toolwright.core.text import clean_text, quantity, sentence
 from toolwright.core.tools.mcp import McpServer, target_of
 from toolwright.runtime.mcp.offer import env_of_agent, target_in
-from toolwright.wire.text import clean_text
 from toolwright.wiring.app import App
 from toolwright.wiring.executors.mcp import LazyMcp
 from toolwright.wiring.settings import Settings
@@ -28,7 +27,7 @@ _SERVERS_LOG = logging.getLogger("toolwright.mcp")
 async def list_mcp_tools(
     place: str, headers: Sequence[str], settings: Settings, patience: float = PATIENCE
 ) -> int:
-    """Print a table of the tools of a server, by its URL or command; 1 if it is not there within so many seconds.
+    """Print the tools and prompts of a server, by its URL or command; 1 if it is not there within so many seconds.
 
     What the process of a command writes to its standard error is shown.
     """
@@ -38,10 +37,12 @@ async def list_mcp_tools(
     logging.getLogger("toolwright.mcp.stdio").setLevel(logging.DEBUG)
     mcp = LazyMcp(settings)
     try:
-        listing = await mcp.listing(target_of(server, {}), patience)
+        target = target_of(server, {})
+        listing = await mcp.listing(target, patience)
+        offered = await mcp.prompts(target, patience) if listing.status == "ready" else McpPrompts()
     finally:
         await mcp.aclose()
-    _print(listing)
+    _print(listing, offered)
     if listing.status == "connecting":
         print(f"toolwright: {place!r} does not answer within {patience:g} s.", file=sys.stderr)
     return 0 if listing.status == "ready" else 1
@@ -90,18 +91,29 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
     return headers
 
 
-def _print(listing: McpListing) -> None:
+def _print(listing: McpListing, offered: McpPrompts) -> None:
     console = Console()
+    tools = [(clean_text(tool.name), _first_line(tool.description)) for tool in listing.tools]
+    prompts = [(_spelled(prompt), _first_line(prompt.description or "")) for prompt in offered.prompts]
     if console.is_terminal:
-        table = Table("tool", "what it does", box=box.SIMPLE_HEAD)
-        for tool in listing.tools:
-            table.add_row(clean_text(tool.name), _first_line(tool.description))
-        console.print(table, markup=False)
+        for title, rows in (("tool", tools), ("prompt", prompts)):
+            if rows or title == "tool":
+                table = Table(title, "what it does", box=box.SIMPLE_HEAD)
+                for row in rows:
+                    table.add_row(*row)
+                console.print(table, markup=False)
     else:
-        for tool in listing.tools:
-            print(clean_text(tool.name), "mcp", _first_line(tool.description), sep="\t")
-    for fault in listing.faults:
+        for kind, rows in (("mcp", tools), ("prompt", prompts)):
+            for name, what in rows:
+                print(name, kind, what, sep="\t")
+    for fault in (*listing.faults, *offered.faults):
         print(f"toolwright: {one_line(_words(fault))}", file=sys.stderr)
+
+
+def _spelled(prompt: McpPrompt) -> str:
+    """A prompt with its arguments: `review(diff, tone?)`."""
+    arguments = [each.name if each.required else f"{each.name}?" for each in prompt.arguments]
+    return clean_text(f"{prompt.name}({', '.join(arguments)})")
 
 
 def _first_line(text: str) -> str:
@@ -125,17 +137,24 @@ async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]
                 if isinstance(target, McpFault):
                     found.setdefault(server.name, (server.name, True, f"not tried: {target.message}"))
                 elif target.key not in found:
-                    found[target.key] = _said(await mcp.listing(target, PATIENCE))
+                    listing = await mcp.listing(target, PATIENCE)
+                    is_ready = listing.status == "ready"
+                    offered = await mcp.prompts(target, PATIENCE) if is_ready else McpPrompts()
+                    found[target.key] = _said(listing, offered)
     finally:
         await mcp.aclose()
     return [*found.values()]
 
 
-def _said(listing: McpListing) -> tuple[str, bool, str]:
-    name, faults = listing.server.name, "; ".join(map(_words, listing.faults))
+def _said(listing: McpListing, offered: McpPrompts) -> tuple[str, bool, str]:
+    name, faults = listing.server.name, "; ".join(map(_words, (*listing.faults, *offered.faults)))
     if listing.status == "connecting":
         return name, False, f"it does not answer within {PATIENCE:g} s"
     if listing.status == "down":
         return name, False, faults
-    tools = f"{len(listing.tools)} tools, revision {listing.protocol}"
+    tools = f"{quantity(len(listing.tools), 'tool')}, revision {listing.protocol}"
+    if offered.prompts:
+        tools = f"{tools}, {quantity(len(offered.prompts), 'prompt')}"
+    if listing.instructions:
+        tools = f"{tools}, instructions of {quantity(len(listing.instructions), 'character')}"
     return name, True, f"{tools}; {faults}" if faults else tools

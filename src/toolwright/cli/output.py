@@ -14,8 +14,7 @@ from toolwright.core.files.file import fold, free_path, safe_name
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.text import sentence
-from toolwright.wire.text import clean_text
+from toolwright.core.text import clean_text, sentence, spelled_out
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -29,8 +28,8 @@ class Refusal(Exception):
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks."""
-    return " ".join(text.split())
+    """The text without line breaks, and without anything that steers a terminal."""
+    return spelled_out(" ".join(text.split()))
 
 
 def shown_url(url: str) -> str:
@@ -46,10 +45,11 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _OneLine(logging.Formatter):
-    """Formatter of log records without traceback."""
+    """Formatter of log records without traceback, whatever they say in one line."""
 
-    def formatException(self, ei: object) -> str:  # noqa: N802 - named by the standard library
-        return ""
+    def format(self, record: logging.LogRecord) -> str:
+        record.message = record.getMessage()
+        return spelled_out(self.formatMessage(record))
 
 
 def leave_tools_out() -> None:

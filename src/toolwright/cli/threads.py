@@ -1,9 +1,41 @@
-"""`toolwright threads`."""
+"""`toolwright threads`, `toolwright runs` and `toolwright nodes`."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from toolwright.cli.loop import run
-from toolwright.cli.settings import read_settings
+from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ThreadBusy
-from toolwright.wiring.upkeep.threads import delete_thread
+from toolwright.core.limits import ALL_ROWS
+from toolwright.core.text import brief, clean_text, spelled_out
+from toolwright.core.threads.compaction import (
+    NO_RECORD,
+    NOT_EXACT,
+    Compaction,
+    SentPrompt,
+    in_force,
+    left_out,
+)
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, RunStatus, Side
+from toolwright.runtime.gauges import seconds_since
+from toolwright.runtime.runtime import Runtime
+from toolwright.wire.message import message_json
+from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json
+from toolwright.wiring import database
+from toolwright.wiring.app import App
+from toolwright.wiring.loading import DEFAULT_FILE
+from toolwright.wiring.upkeep.threads import delete_thread, opened_runtime
+
+COLUMNS = ("run", "status", "agent", "thread", "created", "error")
+LONGEST_ERROR = 200  # characters
 
 
 def delete(thread_id: str, *, cancel: bool) -> None:
@@ -17,3 +49,209 @@ def delete(thread_id: str, *, cancel: bool) -> None:
             f"A run is at work in the thread {thread_id!r} or below it: cancel it with --cancel."
         ) from error
     print(f"The thread {thread_id} is deleted, with all that belonged to it.")
+
+
+def summary(thread_id: str, side: Side | None, text: str | None, target: str | None, *, remove: bool) -> None:
+    """Print what is left out of a thread's conversations, after its summary was edited or removed if that is asked for.
+
+    The process that drives the journal sees the change at the next step of the thread.
+    """
+    app = _any_app(target)
+
+    async def read() -> Sequence[Compaction]:
+        async with _runtime(app) as rt:
+            if text is not None:
+                await rt.threads.edit_summary(thread_id, text, side, by="service:cli")
+            elif remove:
+                await rt.threads.remove_summary(thread_id, side, by="service:cli")
+            return in_force(await rt.threads.compactions(thread_id, ALL_ROWS))
+
+    rows = [each for each in run(read()) if side is None or each.side == side]
+    if not any(each.cut or each.cleared for each in rows):
+        print("Nothing is left out of the thread's conversation.", file=sys.stderr)
+    for row in rows:
+        whose = " of ".join(
+            ["", *[each for each in (row.side, row.within and f"the call {row.within}") if each]]
+        )
+        print("\n".join([f"── Conversation{whose} " + "─" * 40, *left_out(row), *_shown(row.text)]))
+
+
+def list_runs(
+    status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, target: str | None
+) -> None:
+    """Print runs of the journal, newest first, as a table; on a pipe a line for each, with tabs."""
+
+    app = _app_of(target, agent)
+
+    async def read() -> Sequence[Run]:
+        async with opened_runtime(read_settings(), app) as rt:
+            return await rt.runs.list(status=status, agent=agent, thread_id=thread_id, limit=limit)
+
+    names = {each.id: each.name for each in app.catalog.agents}
+    rows = [_row(each, names.get(each.agent, each.agent)) for each in run(read())]
+    if not rows:
+        print("There are no such runs.", file=sys.stderr)
+        return
+    _print_table(COLUMNS, rows)
+
+
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; on a pipe a line for each row, with tabs."""
+    console = Console()
+    if not console.is_terminal:
+        for row in rows:
+            print(*row, sep="\t")
+        return
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table, markup=False)
+
+
+def list_nodes() -> None:
+    """Print the nodes of the cluster as a table; on a pipe a line for each, with tabs."""
+
+    found, depths = run(database.nodes(read_settings()))
+    now = datetime.now(UTC)
+    if not found:
+        print("There is no cluster on this database.", file=sys.stderr)
+        return
+    rows = [
+        (
+            each.id,
+            each.version,
+            str(each.busy),
+            str(each.slots),
+            f"{each.skew / 1e6:+.3f} s",
+            _ago(now - each.seen),
+        )
+        for each in found
+    ]
+    _print_table(("node", "version", "busy", "slots", "clock", "last heartbeat"), rows)
+    waits = seconds_since(depths.oldest_wake, now)
+    print(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", file=sys.stderr)
+
+
+def _ago(since: timedelta) -> str:
+    return f"{max(since.total_seconds(), 0.0):.1f} s ago"
+
+
+def show_run(run_id: str) -> None:
+    """Print a run with its steps, as `GET /api/runs/:id` answers."""
+
+    async def read() -> str:
+        async with _runtime() as rt:
+            shown = await rt.runs.get(run_id)
+            made = run_with_steps(shown, await rt.runs.steps(run_id), await rt.runs.messages(run_id))
+            return json.dumps(made, indent=2)
+
+    print(run(read()))
+
+
+def show_prompts(run_id: str, target: str | None, *, as_json: bool) -> None:
+    """Print what models were sent at each step of a run, with the tokens of its parts; as JSON if that is asked for."""
+    app = _any_app(target)
+
+    async def read() -> Sequence[SentPrompt]:
+        async with _runtime(app) as rt:
+            return await rt.sent_prompts.of_run(run_id, ALL_ROWS)
+
+    prompts = run(read())
+    if as_json:
+        listed = [sent_prompt_json(each, message_json) for each in prompts]
+        print(json.dumps({"prompts": listed}, indent=2))
+        return
+    if not prompts:
+        print("No model has answered in this run.", file=sys.stderr)
+    for each in prompts:
+        print("\n".join(_prompt_lines(each)))
+
+
+def _prompt_lines(prompt: SentPrompt) -> Iterator[str]:
+    """Yield the lines that show a prompt: its head, its tokens, what was left out, and all that was sent."""
+    where = "" if prompt.within is None else f" within {prompt.within}"
+    who = "".join(f", {each}" for each in (prompt.by, prompt.side) if each is not None)
+    yield f"── Step {prompt.step}{where}{who} " + "─" * 40
+    sent = prompt.sent
+    if sent is None:
+        yield NO_RECORD
+        yield ""
+        return
+    counts = {"estimated": sent.tokens, "counted by the provider": sent.counted, "the most": sent.budget}
+    counted = [f"{each:,} {name}" for name, each in counts.items() if each is not None]
+    yield f"Tokens: {', '.join(counted) or 'not counted'}."
+    parts = [f"{name} {prompt.parts.get(name, 0):,}" for name in PARTS if prompt.parts.get(name)]
+    yield f"Parts: {', '.join(parts)}."
+    yield from left_out(prompt.compaction)
+    if not prompt.exact:
+        yield f"Not exact. {NOT_EXACT}"
+    for title, text in (("System", prompt.system), ("System, changing", prompt.changing)):
+        if text:
+            yield f"\n[{title}]"
+            yield from _shown(text)
+    if prompt.tools:
+        yield f"\n[Tools] {', '.join(str(each['name']) for each in prompt.tools)}"
+    for each in prompt.messages:
+        yield f"\n[{_heading(each)}]"
+        yield from _shown(each.content)
+        for call in each.calls:
+            yield from _shown(f"→ {call.name}({call.arguments})")
+        for file in each.attachments:
+            yield from _shown(f"File: {file.path}")
+    yield ""
+
+
+def _heading(message: Message) -> str:
+    if message.role == "tool":
+        return f"Result of {message.tool_name}, {message.call_id}"
+    pinned = ", pinned" if message.pinned else ""
+    return f"{message.role.capitalize()}{pinned}"
+
+
+def _shown(text: str) -> Iterator[str]:
+    """Yield the lines of a text without anything that steers a terminal."""
+    return (spelled_out(line) for line in text.splitlines())
+
+
+def cancel_run(run_id: str) -> None:
+    """Ask a run to stop."""
+
+    async def ask() -> None:
+        async with _runtime() as rt:
+            await rt.runs.cancel(run_id)
+
+    run(ask())
+    print(f"The run {run_id} is asked to stop: the process that drives the journal ends it.")
+
+
+def retry_run(run_id: str) -> None:
+    """Continue a failed run from its last commit."""
+
+    async def ask() -> None:
+        async with _runtime() as rt:
+            await rt.runs.retry(run_id)
+
+    run(ask())
+    print(f"The run {run_id} is queued again: the process that drives the journal continues it.")
+
+
+def _app_of(target: str | None, agent: str | None) -> App:
+    """The target; for an agent that is named without one, the app in this folder, if there is any."""
+    is_name = agent is not None and not agent.startswith("agt_")
+    return the_app(target) if target is not None or (is_name and DEFAULT_FILE.is_file()) else App()
+
+
+def _any_app(target: str | None) -> App:
+    """The target, or the app in this folder, if there is any: it tells what an agent reads, and its secrets."""
+    return the_app(target) if target is not None or DEFAULT_FILE.is_file() else App()
+
+
+def _runtime(app: App | None = None) -> AbstractAsyncContextManager[Runtime]:
+    return opened_runtime(read_settings(), app or App())
+
+
+def _row(each: Run, agent: str) -> tuple[str, ...]:
+    error = "" if each.error is None else brief(clean_text(" ".join(each.error.split())), LONGEST_ERROR)
+    code = "" if each.error_code is None else f"[{each.error_code}] "
+    created = each.created_at.isoformat(timespec="seconds")
+    return each.id, each.status, agent, each.thread_id, created, code + error

@@ -17,11 +17,11 @@ from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.tenvs import described, given_tenvs, known_env, pairs, variables_of, voice_with
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.text import sentence
+from toolwright.core.text import clean_text, sentence
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import error_object, model_text
-from toolwright.wire.text import clean_text
+from toolwright.wire.text import clean_json
 from toolwright.wiring.app import App
 from toolwright.wiring.executors.http_tools import HttpTools
 
@@ -127,7 +127,7 @@ async def _over_http(tool: Tool, arguments: str, state: MemoryState) -> ToolResu
 def _print_result(result: ToolResult) -> None:
     value = error_object(result) if result.status == "error" else result.result
     if sys.stdout.isatty() and not isinstance(value, str):
-        _print_json(value)
+        _print_json(clean_json(value))
     else:
         print(model_text(result))
 

@@ -10,9 +10,9 @@ from toolwright.wire.entity import Entity, FrontEnd
 from toolwright.wire.event import Event
 from toolwright.wire.message import File, Message, MessageCall, Sent
 from toolwright.wire.reading import BrokenItem, Items
-from toolwright.wire.run import Run, Step, StepEntry
+from toolwright.wire.run import Run, SentPrompt, Step, StepEntry
 from toolwright.wire.server import Health, StreamToken
-from toolwright.wire.thread import Thread
+from toolwright.wire.thread import Compaction, Thread
 
 __all__ = [
     "Agent",
@@ -20,6 +20,7 @@ __all__ = [
     "BrokenItem",
     "Call",
     "Client",
+    "Compaction",
     "Entity",
     "Event",
     "File",
@@ -39,6 +40,7 @@ __all__ = [
     "PlanChange",
     "Run",
     "Sent",
+    "SentPrompt",
     "Step",
     "StepEntry",
     "StreamToken",

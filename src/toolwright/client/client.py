@@ -77,7 +77,14 @@ class Client:
 
     async def health(self) -> Health:
         """Whether the server can work; `unavailable` is an answer too. Raises `Unreachable` if there is none."""
-        answer = await self._http.once("GET", "/health")
+        return await self._state("/health")
+
+    async def ready(self) -> Health:
+        """Return whether the server should get requests: as `health`, and its node of a cluster has a heartbeat."""
+        return await self._state("/ready")
+
+    async def _state(self, path: str) -> Health:
+        answer = await self._http.once("GET", path)
         body = shown_in(answer.body)
         if "status" in body:
             return read(Health, body)

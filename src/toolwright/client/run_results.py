@@ -86,22 +86,26 @@ class RunResults:
 
     async def _messages(self, run: Run) -> list[Message]:
         messages: list[Message] = []
+        place = 0
         while True:
-            query = {"runId": run.id, "limit": PAGE, "offset": len(messages)}
+            query = {"runId": run.id, "limit": PAGE, "offset": place}
             page = read_list(
                 Message, await self._http.get(_messages_of(run.thread_id or ""), query), "messages"
             )
             messages += page
-            if len(page) < PAGE:
+            place += len(page) + len(page.broken)
+            if len(page) < PAGE and not page.more:
                 return messages
 
     async def _calls(self, run_id: str) -> list[Call]:
         calls: list[Call] = []
+        place = 0
         while True:
-            query = {"runId": run_id, "status": ",".join(MOVES), "limit": PAGE, "offset": len(calls)}
+            query = {"runId": run_id, "status": ",".join(MOVES), "limit": PAGE, "offset": place}
             page: Items[Call] = read_list(Call, await self._http.get("/api/calls", query), "calls")
             calls += page
-            if len(page) < PAGE:
+            place += len(page) + len(page.broken)
+            if len(page) < PAGE and not page.more:
                 return calls
 
 

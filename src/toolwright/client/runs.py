@@ -12,7 +12,7 @@ from toolwright.core.agents.run_result import RunResult
 from toolwright.core.threads.run import OVER, RunStatus
 from toolwright.wire.event import Event
 from toolwright.wire.reading import Items, read_broken, read_field, read_list
-from toolwright.wire.run import Run
+from toolwright.wire.run import Run, SentPrompt
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 
@@ -53,6 +53,11 @@ class Runs:
         query = {"after": after, "limit": limit, "offset": offset}
         return read_list(Event, await self._http.get(f"{_path(run_id)}/events", query), "events")
 
+    async def prompts(self, run_id: str, limit: int = 20, offset: int = 0) -> Items[SentPrompt]:
+        """What models were sent at each step of the run, in order, also within its prompt tools."""
+        query = {"limit": limit, "offset": offset}
+        return read_list(SentPrompt, await self._http.get(f"{_path(run_id)}/prompts", query), "prompts")
+
     async def result(self, run_id: str) -> RunResult:
         """What the run has come to, so far if it goes on: its output as JSON, its messages and calls."""
         return await self._results.result(run_id)
@@ -90,6 +95,15 @@ class Runs:
     async def cancel(self, run_id: str) -> Run:
         """Ask the run to stop; `RunOver` if it has ended. It is `cancelled` soon after, see `wait`."""
         return read_field(Run, (await self._http.call("POST", f"{_path(run_id)}/cancel")).json, "run")
+
+    async def retry(self, run_id: str) -> Run:
+        """Continue a failed run from its last step, see `wait`.
+
+        Raises `NotFailed` for a run that has not failed, or whose inbox events are retried one by one, `RunOver` if a
+        later run of its thread has been made, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if the
+        thread's session has ended.
+        """
+        return read_field(Run, (await self._http.call("POST", f"{_path(run_id)}/retry")).json, "run")
 
 
 def _path(run_id: str) -> str:

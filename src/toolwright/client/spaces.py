@@ -53,9 +53,10 @@ class Spaces:
         """Delete the space, with all that was said in it."""
         await self._http.call("DELETE", _path(space_id), repeat="lost")
 
-    async def members(self, space_id: str) -> Items[Member]:
+    async def members(self, space_id: str, limit: int = 1_000, offset: int = 0) -> Items[Member]:
         """The members of the space, in the order in which they came."""
-        return read_list(Member, await self._http.get(f"{_path(space_id)}/members"), "members")
+        path = f"{_path(space_id)}/members"
+        return read_list(Member, await self._http.get(path, {"limit": limit, "offset": offset}), "members")
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
         """An entity (its id, or an agent's name or id) joins, or gets that role."""

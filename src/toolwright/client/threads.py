@@ -9,13 +9,14 @@ from toolwright.client.transport.http import Http, segment
 from toolwright.core.agents.run_events import RunEvent
 from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import plain
+from toolwright.core.plain import plain, plain_names
 from toolwright.core.results.content import Attachment
+from toolwright.core.threads.run import Side
 from toolwright.wire.event import Event
 from toolwright.wire.message import File, Message, Sent
 from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.result import attachment_to_json
-from toolwright.wire.thread import Child, Thread
+from toolwright.wire.thread import Child, Compaction, Thread
 
 
 class Threads:
@@ -43,7 +44,7 @@ class Threads:
         fields: dict[str, JSON | None] = {
             "userId": user_id,
             "env": None if env is None else values_json(env),
-            "tenvs": None if tenvs is None else plain(dict(tenvs)),
+            "tenvs": None if tenvs is None else plain_names(dict(tenvs)),
             "tags": None if tags is None else list(tags),
             "arguments": None if arguments is None else plain(dict(arguments)),
         }
@@ -58,6 +59,12 @@ class Threads:
         """Threads, the oldest first."""
         query = {"userId": user_id, "limit": limit, "offset": offset}
         return read_list(Thread, await self._http.get("/api/threads", query), "threads")
+
+    async def rename(self, thread_id: str, name: str | None) -> Thread:
+        """Set the name that people know the thread by; None removes it. A child is named by its parent."""
+        changes: JSONObject = {"name": name}
+        answer = await self._http.call("PATCH", _path(thread_id), changes, repeat="lost")
+        return read_field(Thread, answer.json, "thread")
 
     async def delete(self, thread_id: str, cancel: bool = False) -> None:
         """Delete the thread with its messages, files, values, events and children, for good.
@@ -87,6 +94,33 @@ class Threads:
         """The thread's messages, the oldest first; one that no run has read yet is not among them."""
         query = {"limit": limit, "offset": offset}
         return read_list(Message, await self._http.get(f"{_path(thread_id)}/messages", query), "messages")
+
+    async def pin(self, thread_id: str, message_id: str, pinned: bool = True) -> Message:
+        """Pin a message, so that it is never left out of a request, or unpin it."""
+        path = f"{_path(thread_id)}/messages/{segment(message_id)}/pin"
+        answer = await self._http.call("PUT" if pinned else "DELETE", path, repeat="lost")
+        return read_field(Message, answer.json, "message")
+
+    async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Compaction]:
+        """What was left out of the thread's conversations, with its summaries, the first compaction first."""
+        query = {"limit": limit, "offset": offset}
+        listed = await self._http.get(f"{_path(thread_id)}/compactions", query)
+        return read_list(Compaction, listed, "compactions")
+
+    async def edit_summary(self, thread_id: str, text: str, side: Side | None = None) -> Compaction:
+        """Put a text in place of the summary of what is left out: the next steps are shown it."""
+        body: JSONObject = {"text": text} if side is None else {"text": text, "side": side}
+        answer = await self._http.call("PATCH", f"{_path(thread_id)}/summary", body, repeat="lost")
+        return read_field(Compaction, answer.json, "compaction")
+
+    async def remove_summary(self, thread_id: str, side: Side | None = None) -> Compaction:
+        """Leave no message out any more: the next steps are shown the whole conversation, until it is too long again.
+
+        It is not repeated when its answer is lost (`AnswerLost`): the conversation could have been shortened since.
+        """
+        query = "" if side is None else f"?side={side}"
+        answer = await self._http.call("DELETE", f"{_path(thread_id)}/summary{query}")
+        return read_field(Compaction, answer.json, "compaction")
 
     async def set_env(self, thread_id: str, env: Values) -> dict[str, EnvType]:
         """Set values, or take them away with None; the names that are set then.

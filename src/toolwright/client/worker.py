@@ -7,13 +7,13 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from math import inf
 from typing import Any, TypeAlias, TypeVar, cast, get_origin, get_type_hints, overload
 
-from toolwright.client.call_trace import trace_context
 from toolwright.client.client import Client
 from toolwright.client.transport.http import RETRIABLE, Pause, delay
 from toolwright.core.checks import brief_value, check_kind, check_line, check_name
@@ -319,3 +319,22 @@ async def _end(tasks: Sequence[asyncio.Task[object]]) -> None:
         task.cancel()
     with suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def trace_context(traceparent: str | None) -> Generator[None]:
+    """Within the block, and in tasks that it begins, what is traced is below that W3C trace context."""
+    if traceparent is None:
+        yield
+        return
+    try:
+        context = import_module("opentelemetry.context")  # by name: a worker needs none of it
+        w3c = import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()
+    except ModuleNotFoundError:
+        yield
+        return
+    token = context.attach(w3c.extract({"traceparent": traceparent}))
+    try:
+        yield
+    finally:
+        context.detach(token)

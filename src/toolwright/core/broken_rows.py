@@ -7,6 +7,7 @@ from toolwright.core.errors import RowBroken
 from toolwright.core.value import value
 
 T = TypeVar("T")
+U = TypeVar("U")
 OTHER_SHAPE = "is JSON of another shape"
 
 
@@ -30,16 +31,31 @@ class BrokenRow:
 
 
 class Rows(list[T]):
-    """The rows of a list that could be read; `broken` are those that could not."""
+    """The rows of a list that could be read; `broken` are those that could not.
 
-    def __init__(self, rows: Iterable[T] = (), broken: Iterable[BrokenRow] = ()) -> None:
+    `more` is true for a page that ended early, see `PageLimit`: more rows might follow.
+    """
+
+    def __init__(
+        self, rows: Iterable[T] = (), broken: Iterable[BrokenRow] = (), *, more: bool = False
+    ) -> None:
         super().__init__(rows)
         self.broken = tuple(broken)
+        self.more = more
+
+    def made_of(self, rows: Iterable[U]) -> "Rows[U]":
+        """Return a list of `rows` with the `broken` and `more` of this one."""
+        return Rows(rows, self.broken, more=self.more)
 
 
 def broken_of(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
     """The rows among these that are broken."""
     return rows.broken if isinstance(rows, Rows) else ()
+
+
+def ended_early(rows: Sequence[object]) -> bool:
+    """Return whether the page ended early, so that more rows might follow."""
+    return isinstance(rows, Rows) and rows.more
 
 
 def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:

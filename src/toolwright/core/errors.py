@@ -29,6 +29,8 @@ ToolwrightError
 ├── ModelError           a model provider refused or failed
 │   ├── ModelUnavailable     rate limit, overload, network: worth another try
 │   └── ModelRefused         bad key, bad request: trying again does not help
+│       └── ContextTooLong       the request is longer than the model takes; `limit` and `asked` in tokens
+├── Overloaded           the server holds as much as it may: worth another try
 ├── KeysUnavailable      the keys of people's tokens could not be fetched
 ├── StoreError           the journal could not be read or written
 ├── Reset                the place to resume a stream from is gone; `after` is a new one
@@ -197,7 +199,7 @@ class ThreadBusy(ToolwrightError):
 
 
 class NotFailed(ToolwrightError):
-    """This event has not failed."""
+    """Only what has failed can be retried."""
 
     code = "not_failed"
 
@@ -272,9 +274,40 @@ class ModelUnavailable(ModelError):
 
 
 class ModelRefused(ModelError):
-    """The model's provider refused the request."""
+    """The model's provider refused the request.
+
+    `of_content` is True if it refused what the request holds (HTTP 400, 413, 422), so that another one may pass, and
+    not the key, the model's name or the account.
+    """
 
     code = "model_refused"
+
+    def __init__(self, message: str | None = None, *, of_content: bool = False) -> None:
+        super().__init__(message)
+        self.of_content = of_content
+
+
+class ContextTooLong(ModelRefused):
+    """The request is longer than the model can take.
+
+    `limit` is the most tokens that the provider says it takes, `asked` the tokens that it counted, often with the room
+    for the answer. Each is None if it does not say.
+    """
+
+    code = "context_too_long"
+
+    def __init__(
+        self, message: str | None = None, limit: int | None = None, asked: int | None = None
+    ) -> None:
+        super().__init__(message, of_content=True)
+        self.limit = limit
+        self.asked = asked
+
+
+class Overloaded(ToolwrightError):
+    """The server holds too much that clients have not read, or not sent whole. Try again later."""
+
+    code = "overloaded"
 
 
 class KeysUnavailable(ToolwrightError):

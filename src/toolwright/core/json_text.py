@@ -240,6 +240,8 @@ def _exactly(raw: bytes) -> JSON:
     except RecursionError:
         raise NotJson("it is nested too deep") from None
     except ValueError as error:
+        if "integer string conversion" in str(error):  # what `int` says is advice for programmers
+            raise NotJson("it holds a number of too many digits") from None
         raise NotJson(str(error).rstrip(".")) from None
 
 

@@ -68,6 +68,15 @@ def has_half_characters(text: str) -> bool:
     return False
 
 
+def whole_characters(text: str) -> str:
+    """Return the text with U+FFFD for each lone surrogate; the same object if it has none."""
+    return (
+        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if has_half_characters(text)
+        else text
+    )
+
+
 def _written(value: JSON, encode: Callable[[JSON], str]) -> str:
     try:
         return encode(value)

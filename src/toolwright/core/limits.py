@@ -1,13 +1,28 @@
 """Limits that hold wherever JSON comes in or goes out (D20)."""
 
+from collections.abc import Callable
+from typing import Any
+
 MAX_NESTING = 64
 """Most objects and lists within each other; a plain `{}` is one level."""
 
 MAX_JSON_VALUES = 100_000
 """Most values (objects, lists, texts, numbers …) that one JSON text from outside may hold."""
 
+CONFIG_VALUES = 10
+"""How many times as many JSON values an agent's configuration may hold: 10,000 tools have some 50 to 100 each."""
+
 MAX_SCHEMA_VALUES = 10_000
 """Most values in the schema of one configured tool: what a model is shown of it at every step."""
+
+MAX_DOCUMENT = 16 * 1024 * 1024
+"""Bytes of one OpenAPI document."""
+
+MAX_DOCUMENT_VALUES = 1_000_000
+"""Most values in one OpenAPI document."""
+
+MAX_CALLS = 5_000
+"""Most calls of one answer of a model."""
 
 MAX_SCHEMA = 256 * 1024
 """Bytes of one schema tool, or of an output schema, as JSON."""
@@ -33,6 +48,12 @@ MAX_DESCRIPTION = 100_000
 MAX_SYSTEM = 64 * 1024
 """Characters of what a configured agent is told to be."""
 
+MAX_SUMMARY = 24_000
+"""Characters of a summary that the owner of a thread writes: what a model writes has no more."""
+
+MOST_PINNED = 50
+"""Most pinned messages of a thread: they are in every request."""
+
 MAX_ATTACHMENT = 25 * 1024 * 1024
 """Bytes of one file (D20)."""
 
@@ -41,6 +62,28 @@ MAX_RESULT_TEXT = 256 * 1024
 
 MAX_HTTP_ANSWER = 1024 * 1024
 """Bytes of an HTTP tool's answer (D13)."""
+
+PAGE_BYTES = 4 * 1024 * 1024
+"""Bytes of rows behind which a page of a list ends: with the row that reaches them, so that there is always one."""
+
+
+ALL_ROWS = 2**31 - 1
+"""More rows than any list of a run has."""
+
+
+class PageLimit(int):
+    """The most rows of a page that ends early once its rows have `PAGE_BYTES`; a plain number is a limit of rows alone.
+
+    The list that is read says so by `Rows.more`.
+    """
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, _: object, schema_of: Callable[[type], Any]
+    ) -> Any:  # pydantic's own
+        """In a document it is the number that it is."""
+        return schema_of(int)
+
 
 MAX_INTEGER_BITS = 14_280
 """The largest whole number that Python reads and writes as text (4,300 digits)."""

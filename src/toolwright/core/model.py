@@ -58,6 +58,9 @@ class ModelRequest:
     None if they are gone. `reasoning` is how hard the model is to think. `turn` is the number of this request among
     those of its prompt, which differs from `step` where others speak in the run too. With an `answer` the text of the
     response is JSON that fits its schema, as far as the provider keeps to it; it is the same object from step to step.
+
+    The first `stable` characters of `system` stay the same from step to step; None means all of them. Adapters send
+    the rest after the messages, so that the requests of two consecutive steps begin with the same bytes.
     """
 
     messages: tuple[Message, ...]
@@ -71,6 +74,17 @@ class ModelRequest:
     turn: int = 1
     answer: AnswerSchema | None = None
     settings: ModelSettings | None = None
+    stable: int | None = None
+
+    @property
+    def stable_system(self) -> str:
+        """The part of `system` that stays the same from step to step."""
+        return self.system if self.stable is None else self.system[: self.stable].rstrip("\n")
+
+    @property
+    def changing_system(self) -> str:
+        """The part of `system` that can differ at the next step, or an empty text."""
+        return "" if self.stable is None else self.system[self.stable :].lstrip("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +143,12 @@ ModelEvent: TypeAlias = AttemptStarted | TextDelta | ThinkingDelta | CallDelta |
 
 
 class Model(Protocol):
-    """A model that answers requests. Faults are raised as `ModelUnavailable` or `ModelRefused`."""
+    """A model that answers requests.
+
+    Errors are raised as `ModelUnavailable` or `ModelRefused`, and as `ContextTooLong` if the request is longer than the
+    model takes. A model can have an attribute `window`, an `int` or None: the most tokens that it takes in one request.
+    It is read by `window_of`.
+    """
 
     @property
     def name(self) -> str:
@@ -139,3 +158,17 @@ class Model(Protocol):
     def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the answer, the `ModelResponse` last. Closing the iterator cancels the request."""
         ...
+
+
+def window_of(model: Model) -> int | None:
+    """Return the most tokens that the model takes in one request, or None if that is unknown."""
+    window: object = getattr(model, "window", None)
+    return window if isinstance(window, int) and not isinstance(window, bool) and window > 0 else None
+
+
+def is_model(model: object) -> bool:
+    """Whether it is the name of a model, a model object, or None for the settings' own."""
+    if model is None or isinstance(model, str):
+        return True
+    speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's
+    return speaks and not isinstance(model, type)

@@ -18,14 +18,16 @@ from pydantic import BaseModel
 from pydantic_core import SchemaValidator, ValidationError, core_schema, to_jsonable_python
 
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject, has_half_characters, json_levels
+from toolwright.core.json_value import JSON, JSONObject, dumps, has_half_characters, json_levels
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NAME, MAX_NESTING
-from toolwright.core.text import quantity
+from toolwright.core.text import brief, quantity
 
 Path = tuple[str | int, ...]
 _LEVELS = 12  # of a value that is copied in compiled code
+_MOST_OF_A_KEY = 100  # characters
 _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
+_SMALL_PART = 8  # characters: a number with the key before it
 LONG_KEY = f"must have keys of at most {MAX_NAME} characters"
 NOT_ONE_LINE = "must not hold line breaks or other control characters"
 _TEXTS = (
@@ -61,8 +63,8 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     """Copy `value` as JSON, as pydantic serialises it: models and dataclasses become objects, tuples and sets lists.
 
     Enums become their values, and `Decimal`, `datetime`, `UUID`, `Path` and their like texts; numpy's scalars and
-    arrays are read by `tolist`. Raises `InvalidJSON`, with the path, for what JSON cannot carry: NaN, bytes, cycles,
-    keys that are not text, more than `nesting` levels, at most `MAX_NESTING`.
+    arrays are read by `tolist`. Keys become text in the same way. Raises `InvalidJSON`, with the path, for what JSON
+    cannot carry: NaN, bytes, cycles, keys that no text stands for, more than `nesting` levels, at most `MAX_NESTING`.
     """
     try:
         copy: JSON = _usual_copier()(value)
@@ -71,6 +73,18 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     if nesting < MAX_NESTING and deeper(copy, nesting):
         raise InvalidJSON(f"The value is nested deeper than {quantity(nesting, 'level')}.")
     return copy
+
+
+def plain_names(value: object) -> JSON:
+    """Copy as `plain` does values by name: names are text. Raises `InvalidJSON` for other keys."""
+    for key in _keys(value):
+        if not isinstance(key, str):
+            raise InvalidJSON(f"The name {brief(repr(key), _MOST_OF_A_KEY)} is not text.")
+    return plain(value)
+
+
+def _keys(value: object) -> Iterable[object]:
+    return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else ()
 
 
 @cache
@@ -108,6 +122,25 @@ def is_large(value: object) -> bool:
         if cost + len(within) > _LARGE:
             return True
     return False
+
+
+def letters_of(value: object, most_parts: int | None = None) -> int:
+    """Return the approximate length of the value as JSON: the characters of its texts, and some for each part.
+
+    Of a value with more than `most_parts` the others are not measured.
+    """
+    count, parts, within = 0, 0, [value]
+    while within and parts != most_parts:
+        part = within.pop()
+        parts += 1
+        count += _SMALL_PART
+        if isinstance(part, str):
+            count += len(part)
+        elif isinstance(part, dict):
+            within += cast("dict[object, object]", part).values()
+        elif isinstance(part, list | tuple):
+            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+    return count
 
 
 def has_more_values(value: object, most: int) -> bool:
@@ -207,11 +240,23 @@ def _serialised(value: object, path: Path) -> object:
 def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int, ...]) -> JSONObject:
     copy: JSONObject = {}
     for key, item in items:
-        name = key.value if isinstance(key, Enum) else key
-        if not isinstance(name, str):
-            raise _fault(path, f"has the key {key!r}, and in JSON a key is text")
+        name = _key(key, path)
+        if name in copy:
+            raise _fault(path, f"has the key {brief(repr(name), _MOST_OF_A_KEY)} twice, once it is text")
         copy[name] = _plain(item, (*path, name), above)
     return copy
+
+
+def _key(key: object, path: Path) -> str:
+    """A key as pydantic writes it: numbers, dates, `UUID` and their like as text."""
+    if isinstance(key, Enum):
+        key = key.value
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int | float | Decimal | date | time | timedelta | UUID | PurePath):
+        text = _plain(key, path, ())
+        return text if isinstance(text, str) else dumps(text)
+    raise _fault(path, f"has the key {brief(repr(key), _MOST_OF_A_KEY)}, and in JSON a key is text")
 
 
 def _integer(value: int, path: Path) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
+from toolwright.core.json_value import JSON
 from toolwright.core.model import Model
 from toolwright.core.threads.event import Event, Topic
 
@@ -37,9 +38,12 @@ Verdict: TypeAlias = Literal["done", "again"] | Alone
 
 
 class Drain(Protocol):
-    """Drains a thread once, or fires a timer: `done`, or `again` when it was woken meanwhile, or only `Alone`."""
+    """Drains a thread once, or fires a timer: `done`, or `again` when it was woken meanwhile, or only `Alone`.
 
-    async def __call__(self, name: str, /, *, alone: bool = False) -> Verdict: ...
+    `node` is the node of a cluster that has leased it.
+    """
+
+    async def __call__(self, name: str, /, *, alone: bool = False, node: str | None = None) -> Verdict: ...
 
 
 class Files(Protocol):
@@ -49,8 +53,8 @@ class Files(Protocol):
         """Keep the bytes, once; their digest."""
         ...
 
-    async def get(self, digest: str) -> bytes:
-        """The bytes; `NotFound` if they are not there."""
+    async def get(self, digest: str, part: slice | None = None) -> bytes:
+        """The bytes, or the part of them from one place to another; `NotFound` if they are not there."""
         ...
 
     async def probe(self) -> None:
@@ -81,6 +85,11 @@ class Cipher(Protocol):
     @property
     def key(self) -> str | None: ...
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of all keys that open, the one that seals first."""
+        ...
+
     def seal(self, text: str) -> tuple[str, str]:
         """The sealed text, and the name of the key; `CannotSeal` where there are no keys."""
         ...
@@ -100,6 +109,15 @@ class Motor(Protocol):
     @property
     def driving(self) -> bool:
         """Whether drains run here: false while another process drives the journal."""
+        ...
+
+    @property
+    def is_only_driver(self) -> bool:
+        """Return whether drains run in this process alone."""
+        ...
+
+    async def on_duty(self, name: str, seconds: float) -> bool:
+        """Return whether this process is to do the work of that name, which one process does for so many seconds."""
         ...
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
@@ -161,6 +179,21 @@ class Bus(Protocol):
         self, topic: Topic, types: Collection[str] | None = None
     ) -> AbstractContextManager[Follower]:
         """Follow a topic: all of it, or only the recorded events of these types."""
+        ...
+
+    def announce(self, topic: Topic) -> None:
+        """Make the followers of a topic in other processes read the journal; never blocks."""
+        ...
+
+    on_shared: list[Callable[[str], None]]
+    """Called with a key when a value that another process shares under it has changed."""
+
+    def share(self, key: str, value: JSON) -> None:
+        """Share a small value with other processes as long as this one lives; None takes it back."""
+        ...
+
+    def shared(self, key: str) -> Sequence[JSON]:
+        """The values that other processes share under the key, one of each."""
         ...
 
 

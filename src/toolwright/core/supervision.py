@@ -166,7 +166,11 @@ class Supervision(Generic[T]):
         """Abort the work at that time of the loop, unless it has ended."""
         if self._abort is not None:
             self._abort.cancel()
-        self._abort = self._loop.call_at(when, self._cut, "abort")
+        if when <= self._loop.time() and asyncio.current_task() is not self._task:
+            # At once: work that waited for the abort would otherwise go on in the loop's next turn.
+            self._cut("abort")
+        else:
+            self._abort = self._loop.call_at(when, self._cut, "abort")
 
     async def end(self) -> bool:
         """Wait until the work has ended, or is left behind; whether it has ended in time, and has a result.

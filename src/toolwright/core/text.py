@@ -80,6 +80,13 @@ def hint(name: str, options: Iterable[str]) -> str:
 _UNSEEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+def escaped(json_text: str) -> str:
+    """Return the JSON with control characters, line ends and text directions as its own escapes (`\\u202e`)."""
+    if json_text.isascii() and json_text.isprintable():
+        return json_text
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
+
+
 def spelled_out(text: str) -> str:
     """Return the text in one line, with line breaks, control characters and text directions as escapes (`\\n`).
 
@@ -88,3 +95,17 @@ def spelled_out(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "backslashreplace").decode(), text)
+
+
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean_text(text: str) -> str:
+    """Remove control characters (except line breaks and tabs), tag characters and those that change the direction of
+    text, which show a reader something else than a model reads; replace lone surrogates."""
+    if text.isascii() and text.isprintable():
+        return text
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _HIDDEN.sub("", text)

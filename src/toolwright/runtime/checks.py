@@ -60,5 +60,5 @@ def page(limit: int, offset: int = 0) -> None:
 
 def whole(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
-    if type(number) is not int or not 0 <= number <= _LARGEST:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise faulty(name, "must be a whole number from 0")

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from datetime import datetime
 
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.ports import Clock
 
 log = logger("toolwright.runtime")
 
@@ -14,11 +16,13 @@ INTERVAL = 5.0  # seconds between two looks, however often the figures are asked
 
 
 class Gauges:
-    """Tells the telemetry how many calls are pending, and how many inbox events nobody has read."""
+    """Tells the telemetry how much waits: calls, inbox events and their age, runs; connections in use, and nodes."""
 
-    def __init__(self, store: Store, telemetry: Telemetry) -> None:
+    def __init__(self, store: Store, telemetry: Telemetry, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._telemetry = telemetry
+        self._in_cluster = False
 
     async def run(self) -> None:
         """Look again and again, for ever."""
@@ -37,3 +41,27 @@ class Gauges:
         depths = await self._store.depths()
         self._telemetry.gauge("pending_calls", depths.pending_calls)
         self._telemetry.gauge("inbox_events", depths.inbox_events)
+        self._telemetry.gauge("inbox_oldest_seconds", seconds_since(depths.oldest_event, self._clock.now()))
+        self._telemetry.gauge("runs_queued", depths.queued_runs)
+        self._telemetry.gauge("runs_active", depths.active_runs)
+        self._telemetry.gauge("runs_waiting", depths.waiting_runs)
+        if depths.connections is not None:
+            used, limit = depths.connections
+            self._telemetry.gauge("database_connections_used", used)
+            self._telemetry.gauge("database_connections_limit", limit)
+        now = self._clock.now()
+        nodes = [each for each in await self._store.nodes() if each.is_alive(now)]
+        self._in_cluster = self._in_cluster or bool(nodes)
+        if self._in_cluster:
+            self._telemetry.gauge("nodes", len(nodes))
+            self._telemetry.gauge("node_slots", sum([each.slots for each in nodes]))
+            self._telemetry.gauge("node_slots_busy", sum([each.busy for each in nodes]))
+            self._telemetry.gauge(
+                "node_clock_skew_seconds", max([abs(each.skew) / 1e6 for each in nodes], default=0)
+            )
+            self._telemetry.gauge("wakes_oldest_due_seconds", seconds_since(depths.oldest_wake, now))
+
+
+def seconds_since(then: datetime | None, now: datetime) -> float:
+    """Return the age of what was due then; 0 if there is nothing, or it is due later."""
+    return 0.0 if then is None else max(0.0, (now - then).total_seconds())

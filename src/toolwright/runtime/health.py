@@ -21,7 +21,16 @@ class Health:
     Whoever asks meanwhile, or within a second after it, gets the same answer: many callers write no more than one.
     """
 
-    def __init__(self, store: Store, files: Files, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self,
+        store: Store,
+        files: Files,
+        clock: Clock,
+        new_id: NewId,
+        has_leases: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._has_leases = has_leases
+
         async def journal() -> None:
             await store.commit(Probe(token=new_id("unit"), at=clock.now()))
 
@@ -35,6 +44,12 @@ class Health:
         ]
         if faults:
             raise StoreError(" ".join(faults))
+
+    async def check_ready(self) -> None:
+        """Raise `StoreError` also if this node of a cluster has no heartbeat: its runs are other nodes' then."""
+        await self.check()
+        if not self._has_leases():
+            raise StoreError("This node of the cluster has no heartbeat at the moment.")
 
 
 class _Shared:

@@ -42,7 +42,8 @@ class Housekeeper:
 
     Events go but for those of threads with an open run. Threads go with all that they have once their last run ended so
     long ago, and nothing there is waited for; the home threads of agents never do. What deletion has left behind, rows
-    and bytes of files, goes too. What a sweep has deleted is one line of the log.
+    and bytes of files, goes too. What a sweep has deleted is one line of the log. Then the
+    journal gives the space back, in pieces.
 
     Requests for values that have expired go with what was given to them in part. Calls that an older version left
     pending when it deleted their agent are cancelled, once.
@@ -76,7 +77,7 @@ class Housekeeper:
         """Tidy up now and every hour, for ever."""
         orphans = True  # as long as there may be some
         while True:
-            if self._motor.driving:
+            if await self._motor.on_duty("housekeeping", INTERVAL):
                 try:
                     await self.sweep()
                     if orphans:
@@ -110,6 +111,8 @@ class Housekeeper:
             "row": await self._deletion.sweep(),
             "file": await self._deletion.remove_bytes(),
         }
+        while await self._store.shrink():
+            pass  # other units commit between two pieces
         if any(counts.values()):
             log.info(
                 "Tidied up: deleted %s, %s, %s of deleted threads and %s.",

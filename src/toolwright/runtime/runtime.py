@@ -1,11 +1,14 @@
 """The runtime: what an app can do once it runs, by noun."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.journal.units import Node
 from toolwright.core.ports import Motor
 from toolwright.core.requests.solution import Solution
 from toolwright.core.threads.run import Run
@@ -26,13 +29,14 @@ from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts.preview import Prompts
 from toolwright.runtime.runs.drain import Drainer
+from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.threads.events import Events
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
-from toolwright.runtime.timers import Timers
+from toolwright.runtime.timers import ClockWatch, Timers
 from toolwright.runtime.toolkits.mcp_servers import AgentServers
 from toolwright.runtime.toolkits.toolkit import Toolkit, ToolkitParts
 
@@ -61,6 +65,7 @@ class Runtime:
         blocks: Blocks,
         passages: Passages,
         prompts: Prompts,
+        sent_prompts: SentPrompts,
         entities: Entities,
         spaces: Spaces,
         clients: FrontEnds,
@@ -68,9 +73,11 @@ class Runtime:
         keys: Keys,
         health: Health,
         housekeeper: Housekeeper,
+        clock_watch: ClockWatch,
         toolkit_parts: ToolkitParts,
         mcp: AgentServers,
         telemetry: Telemetry | None = None,
+        gauges: Gauges | None = None,
         close: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._catalog = catalog
@@ -91,6 +98,7 @@ class Runtime:
         self.blocks = blocks
         self.passages = passages
         self.prompts = prompts
+        self.sent_prompts = sent_prompts
         self.entities = entities
         self.spaces = spaces
         self.clients = clients
@@ -98,10 +106,12 @@ class Runtime:
         self.keys = keys
         self.health = health
         self._housekeeper = housekeeper
+        self._clock_watch = clock_watch
         self._toolkit_parts = toolkit_parts
         self.app_calls = AppCalls(toolkit_parts, runs, calls)
         self.mcp = mcp
         self.telemetry = telemetry
+        self._gauges = gauges
         self._tasks: list[asyncio.Task[None]] = []
         self._close = close
 
@@ -148,17 +158,39 @@ class Runtime:
         """Whether runs are led in this process; false while another one drives the same journal."""
         return self._motor.driving
 
+    async def nodes(self) -> Sequence[Node]:
+        """Return the processes of the cluster, also some that are dead; none without a cluster."""
+        return await self._store.nodes()
+
+    async def depths(self) -> Depths:
+        """Return how much waits in the journal."""
+        return await self._store.depths()
+
+    @property
+    def is_only_driver(self) -> bool:
+        """Return whether runs are executed in this process alone; false in a cluster."""
+        return self._motor.is_only_driver
+
+    @contextmanager
+    def raising_failures(self, thread_id: str) -> Generator[None]:
+        """While the block lasts, the caller raises the failures of the thread's runs: no warning is logged of them."""
+        self._drainer.raised.add(thread_id)
+        try:
+            yield
+        finally:
+            self._drainer.raised.discard(thread_id)
+
     async def start(self) -> None:
         """Begin to lead runs."""
         await self._motor.start(self._timers, self._drainer.nudge)
         self._tasks = [
             asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping"),
+            asyncio.create_task(self._clock_watch.run(), name="toolwright-clock"),
             asyncio.create_task(self.offers.run(), name="toolwright-offers"),
             asyncio.create_task(self.requests.run(), name="toolwright-requests"),
         ]
-        if self.telemetry is not None:
-            gauges = Gauges(self._store, self.telemetry)
-            self._tasks.append(asyncio.create_task(gauges.run(), name="toolwright-gauges"))
+        if self._gauges is not None:
+            self._tasks.append(asyncio.create_task(self._gauges.run(), name="toolwright-gauges"))
 
     async def stop(self, grace: float = 10.0) -> None:
         """Let what is at work end for `grace` seconds, leave the rest to the next process, close the journal."""

@@ -4,12 +4,23 @@ A timer is a wake under a name of its own, `kind:what`, so that it is found, tri
 like every other wake.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from typing import TypeAlias
 
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import StoreError
+from toolwright.core.journal.effects import MovePlans
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Committed, Leave, Leaving
-from toolwright.core.ports import Clock, Drain, NewId, Verdict
+from toolwright.core.journal.units import Apply, Committed, Leave, Leaving
+from toolwright.core.ports import Clock, Drain, Motor, NewId, Verdict
+
+log = logger("toolwright.runtime")
+
+LOOK_EVERY = 1.0  # seconds
+DUTY = 60.0  # seconds for which one process of a cluster moves plans
+LEAST = 1.0  # seconds that a clock is set by; what it gains or loses by itself is less
 
 Fire: TypeAlias = Callable[[str], Awaitable[None]]
 """Does what a timer is for; `what` is what its name says behind the kind. Does nothing if it is not due any more."""
@@ -29,11 +40,11 @@ class Timers:
         self._clock = clock
         self._new_id = new_id
 
-    async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict:
+    async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
         name = thread_id  # or that of a timer
         kind, _, what = name.partition(":")
         if not what:
-            return await self._threads(name, alone=alone)
+            return await self._threads(name, alone=alone, node=node)
         wake = await self._store.wake(name)
         if wake is None or wake.due > self._clock.now():
             return "done"
@@ -42,3 +53,43 @@ class Timers:
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=name, leaving=leaving)
         answer = await self._store.commit(unit)
         return "done" if isinstance(answer, Committed) and answer.left else "again"
+
+
+class ClockWatch:
+    """Notices that the clock was set back: relative plans are moved by as much, so that they come no later.
+
+    A clock that is set forward afterwards takes that back. A clock that was set forward first delays nothing: that
+    cannot be told from a machine that has slept.
+    """
+
+    def __init__(self, store: Store, motor: Motor, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._motor = motor
+        self._clock = clock
+        self._new_id = new_id
+        self._moved = 0.0  # seconds that plans were moved to earlier times
+        self._offset = self._read()
+
+    async def run(self) -> None:
+        """Look each second, without end."""
+        while True:
+            try:
+                await self.look()
+            except StoreError as error:
+                log.warning("Plans are not yet moved, though the clock was set: %s", error)
+            await asyncio.sleep(LOOK_EVERY)  # real time: a clock that a test turns shall not turn this
+
+    async def look(self) -> None:
+        """Compare the clock with the monotonic one, and move the plans if it was set back. Raises `StoreError`."""
+        offset = self._read()
+        change = min(offset - self._offset, self._moved)
+        if abs(change) >= LEAST and await self._motor.on_duty("clock", DUTY):
+            effect = MovePlans(by=timedelta(seconds=change))
+            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+            await self._store.commit(unit)
+            log.warning("The clock was set by %.0f s: plans that were set by runAfter come no later.", change)
+            self._moved -= change
+        self._offset = offset
+
+    def _read(self) -> float:
+        return self._clock.now().timestamp() - self._clock.monotonic()

@@ -11,9 +11,9 @@ from fastapi.security.http import HTTPAuthorizationCredentials
 from starlette.requests import HTTPConnection
 
 from toolwright.core.errors import Forbidden, Unauthorized
-from toolwright.web.auth.access import Caller, person
+from toolwright.web.answers.unread import CALLER
+from toolwright.web.auth.access import Caller, person, scope_of
 from toolwright.web.auth.verifier import Named
-from toolwright.web.middleware.access_log import CALLER
 from toolwright.web.requests.query import refuse_unknown
 from toolwright.web.serving import Here, Serving
 
@@ -80,14 +80,16 @@ async def _follower(
 
 async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
     serving.access.check_local(request.headers, address_of(request))
-    caller = serving.tokens.redeem(token)
+    caller = await serving.tokens.redeem(token, serving.runtime.clients.use_once)
     if caller is None:
         raise Unauthorized(
             "The stream token is wrong, used or expired: ask POST /api/stream-tokens for another."
         )
-    if caller.entity_id is None:
-        return caller
-    return person(await serving.runtime.entities.human(caller.entity_id))  # deleted meanwhile, or renamed
+    if caller.entity_id is not None:
+        caller = person(
+            await serving.runtime.entities.human(caller.entity_id)
+        )  # deleted meanwhile, or renamed
+    return _let_in(request, caller)
 
 
 async def _following_service(caller: Annotated[Caller, Depends(_follower)]) -> Caller:
@@ -97,13 +99,23 @@ async def _following_service(caller: Annotated[Caller, Depends(_follower)]) -> C
 
 
 async def identified(request: Request, serving: Serving, key: str | None, public_key: str | None) -> Caller:
-    """A secret key decides; else whatever of a person is there; else where the caller is."""
+    """Return the caller: by the secret key, or by what is sent for a person, or by the address.
+
+    Raises `Unauthorized` for an unknown caller, `Forbidden` for a key without the route's scope.
+    """
     authorization = request.headers.get("authorization")
     if key is not None or not serving.access.may_be_person(public_key, authorization):
-        request.scope[CALLER] = "service"  # or who would be one
-        return serving.access.service(key, request.headers, address_of(request))
-    request.scope[CALLER] = "person"
-    return await person_of(serving, await serving.access.named(public_key, authorization))
+        return _let_in(request, serving.access.service(key, request.headers, address_of(request)))
+    named = await serving.access.named(public_key, authorization)
+    return _let_in(request, await person_of(serving, named))
+
+
+def _let_in(request: Request, caller: Caller) -> Caller:
+    """Return the caller, who is known from now on to the access log. Raises `Forbidden` if the route needs more."""
+    request.scope[CALLER] = caller.label
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    caller.check_scope(scope_of(request.method, path))
+    return caller
 
 
 async def person_of(serving: Serving, named: Named) -> Caller:

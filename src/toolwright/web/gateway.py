@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers.document import correct_document
 from toolwright.web.auth.access import Access
-from toolwright.web.auth.stream_tokens import StreamTokens
+from toolwright.web.auth.one_time import STREAM_LIFE, OneTimeTokens
 from toolwright.web.middleware.access_log import AccessLog
 from toolwright.web.middleware.body_limit import BodyLimit
 from toolwright.web.middleware.caller_trace import CallerTrace
@@ -120,7 +120,7 @@ def _serving(options: GatewayOptions) -> Serving:
     return Serving(
         options=options,
         access=Access(options.secret_keys, options.cors_origins, options.public_keys, options.verify_token),
-        tokens=StreamTokens(options.clock),
+        tokens=OneTimeTokens(options.clock, options.secret_keys, "stream token", STREAM_LIFE),
     )
 
 

@@ -39,12 +39,12 @@ class GatewayOptions:
 
     Without any keys every caller on this machine is a service. People come with one of the `public_keys` and a
     token that `verify_token` judges. `cors_origins` are origins such as
-    `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB and 36 MiB where attachments may
-    come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive` those between two
-    comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`,
-    a file that the server reads), None for any. `docs` shows the OpenAPI document and its page to
+    `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB and 36 MiB where attachments or
+    an agent may come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive`
+    those between two comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name
+    (`scripted:PATH`, a file that the server reads), None for any. `docs` shows the OpenAPI document and its page to
     whoever may call, `open` to everybody. `mcp` makes what offers the app's tools to MCP hosts, None for nothing;
-    `console` makes the console.
+    `console` makes the console. `node_url` is where other processes of the cluster reach this one.
     Once `closing` is set, open streams end: the server is about to stop.
     """
 
@@ -62,5 +62,6 @@ class GatewayOptions:
     docs: bool | Literal["open"] = True
     mcp: OpenPart | None = None
     console: OpenPart | None = None
+    node_url: str | None = None
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

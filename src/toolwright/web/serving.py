@@ -10,8 +10,8 @@ from toolwright.core.errors import StoreError
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers.frames import Frames, Names
 from toolwright.web.auth.access import Access
+from toolwright.web.auth.one_time import OneTimeTokens
 from toolwright.web.auth.permits import Permits
-from toolwright.web.auth.stream_tokens import StreamTokens
 from toolwright.web.options import GatewayOptions, GatewayPart
 
 
@@ -22,7 +22,7 @@ class Serving:
 
     options: GatewayOptions
     access: Access
-    tokens: StreamTokens
+    tokens: OneTimeTokens
     frames: Mapping[Names, Frames] = field(init=False)
     opened: Runtime | None = None
     mcp: GatewayPart | None = None

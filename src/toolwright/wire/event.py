@@ -9,6 +9,7 @@ from pydantic import Field
 from toolwright.core.json_value import JSON, JSONObject, dumps, utf8_size
 from toolwright.core.plain import surely_longer
 from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.compaction import Compaction, Measure
 from toolwright.core.threads.event import Event as EventRow
 from toolwright.core.threads.event import EventDraft, EventType, LateDraft
 from toolwright.core.threads.message import Message
@@ -102,6 +103,23 @@ def step_event(type_: EventType, number: int, usage: Usage | None = None) -> Eve
 
 def _step_payload(number: int, usage: Usage) -> JSONObject:
     return {"stepNumber": number, "usage": usage_json(usage)}
+
+
+def compacted_event(row: Compaction, measure: Measure, before: int, after: int) -> EventDraft:
+    """`context.compacted {number, cause, measure, summary, cut, cleared, tokensBefore, tokensAfter, parentCallId?}`."""
+    payload: JSONObject = {
+        "number": row.number,
+        "cause": row.cause,
+        "measure": measure,
+        "summary": row.summary is not None,
+        "cut": row.cut,
+        "cleared": row.cleared,
+        "tokensBefore": before,
+        "tokensAfter": after,
+    }
+    return EventDraft(
+        type="context.compacted", payload=payload | ({"parentCallId": row.within} if row.within else {})
+    )
 
 
 def subagent_event(

@@ -32,7 +32,7 @@ class MessageCall(Shape, title="MessageCallShape"):
 class Message(Shape, title="MessageShape"):
     """A message; `seq` is its place in the thread, absent until it has one.
 
-    What a prompt tool said is `within` its call.
+    What a prompt tool said is `within` its call. One that is `pinned` is never left out of a request.
     """
 
     id: str
@@ -48,6 +48,7 @@ class Message(Shape, title="MessageShape"):
     tool_name: Absent[str] = None
     status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
     attachments: Annotated[tuple[Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
+    pinned: Annotated[bool, ABSENT] = False
     stack: Absent[str] = None
     created_at: datetime
 
@@ -60,7 +61,7 @@ class Sent(Shape, title="MessageSent"):
 
 
 def message_json(message: MessageRow) -> JSONObject:
-    """`{id, seq, role, content, toolCalls?, toolCallId?, toolStatus?, attachments?, stack?, createdAt}`."""
+    """`{id, seq, role, content, toolCalls?, toolCallId?, toolStatus?, attachments?, pinned?, stack?, createdAt}`."""
     fields: JSONObject = {"id": message.id, "role": message.role, "content": message.content}
     if message.seq is not None:
         fields["seq"] = message.seq
@@ -77,6 +78,8 @@ def message_json(message: MessageRow) -> JSONObject:
         fields["toolStatus"] = message.status
     if message.attachments:
         fields["attachments"] = [attachment_to_json(ref) for ref in message.attachments]
+    if message.pinned:
+        fields["pinned"] = True
     if message.stack is not None:
         fields["stack"] = message.stack
     fields["createdAt"] = message.created_at.isoformat()

@@ -38,16 +38,23 @@ class BrokenItem(Shape, title="BrokenShape"):
 
 
 class Items(list[T]):
-    """The items of a list; `broken` is what it could not show, empty if that is nothing."""
+    """The items of a list; `broken` is what it could not show, empty if that is nothing.
 
-    def __init__(self, items: Iterable[T] = (), broken: Iterable[BrokenItem] = ()) -> None:
+    `more` says that the page has ended early, since its items are large: others may follow behind the last one.
+    """
+
+    def __init__(
+        self, items: Iterable[T] = (), broken: Iterable[BrokenItem] = (), *, more: bool = False
+    ) -> None:
         super().__init__(items)
         self.broken = tuple(broken)
+        self.more = more
 
 
 def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
     """A list of an answer, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
-    return Items(_each(kind, _field(answer, name), name), read_broken(answer))
+    more = isinstance(answer, dict) and answer.get("more") is True
+    return Items(_each(kind, _field(answer, name), name), read_broken(answer), more=more)
 
 
 def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:

@@ -4,9 +4,10 @@ from typing import cast
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.content import Attachment, AttachmentRef, unchecked
 from toolwright.core.results.result import ToolResult
-from toolwright.wire.text import clean_json, clean_text, readable
+from toolwright.core.text import clean_text
+from toolwright.wire.text import clean_json, readable
 
 
 def result_to_json(result: ToolResult) -> JSONObject:
@@ -68,7 +69,7 @@ def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
     width, height = cast("int | None", written.get("width")), cast("int | None", written.get("height"))
     if written.get("type") != "file":
         data = cast("str", written["data"])
-        return Attachment(name=name, mime_type=mime_type, data=data, width=width, height=height)
+        return unchecked(name=name, mime_type=mime_type, data=data, width=width, height=height)
     return AttachmentRef(
         id=cast("str", written["id"]),
         path=cast("str", written["path"]),

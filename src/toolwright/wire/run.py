@@ -1,21 +1,24 @@
 """Runs and their steps on the wire: their shapes, and their JSON (API §3)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import PlainValidator, PrivateAttr
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import OVER, RunStatus, StopReason
+from toolwright.core.threads.compaction import SentPrompt as SentPromptRow
+from toolwright.core.threads.message import Message, Sent
+from toolwright.core.threads.run import OVER, RunStatus, Side, StopReason
 from toolwright.core.threads.run import Run as RunRow
 from toolwright.core.threads.run import Step as StepRow
 from toolwright.core.threads.run import Usage as UsageRow
 from toolwright.wire.call import arguments_json
+from toolwright.wire.message import Message as MessageShape
 from toolwright.wire.reading import BrokenItem
 from toolwright.wire.shape import Absent, Json, JsonObject, Shape, documented, spelt
+from toolwright.wire.thread import Compaction, compaction_json
 
 
 class Usage(Shape, title="UsageShape"):
@@ -53,6 +56,52 @@ def usage_from_json(usage: JSONObject) -> UsageRow:
 _Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented(Usage)]
 
 
+class PromptContext(Shape):
+    """Record of a request to a model.
+
+    `compaction` is the number of the one in force, 0 without one, `version` that of the rules. `tokens` were estimated,
+    `counted` the provider's, `budget` is the most that the request was to have. `hash` is that of its messages.
+    """
+
+    hash: str
+    compaction: int
+    version: int
+    tokens: int | None = None
+    counted: int | None = None
+    budget: int | None = None
+
+
+def context_json(sent: Sent) -> JSONObject:
+    """`{hash, compaction, version, tokens, counted, budget}`."""
+    return {
+        "hash": sent.hash,
+        "compaction": sent.compaction,
+        "version": sent.version,
+        "tokens": sent.tokens,
+        "counted": sent.counted,
+        "budget": sent.budget,
+    }
+
+
+class PromptTool(Shape):
+    """A tool as a model was offered it."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+class PromptParts(Shape):
+    """Estimated tokens of a request by what they are."""
+
+    system: int = 0
+    changing: int = 0
+    tools: int = 0
+    summary: int = 0
+    messages: int = 0
+    results: int = 0
+
+
 class StepEntry(Shape):
     """A message of a step, or one call of an answer.
 
@@ -78,12 +127,14 @@ class StepEntry(Shape):
 class Step(Shape, title="StepShape"):
     """One model call and its tool calls.
 
-    `number` counts 1, 2, 3 … within the run.
+    `number` counts 1, 2, 3 … within the run. `context` is the record of the request; steps of before there were such
+    records have none.
     """
 
     number: Annotated[int, spelt("stepNumber")]
     model: Annotated[str | None, spelt("modelId")] = None
     usage: _Usage | None = None
+    context: Absent[PromptContext] = None
     messages: tuple[StepEntry, ...] = ()
 
 
@@ -196,10 +247,14 @@ def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Mes
 
 
 def _step_json(number: int, step: StepRow | None, messages: list[Message]) -> JSON:
+    sent = next(
+        (each.sent for each in reversed(messages) if each.within is None and each.sent is not None), None
+    )
     return {
         "stepNumber": number,
         "modelId": step.model if step else None,
         "usage": usage_json(step.usage) if step else None,
+        **({} if sent is None else {"context": context_json(sent)}),
         "messages": [entry for message in messages for entry in _entries(message)],
     }
 
@@ -252,3 +307,57 @@ def _count(value: JSON) -> int:
 
 def _instant(value: datetime | None) -> str | None:
     return None if value is None else value.isoformat()
+
+
+PARTS = ("system", "changing", "tools", "summary", "messages", "results")
+
+
+class SentPrompt(Shape, title="SentPromptShape"):
+    """What a model was sent before it gave the answer `message_id`.
+
+    A step of before such records has no `context`, and nothing of what was sent. `exact` says whether `messages` are
+    those that were sent, by their hash. `changing` is the end of the system text, which changes from step to step. The
+    system text and the tools are shown to services alone: for a person they are null.
+    """
+
+    step: Annotated[int, spelt("stepNumber")]
+    message_id: str | None = None
+    within: Annotated[Absent[str], spelt("parentCallId")] = None
+    prompt: Absent[str] = None
+    side: Absent[Side] = None
+    exact: bool = False
+    context: PromptContext | None = None
+    parts: PromptParts = PromptParts()
+    compaction: Compaction | None = None
+    system: str | None = None
+    changing: str | None = None
+    tools: tuple[PromptTool, ...] | None = None
+    messages: tuple[MessageShape, ...] = ()
+    created_at: datetime
+
+
+def sent_prompt_json(
+    prompt: SentPromptRow, message: Callable[[Message], JSONObject], *, whole: bool = True
+) -> JSONObject:
+    """A sent prompt, its messages as `message` shows them; without its system text and tools unless `whole`."""
+    fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
+    if prompt.within is not None:
+        fields["parentCallId"] = prompt.within
+    if prompt.by is not None:
+        fields["prompt"] = prompt.by
+    if prompt.side is not None:
+        fields["side"] = prompt.side
+    is_shown = whole and prompt.sent is not None
+    messages: list[JSON] = [message(each) for each in prompt.messages]
+    return {
+        **fields,
+        "exact": prompt.exact,
+        "context": None if prompt.sent is None else context_json(prompt.sent),
+        "parts": {name: prompt.parts.get(name, 0) for name in PARTS},
+        "compaction": None if prompt.compaction is None else compaction_json(prompt.compaction),
+        "system": prompt.system if is_shown else None,
+        "changing": prompt.changing if is_shown else None,
+        "tools": [*prompt.tools] if is_shown else None,
+        "messages": messages,
+        "createdAt": prompt.created_at.isoformat(),
+    }

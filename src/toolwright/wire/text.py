@@ -9,29 +9,19 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, dumps
+from toolwright.core.plain import one_line
+from toolwright.core.text import clean_text
 
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 ).encode
 _UNCLEAN = re.compile(
     r"\\[bfu]|[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )  # in JSON
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE_END = re.compile("[\u2028\u2029]")
 _LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # that JSON leaves as they are, and that end a line
 _SEEMING = re.compile(r"(?:agent|inbox|plan|service|subagent|tool result|you)\b")
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters that show nothing
-
-
-def clean_text(text: str) -> str:
-    """Remove control characters (except line breaks and tabs), tag characters and those that change the direction of
-    text, which show a reader something else than a model reads; replace lone surrogates."""
-    if text.isascii() and text.isprintable():
-        return text
-    if _SURROGATE.search(text):
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _HIDDEN.sub("", text)
 
 
 def plain_line(text: str) -> str:
@@ -52,6 +42,11 @@ def seen_name(name: str) -> str:
 
 def _is_unseen(letter: str) -> bool:
     return unicodedata.category(letter) == "Cf" or "\ufe00" <= letter <= "\ufe0f" or letter in _BLANK
+
+
+def is_title(name: str) -> bool:
+    """Return whether a name is one line that is shown as it is written: with something to see, in its own direction."""
+    return one_line(name) and name == clean_text(name) and bool(seen_name(name))
 
 
 def seems_more(name: str) -> bool:

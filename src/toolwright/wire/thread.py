@@ -4,8 +4,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.compaction import Cause
+from toolwright.core.threads.compaction import Compaction as CompactionRow
+from toolwright.core.threads.run import Side
 from toolwright.core.threads.thread import Thread as ThreadRow
-from toolwright.wire.shape import Shape, spelt
+from toolwright.wire.shape import Absent, Shape, spelt
 
 
 class Thread(Shape, title="ThreadShape"):
@@ -53,3 +56,62 @@ class Child(Thread, title="ChildShape"):
 def child_json(thread: ThreadRow) -> JSONObject:
     """A thread as its parent knows it."""
     return {**thread_json(thread), "reference": thread.id, "childStatus": thread.child_status}
+
+
+class Compaction(Shape, title="CompactionShape"):
+    """What is left out of a conversation from then on, and what is sent in its place.
+
+    Messages at places up to `cut` are left out, but for those `kept` and pinned ones; `text` is sent in their place.
+    Its part `summary`, up to the place `covers`, was written by `model`, by the instruction of that `version`;
+    `omitted` messages are left out without one. Results of tools at places up to `cleared` are sent as references.
+    `side` and `within` name another conversation than the thread's own.
+    """
+
+    number: int
+    side: Absent[Side] = None
+    within: Annotated[Absent[str], spelt("parentCallId")] = None
+    cause: Cause
+    cut: int
+    cleared: int
+    kept: tuple[int, ...] = ()
+    text: str
+    summary: str | None
+    covers: int
+    omitted: int
+    model: Annotated[str | None, spelt("modelId")] = None
+    version: int = 1
+    cost: float | None = None
+    budget: int | None = None
+    edited_by: str | None = None
+    run_id: str | None = None
+    step: Annotated[int | None, spelt("stepNumber")] = None
+    created_at: datetime
+
+
+def compaction_json(row: CompactionRow) -> JSONObject:
+    """`{number, side?, parentCallId?, cause, cut, cleared, kept, text, summary, covers, omitted, modelId, version,
+    cost, budget, editedBy, runId, stepNumber, createdAt}`.
+    """
+    which: JSONObject = {"side": row.side} if row.side else {}
+    if row.within:
+        which["parentCallId"] = row.within
+    return {
+        "number": row.number,
+        **which,
+        "cause": row.cause,
+        "cut": row.cut,
+        "cleared": row.cleared,
+        "kept": [*row.kept],
+        "text": row.text,
+        "summary": row.summary,
+        "covers": row.covers,
+        "omitted": row.omitted,
+        "modelId": row.model,
+        "version": row.version,
+        "cost": row.cost,
+        "budget": row.budget,
+        "editedBy": row.edited_by,
+        "runId": row.run_id,
+        "stepNumber": row.step if row.run_id is not None else None,
+        "createdAt": row.created_at.isoformat(),
+    }

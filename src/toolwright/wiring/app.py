@@ -1,6 +1,6 @@
 """An app: what a program declares, and the door to its runtime."""
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
 from pathlib import Path
@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.prompt import Env, Prompt, is_model
+from toolwright.core.agents.model_settings import Context
+from toolwright.core.agents.prompt import Env, Prompt
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import check_kind
 from toolwright.core.dependencies.depends import Dependency
 from toolwright.core.dependencies.hints import Function
 from toolwright.core.dependencies.overrides import overriding
 from toolwright.core.errors import DefinitionError
-from toolwright.core.model import Model
+from toolwright.core.mcp.offered import mcp_permissions
+from toolwright.core.model import Model, is_model
 from toolwright.core.plain import one_line, unwritable
 from toolwright.core.ports import Embedder
 from toolwright.core.spaces.tool_ui import ToolUI, checked_tool_uis
-from toolwright.core.tools.mcp import McpServer, mcp_permissions
+from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -29,6 +31,8 @@ from toolwright.wiring.lifespan import Lifespan, checked_lifespan
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:
+    from toolwright.core.journal.store import Store
+    from toolwright.core.ports import Clock, Motor
     from toolwright.wiring.memory_journal import MemoryJournal
 
 
@@ -43,7 +47,9 @@ class App:
     context manager, entered before each of its runtimes begins and left when that has stopped: what it yields is
     `state.lifespan` for tools and their dependencies. `tool_uis` draw calls in the console, by their tools'
     names. `mcp_server` permits tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`,
-    `"none"` or a list of tools' names; by default people may call the tools marked `read_only`, services all.
+    `"none"` or a list of tools' names; by default people may call the tools marked `read_only`, services all. Its
+    `prompts` (True or names) and `resources` (`{uri or name: text, bytes or path}`) are offered there as well.
+    `context` says how long the requests to the models of agents may become that have no `context` of their own.
     Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
@@ -61,6 +67,7 @@ class App:
         lifespan: Lifespan | None = None,
         tool_uis: Sequence[ToolUI] = (),
         mcp_server: object = None,
+        context: Context | None = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # a path to where the process was started
@@ -83,6 +90,7 @@ class App:
             handlers=handlers,
             requests=saved,
             servers=_servers(mcp),
+            context=context,
         )
         self._check_permitted()
         if saved:
@@ -91,8 +99,16 @@ class App:
             check_saved_requests(self.catalog)
 
     def _check_permitted(self) -> None:
-        """Refuse a permission for a tool that is not there."""
-        for name in sorted(self.mcp_server.names):
+        """Refuse a permission for a tool or a prompt that is not there."""
+        offered, prompts = self.mcp_server, self.catalog.prompts
+        for name in sorted(offered.prompts or ()):
+            if name not in prompts:
+                raise DefinitionError(
+                    f"App: mcp_server names the prompt {name!r}, which the app does not declare in prompts."
+                )
+        known = {each.name for each in offered.resources}
+        known |= prompts.keys() if offered.prompts is None else offered.prompts
+        for name in sorted(offered.names - known):
             if name not in self.catalog.app_tools.tools:
                 raise DefinitionError(
                     f"App: mcp_server names the tool {name!r}, which the app does not have."
@@ -140,22 +156,28 @@ class App:
         *,
         grace: float = 10.0,
         memory: "MemoryJournal | None" = None,
+        motor: "Callable[[Store, Clock], Motor] | None" = None,
     ) -> AsyncGenerator[Runtime]:
         """The app at work: its runs are led in this process until the block ends.
 
         On leaving, calls at work have `grace` seconds to end; what is unfinished goes on at the next start. A journal
-        that is to be in memory is lost then, unless it is this `memory`.
+        that is to be in memory is lost then, unless it is this `memory`. `motor` makes what schedules the runs, instead
+        of our own motors; every process that executes runs of the journal must use the same kind.
         """
         from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
-        from toolwright.wiring.parts import open_parts  # noqa: PLC0415 - the same
+        from toolwright.wiring.parts import open_parts, warn_without_work  # noqa: PLC0415 - the same
 
         check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
         chosen = self.completed(settings)
         async with self.living() as lifespan:
-            parts = await open_parts(chosen, self.embedder, self.model, memory, self.overrides, lifespan)
+            parts = await open_parts(
+                chosen, self.embedder, self.model, memory, self.overrides, lifespan, motor
+            )
             runtime = assemble(self.catalog, parts, chosen)
             try:
                 await runtime.start()
+                if not runtime.driving:
+                    warn_without_work(chosen)
                 yield runtime
             finally:
                 await runtime.stop(grace)

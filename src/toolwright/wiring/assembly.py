@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.agents.model_settings import Context
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.mcp.questions import handler_tools
@@ -39,11 +40,13 @@ from toolwright.runtime.context.commit import Listeners
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles
+from toolwright.runtime.gauges import Gauges
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper, Kept
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.mcp.offer import McpOffers
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
+from toolwright.runtime.model.context_window import ContextWindows
 from toolwright.runtime.pending.mcp_tasks import McpTasks
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
@@ -52,6 +55,7 @@ from toolwright.runtime.prompts.system_prompt import SystemPrompts
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.drain import Drainer
 from toolwright.runtime.runs.loop import Loop
+from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
@@ -65,11 +69,12 @@ from toolwright.runtime.threads.results import RunResults
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.streams import RunStreams
 from toolwright.runtime.threads.threads import Threads
-from toolwright.runtime.timers import CALL, PLAN, Timers
+from toolwright.runtime.timers import CALL, PLAN, ClockWatch, Timers
 from toolwright.runtime.toolkits.channels import ChannelsToolkit
 from toolwright.runtime.toolkits.mcp_servers import AgentServers
 from toolwright.runtime.toolkits.memory import MemoryToolkit
 from toolwright.runtime.toolkits.mind import MindToolkit
+from toolwright.runtime.toolkits.results import ResultReader
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.runtime.toolkits.toolkit import ToolkitParts
 from toolwright.wiring.parts import Parts
@@ -96,6 +101,7 @@ class _Shared:
     catalog: Catalog
     request_agents: RequestAgents
     mcp_offers: McpOffers
+    model_answers: ModelAnswers
     outage: Outage
 
 
@@ -108,7 +114,7 @@ def assemble(
 ) -> Runtime:
     """The runtime of these parts, not yet started."""
     store, motor, clock, ids = parts.store, parts.motor, parts.clock, parts.new_id
-    shared = _shared(catalog, parts, settings)
+    shared = _shared(catalog, parts, settings, answer_limits)
     agents, environment = shared.agents, shared.environment
     keeper, membership = shared.keeper, shared.membership
     entities = Entities(store, agents, environment, clock, ids)
@@ -118,9 +124,9 @@ def assemble(
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
     semantics = _semantics(parts)
     equipment = _equipment(store, spaces, speech, semantics)
-    offers = Offers(store, motor, clock, shared.outage, parts.telemetry)
+    offers = Offers(store, motor, clock, shared.outage, parts.bus, parts.telemetry)
     speakers = Speakers(agents, equipment.equip, shared.request_agents)
-    drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
+    drainer = _drainer(shared, speakers, offers, inline_wait)
     plans = Plans(store, agents, shared.deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     events, results = Events(store, parts.bus, motor), RunResults(store, agents)
@@ -152,7 +158,17 @@ def assemble(
         timers=Timers(
             store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.look}, clock, ids
         ),
-        mcp=AgentServers(store, agents, equipment.equip, shared.lineages, shared.mcp_offers, clock, ids),
+        mcp=AgentServers(
+            store,
+            agents,
+            equipment.equip,
+            shared.lineages,
+            shared.mcp_offers,
+            parts.models,
+            settings.model,
+            clock,
+            ids,
+        ),
         threads=threads,
         runs=runs,
         composed=ComposedRequests(catalog, shared.request_agents, store, threads, runs, clock, ids),
@@ -174,13 +190,16 @@ def assemble(
         minds=Minds(store, agents, keepers, effect_commits, clock, ids),
         blocks=Blocks(store, agents, keepers, effect_commits, clock),
         passages=Passages(store, keepers, effect_commits, clock, ids, semantics),
-        prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),
+        prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip, shared.mcp_offers),
+        sent_prompts=SentPrompts(store, speakers, shared.lineages),
         inboxes=Inboxes(store, agents, shared.deliveries, effect_commits, motor, clock, ids),
         entities=entities,
         spaces=spaces,
         clients=FrontEnds(store, entities, clock, ids),
         events=events,
-        health=Health(store, parts.files, clock, ids),
+        health=Health(
+            store, parts.files, clock, ids, lambda: not settings.executes_in_cluster or motor.driving
+        ),
         keys=keys,
         housekeeper=Housekeeper(
             store,
@@ -193,9 +212,11 @@ def assemble(
             Kept(events=settings.retain_events, runs=settings.retain_runs),
             semantics,
         ),
+        clock_watch=ClockWatch(store, motor, clock, ids),
         toolkit_parts=_toolkit_parts(shared, equipment),
+        gauges=None if parts.telemetry is None else Gauges(store, parts.telemetry, clock),
         telemetry=parts.telemetry,
-        close=(*parts.close, parts.sandbox.close),
+        close=(shared.model_answers.windows.summaries.close, *parts.close, parts.sandbox.close),
     )
 
 
@@ -232,6 +253,8 @@ def _toolkit_parts(shared: _Shared, equipment: Equipment) -> ToolkitParts:
         new_id=parts.new_id,
         cipher=parts.cipher,
         mcp=shared.mcp_offers,
+        fit=shared.model_answers.fit_loop,
+        reader=shared.model_answers.windows.reader,
         telemetry=parts.telemetry,
     )
 
@@ -255,26 +278,43 @@ def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semanti
     return Equipment({name: kit.tools for name, kit in kits.items()})
 
 
-def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
+def _shared(
+    catalog: Catalog, parts: Parts, settings: Settings, answer_limits: tuple[float, float]
+) -> _Shared:
     store, clock, ids = parts.store, parts.clock, parts.new_id
     environment = Environment(parts.cipher)
-    agents = Agents(store, catalog, environment, parts.models, clock, ids)
+    agents = Agents(store, catalog, environment, parts.models, clock, ids, parts.read_api)
+    context = catalog.context or Context(
+        max_tokens=settings.context_tokens, summarize_with=settings.summary_model
+    )
+    system_prompts = SystemPrompts(store, agents)
+    keeper = FileKeeper(
+        parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
+    )
+    model_answers = ModelAnswers(
+        parts.models,
+        parts.bus,
+        keeper,
+        system_prompts,
+        ContextWindows(store, parts.models, ResultReader(store).tool, context),
+        default_model=settings.model,
+        answer_limits=answer_limits,
+    )
     return _Shared(
         parts=parts,
         settings=settings,
         environment=environment,
-        keeper=FileKeeper(
-            parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
-        ),
+        keeper=keeper,
         agents=agents,
         membership=Membership(store, agents),
-        system_prompts=SystemPrompts(store, agents),
+        system_prompts=system_prompts,
         deliveries=Deliveries(store, agents, clock, ids, settings.max_chain_depth),
         child_start=ChildStart(store, environment, clock, ids),
         lineages=Lineages(store, agents, environment),
         catalog=catalog,
         request_agents=RequestAgents(catalog),
         mcp_offers=McpOffers(parts.mcp, store, clock),
+        model_answers=model_answers,
         outage=parts.outage or Outage(clock),
     )
 
@@ -284,7 +324,6 @@ def _drainer(
     speakers: Speakers,
     offers: Offers,
     inline_wait: float,
-    answer_limits: tuple[float, float],
 ) -> Drainer:
     """Drainer of runs, with all that is on a run's way."""
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
@@ -294,19 +333,12 @@ def _drainer(
     executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
     calls = Calls(parts.instants, keeper)
     handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox, parts.abort_grace)
-    model_answers = ModelAnswers(
-        parts.models,
-        parts.bus,
-        keeper,
-        shared.system_prompts,
-        default_model=settings.model,
-        answer_limits=answer_limits,
-    )
-    nested = Nested(store)
+    model_answers, windows = shared.model_answers, shared.model_answers.windows
+    nested = Nested(store, windows.with_reader)
     rounds = Rounds(store, shared.deliveries)
     commits = RunCommits(calls, nested, ChildReports(store, keeper), rounds, max_steps=settings.max_steps)
     waiting = Waiting(store, calls, inline_wait)
-    step_tools = StepTools(store, lifecycle_tools, shared.mcp_offers)
+    step_tools = StepTools(store, lifecycle_tools, shared.mcp_offers, windows.with_reader)
     loop = Loop(
         calls,
         handlers,

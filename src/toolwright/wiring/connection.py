@@ -14,10 +14,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from toolwright.core.errors import InvalidRequest
 from toolwright.web.answers.answer import answer
-from toolwright.web.streams.stream import CUT
+from toolwright.web.answers.unread import CUT
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 HEAD_GRACE = 30.0  # seconds in which the head of a request must have come
+WRITE_GRACE = 30.0  # seconds within which a reader must take what waits for it, or `LEAST_READ` of it
+LEAST_READ = 64 * 1024  # bytes
 LOG_EVERY = 1.0  # seconds between two lines of the log about the same flood
 log = logging.getLogger("toolwright.serve")
 
@@ -92,9 +94,19 @@ class Connections:
 class Connection(H11Protocol):
     """uvicorn's own, with what it has no hooks for; of its two kinds the one that every installation has."""
 
-    def __init__(self, *args: Any, bounds: Connections, **kwargs: Any) -> None:  # uvicorn's own
+    def __init__(
+        self,
+        *args: Any,
+        bounds: Connections,
+        write_grace: float = WRITE_GRACE,
+        head_grace: float = HEAD_GRACE,
+        **kwargs: Any,
+    ) -> None:  # uvicorn's own
         super().__init__(*args, **kwargs)
         self._bounds = bounds
+        self._head_grace = head_grace
+        self._write_grace = write_grace
+        self._stuck: asyncio.TimerHandle | None = None
         self.address = ""
         self._inner: ASGIApp = self.app  # type: ignore[assignment]  # uvicorn spells ASGI in its own types
         self.app = self._with_cut  # type: ignore[assignment]  # as above
@@ -108,13 +120,24 @@ class Connection(H11Protocol):
             transport.abort()
             return
         _send_at_once(transport)
-        self._patience = self.loop.call_later(HEAD_GRACE, self._lose_patience)
+        self._patience = self.loop.call_later(self._head_grace, self._lose_patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
         self._bounds.remove(self)
         self._expect_nothing()
+        self._let_read()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More waits for the reader than may: nothing is written until it reads, which it must."""
+        super().pause_writing()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        """The reader has taken nearly all of it."""
+        self._let_read()
+        super().resume_writing()
 
     def handle_events(self) -> None:
         """Between two requests uvicorn's keep-alive counts; within a head, our patience."""
@@ -123,12 +146,13 @@ class Connection(H11Protocol):
             self._expect_nothing()
             self._bounds.use(self)
         elif self.conn.trailing_data[0] and self._patience is None:
-            self._patience = self.loop.call_later(HEAD_GRACE, self._lose_patience)
+            self._patience = self.loop.call_later(self._head_grace, self._lose_patience)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """A web socket is not one of these connections any more."""
         self._bounds.remove(self)
         self._expect_nothing()
+        self._let_read()
         super().handle_websocket_upgrade(event)
 
     @property
@@ -155,6 +179,23 @@ class Connection(H11Protocol):
         if connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self.transport.abort()
+
+    def _look_later(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._stuck = self.loop.call_later(self._write_grace, self._look_whether_read, waiting)
+
+    def _look_whether_read(self, waiting: int) -> None:
+        if waiting - self.transport.get_write_buffer_size() >= LEAST_READ:
+            self._look_later()
+            return
+        self._stuck = None
+        log.info("A reader at %s does not read its answer, and is cut off.", self.address or "-")
+        self._cut()
+
+    def _let_read(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _expect_nothing(self) -> None:
         if self._patience is not None:

@@ -1,19 +1,31 @@
 """The journal from outside: its revision, its migration, and whether a process drives it."""
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.locks import FileLock, beside
-from toolwright.adapters.store.schema import HEAD, READ_REVISION, is_current, upgrade_sqlite
+from toolwright.adapters.store.schema import (
+    HEAD,
+    LEAST,
+    is_current,
+    sqlite_revision,
+    steps_after,
+    upgrade_sqlite,
+)
+from toolwright.adapters.store.sqlite.file import is_shrinkable, make_shrinkable
 from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import MissingExtra, StoreError
+from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Node
 from toolwright.core.text import sentence
+from toolwright.core.threads.event import Event
 from toolwright.wiring.settings import Settings
 
 _POSTGRES = "toolwright.adapters.store.postgres"
@@ -22,26 +34,62 @@ _POSTGRES = "toolwright.adapters.store.postgres"
 async def revision(settings: Settings) -> str | None:
     """The database's revision; None if it has no tables yet, or is an SQLite file that is not there.
 
-    Raises `StoreError` if it cannot be read, or newer code has migrated it.
+    Raises `StoreError` if it cannot be read, or newer code has migrated it so that this code cannot use it.
     """
     path = settings.sqlite_path
-    found: str | None = HEAD  # of a journal in memory
+    found: tuple[str | None, str | None] = HEAD, None  # of a journal in memory
     if path is not None:
         found = await asyncio.to_thread(_sqlite_revision, path)
     elif not _in_memory(settings):
         found = await _postgres("opening").postgres_revision(settings.database_url)
-    is_current(found)
-    return found
+    is_current(*found)
+    return found[0]
 
 
 async def upgrade(settings: Settings) -> str:
-    """Bring the database to the newest revision, which is returned; an SQLite file is made if need be."""
+    """Bring the database to the newest revision and return it; an SQLite file is made if need be.
+
+    One that a newer version has migrated is left as it is.
+    """
     path = settings.sqlite_path
     if path is not None:
         await asyncio.to_thread(upgrade_sqlite, path)
     elif not _in_memory(settings):
         await _postgres("opening").upgrade_postgres(settings.database_url)
-    return HEAD
+    return await revision(settings) or HEAD
+
+
+def goes_on(found: str) -> bool:
+    """Return whether processes of the version at that revision can use the database once it is upgraded."""
+    return found >= LEAST
+
+
+def steps(found: str | None) -> list[tuple[str, str]]:
+    """Return the migrations that a database at this revision needs, each with a sentence about what it brings."""
+    return steps_after(found)
+
+
+async def shrinkable(settings: Settings) -> str | None:
+    """Rewrite an SQLite file of an earlier version so that it shrinks; return what was done or is in the way.
+
+    None if there is nothing to do. Raises `StoreError`.
+    """
+    path = settings.sqlite_path
+    if path is None or await asyncio.to_thread(is_shrinkable, path):
+        return None
+    size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
+    if free < 3 * size:
+        return f"It cannot shrink yet: rewriting it needs {3 * size} bytes on the disk, and {free} are free."
+    lock = FileLock(path)
+    if not await lock.acquire():
+        return f"It cannot shrink yet: {_holder(path)} serves it. Stop the server and upgrade again."
+    try:
+        await asyncio.to_thread(make_shrinkable, path)
+    except sqlite3.Error as error:
+        return sentence(f"It cannot shrink yet: {error}")
+    finally:
+        await lock.release()
+    return "It was rewritten: from now on it shrinks when much was deleted."
 
 
 async def owner(settings: Settings) -> str | None:
@@ -56,6 +104,22 @@ async def owner(settings: Settings) -> str | None:
     return _holder(path) if path is not None else "another process"
 
 
+async def nodes(settings: Settings) -> tuple[Sequence[Node], Depths]:
+    """Return the nodes of the cluster and how much waits, whatever files and keys this process has."""
+    if not settings.database_url.startswith("postgres"):
+        return [], Depths(pending_calls=0, inbox_events=0)
+
+    def ignore(_: Sequence[Event]) -> None:
+        """Nothing is committed."""
+
+    opening = _postgres("opening")
+    store: Store = await opening.open_postgres(settings.database_url, ignore, is_node=True)
+    try:
+        return await store.nodes(), await store.depths()
+    finally:
+        await store.close()
+
+
 async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
     """Every row of the journal that cannot be read; it must be at the newest revision."""
     path = settings.sqlite_path
@@ -63,7 +127,7 @@ async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
         return await asyncio.to_thread(inspect_sqlite, path)
     if _in_memory(settings):
         return []
-    rows: Sequence[BrokenRow] = await _postgres("inspection").inspect_postgres(settings.database_url)
+    rows: Sequence[BrokenRow] = await _postgres("opening").inspect_postgres(settings.database_url)
     return rows
 
 
@@ -78,21 +142,13 @@ def _postgres(part: str) -> Any:  # a module loaded by name has no static type
         raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
 
 
-def _sqlite_revision(path: Path) -> str | None:
-    if not path.exists():
-        if not path.absolute().parent.is_dir():
-            raise StoreError(f"The database {str(path)!r} cannot be made: its folder is not there.")
-        return None
+def _sqlite_revision(path: Path) -> tuple[str | None, str | None]:
+    if not path.absolute().parent.is_dir():
+        raise StoreError(f"The database {str(path)!r} cannot be made: its folder is not there.")
     try:
-        with closing(sqlite3.connect(path, timeout=5.0)) as connection:
-            if not connection.execute(
-                "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
-            ).fetchone():
-                return None
-            found = connection.execute(READ_REVISION).fetchone()
+        return sqlite_revision(path)
     except sqlite3.Error as error:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
-    return None if found is None else str(found[0])
 
 
 def _holder(path: Path) -> str:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from errno import EADDRINUSE
 from functools import partial
 from importlib import import_module
 from types import FrameType
@@ -28,7 +29,7 @@ from toolwright.web.auth.verifier import TokenVerifier
 from toolwright.web.gateway import create_gateway, end_parts, open_gateway
 from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
-from toolwright.wiring.connection import Connection, Connections
+from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connection, Connections
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
 from toolwright.wiring.parts import warn_of_agents
 from toolwright.wiring.settings import Settings
@@ -166,10 +167,17 @@ class Server(uvicorn.Server):
         listener: socket.socket,
         ready: Callable[[str], None] | None = None,
         bounds: Connections | None = None,
+        write_grace: float = WRITE_GRACE,
+        head_grace: float = HEAD_GRACE,
     ) -> None:
         config = uvicorn.Config(
             application,
-            http=partial(Connection, bounds=bounds or connections()),  # type: ignore[arg-type]  # it is called as the class is
+            http=partial(
+                Connection,  # type: ignore[arg-type]  # it is called as the class is
+                bounds=bounds or connections(),
+                write_grace=write_grace,
+                head_grace=head_grace,
+            ),
             backlog=ACCEPTED_AT_ONCE,
             ws="none" if options.console is None else "websockets-sansio",
             lifespan="off",
@@ -239,6 +247,7 @@ def _options(app: App, settings: Settings) -> GatewayOptions:
         docs=settings.docs,
         mcp=_mcp(app) if settings.mcp_server else None,
         console=open_console(app.tool_uis) if settings.console else None,
+        node_url=settings.node_url,
     )
 
 
@@ -267,6 +276,10 @@ def listen(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno == EADDRINUSE:
+            raise CannotServe(
+                f"Port {port} of {host!r} is in use: choose another port, or stop what listens there."
+            ) from error
         raise CannotServe(sentence(f"The server cannot listen on {host!r}, port {port}: {error}")) from error
     listener.setblocking(False)
     return listener

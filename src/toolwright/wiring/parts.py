@@ -4,32 +4,45 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from toolwright.adapters.bus.cluster import ClusterBus, Relay
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.locks import FileLock, NoLock, beside
+from toolwright.adapters.motor.leases import LeaseMotor
+from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.adapters.system import SystemClock, new_id
+from toolwright.adapters.system import ClusterClock, SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
 from toolwright.core.dependencies.opener import Overrides
-from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
+from toolwright.core.errors import (
+    CannotUnseal,
+    DefinitionError,
+    MissingExtra,
+    NotFound,
+    StoreError,
+    ToolwrightError,
+)
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.journal.units import Node
 from toolwright.core.mcp.servers import McpServers
 from toolwright.core.ports import Bus, Cipher, Clock, Embedder, Files, Lock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.threads.event import Event
 from toolwright.core.tools.function import FunctionExecutor
+from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.executors.http_tools import HttpTools
+from toolwright.wiring.executors.http_tools import HttpTools, api_reader
 from toolwright.wiring.executors.mcp import LazyMcp
 from toolwright.wiring.executors.sandbox import CodeSandbox
 from toolwright.wiring.lazy import NamedModels, models_of, open_embedder
@@ -60,6 +73,7 @@ class Parts:
     telemetry: Telemetry | None = None
     outage: Outage | None = None  # that the motor tells of too; else one of the runtime's own
     lifespan: object = None  # what the app's lifespan has yielded
+    read_api: ReadApi = field(default_factory=lambda: api_reader(Settings()))
     mcp: McpServers = field(default_factory=lambda: LazyMcp(Settings()))
     abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
 
@@ -71,11 +85,13 @@ async def open_parts(
     memory: MemoryJournal | None = None,
     overrides: Overrides | None = None,
     lifespan: object = None,
+    make_motor: Callable[[Store, Clock], Motor] | None = None,
 ) -> Parts:
     """The parts that the settings name: a journal, its lock, the embedded motor.
 
     An embedder that is given is used, a `model` instead of all others, and a journal in `memory` for what the settings
-    want to have in memory. `overrides` are of dependencies, `lifespan` is what the app's has yielded.
+    want to have in memory. `overrides` are of dependencies, `lifespan` is what the app's has yielded. `make_motor`
+    makes another motor.
     """
     opened = None
     if embedder is None and settings.embedder is not None:
@@ -83,20 +99,35 @@ async def open_parts(
     telemetry = open_telemetry(settings)
     if not settings.database_url.startswith(MEMORY):
         memory = None
-    bus, clock = MemoryBus() if memory is None else memory.bus, SystemClock()
+    bus = _bus(settings) if memory is None else memory.bus
+    clock = SystemClock() if settings.cluster is None else ClusterClock()
     files = file_store(settings) if memory is None or settings.files_url is not None else memory.files
     if settings.files_url is not None and settings.files_folder is not None:
         await files.probe()  # a folder that was named must be usable; a bucket is not waited for
     store, lock = await open_journal(settings, bus.publish, memory)
     await _check_key(settings, store)
+    cipher = cipher_of(settings) if memory is None or settings.encryption_keys else memory.cipher
+    marker = ""
+    if settings.cluster is not None:
+        try:
+            marker = await _check_nodes(store, cipher.keys, files)
+        except ToolwrightError:
+            await store.close()
+            raise
     outage = Outage(clock)
-    motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency, outage=outage)
+    cluster = bus if isinstance(bus, ClusterBus) else None
+    if make_motor is not None:
+        motor = make_motor(store, clock)
+    else:
+        motor = _motor(settings, store, clock, lock, outage, cluster, cipher, marker)
     models, functions = models_of(model), FunctionExecutor(overrides=overrides)
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
 
     async def end_threads() -> None:
         functions.close()
 
+    if cluster is not None:
+        await cluster.start()
     return Parts(
         store=store,
         motor=motor,
@@ -104,9 +135,10 @@ async def open_parts(
         clock=clock,
         models=models,
         files=files,
-        cipher=_cipher(settings) if memory is None or settings.encryption_keys else memory.cipher,
+        cipher=cipher,
         executors={"function": functions, "gateway": http_tools, "mcp": mcp},
         mcp=mcp,
+        read_api=api_reader(settings),
         telemetry=telemetry,
         outage=outage,
         lifespan=lifespan,
@@ -116,10 +148,68 @@ async def open_parts(
             http_tools.aclose,
             mcp.aclose,
             end_threads,
+            *(() if cluster is None else (cluster.close,)),
             *(() if memory is not None and files is memory.files else (files.close,)),
             *(() if opened is None else (opened.aclose,)),
         ),
     )
+
+
+def _bus(settings: Settings) -> MemoryBus:
+    """Return the bus of one process, or that of a process in a cluster."""
+    if settings.cluster is None:
+        return MemoryBus()
+    relay: Relay  # those are loaded by name, for they need extras
+    if settings.cluster == "postgres":
+        notifications = import_module("toolwright.adapters.store.postgres.notifications")
+        relay = notifications.PostgresRelay(settings.database_url)
+    else:
+        try:
+            nats = import_module("toolwright.adapters.bus.nats")
+        except ImportError as error:
+            raise MissingExtra("A cluster with NATS needs an extra: install toolwright[nats].") from error
+        servers = [each.strip() for each in settings.cluster.split(",")]
+        relay = nats.NatsRelay(servers, urlsplit(settings.database_url).path.strip("/"))
+    return ClusterBus(relay, works=settings.work)
+
+
+def _motor(
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    lock: Lock,
+    outage: Outage,
+    cluster: ClusterBus | None,
+    cipher: Cipher,
+    marker: str,
+) -> Motor:
+    """The embedded motor, or that of a node of a cluster."""
+    concurrency, tell = settings.concurrency, None if cluster is None else cluster.wake
+    if not (settings.work and isinstance(clock, ClusterClock)):
+        lock = lock if settings.work else NeverLock()
+        return EmbeddedMotor(store, clock, lock, concurrency=concurrency, outage=outage, tell=tell)
+    leases = import_module("toolwright.adapters.store.postgres.leases").PostgresLeases(
+        settings.database_url,
+        version=version("toolwright"),
+        slots=concurrency,
+        keys=cipher.keys,
+        files=marker,
+        clock_moved=clock.moved,
+    )  # by name: it needs the extra
+    motor = LeaseMotor(store, clock, leases, concurrency=concurrency, outage=outage, tell=tell)
+    if cluster is not None:
+        cluster.woken = motor.woken_elsewhere
+    return motor
+
+
+def warn_without_work(settings: Settings) -> None:
+    """Log that this process executes no runs, and which one does."""
+    if not settings.work:
+        log.warning("This process executes no runs (its work is off): other processes on the database do.")
+    elif settings.cluster is None:  # a node says by itself why it cannot join
+        log.warning(
+            "Another process executes the runs of this database: this one takes over when it has ended."
+        )
 
 
 async def _check_key(settings: Settings, store: Store) -> None:
@@ -136,6 +226,54 @@ async def _check_key(settings: Settings, store: Store) -> None:
         )
 
 
+async def _check_nodes(store: Store, keys: Sequence[str], files: Files) -> str:
+    """Return the digest of bytes by which a node shows its files: those of the living nodes, or new ones.
+
+    Raises `DefinitionError` if this process cannot run beside them.
+    """
+    now = SystemClock().now()
+    living = [node for node in await store.nodes() if node.is_alive(now)]
+    for fault in await node_faults(living, keys, files):
+        raise DefinitionError(fault)
+    marker = next((node.files for node in living if node.files), "")
+    if marker:
+        return marker
+    try:
+        return await files.put(f"The files of a cluster: {new_id('files')}\n".encode())
+    except StoreError as error:
+        log.warning("Files cannot be kept at the moment: %s", error.message)
+        return ""
+
+
+async def node_faults(living: Sequence[Node], keys: Sequence[str], files: Files) -> list[str]:
+    """Return why a process with these keys and files cannot run beside the living nodes, a sentence for each reason."""
+    faults: list[str] = []
+    for node in living:
+        sealing = node.keys.partition(",")[0]
+        if sealing and sealing not in keys:
+            faults.append(
+                f"The node {node.id} seals secrets with an encryption key that this process does not have: set the "
+                "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
+            )
+        if node.files and not await _has_file(files, node.files):
+            faults.append(
+                f"The files of the node {node.id} are not those of this process: set the same TOOLWRIGHT_FILES_URL at "
+                "all processes of the cluster, s3://… or a folder that they share."
+            )
+    return faults
+
+
+async def _has_file(files: Files, digest: str) -> bool:
+    """Return whether those bytes are there, or cannot be looked for at the moment."""
+    try:
+        await files.get(digest)
+    except NotFound:
+        return False
+    except StoreError:
+        pass  # it is shown by `/ready` and the doctor
+    return True
+
+
 def file_store(settings: Settings) -> Files:
     """File store of the settings."""
     folder = settings.files_folder
@@ -148,7 +286,7 @@ def file_store(settings: Settings) -> Files:
     return opened
 
 
-def _cipher(settings: Settings) -> Cipher:
+def cipher_of(settings: Settings) -> Cipher:
     """The configured keys; else a key file for a journal in a file, and none for one in Postgres."""
     path = settings.sqlite_path
     if path is None and settings.database_url.startswith("memory:") and not settings.encryption_keys:
@@ -189,7 +327,9 @@ async def open_journal(
     if path is not None:
         return await opening.open_sqlite(path, publish), FileLock(path)
     url = settings.database_url
-    store: Store = await opening.open_postgres(url, publish, connections=settings.database_connections)
+    store: Store = await opening.open_postgres(
+        url, publish, is_node=settings.cluster is not None, connections=settings.database_connections
+    )
     locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
     return store, locks.PostgresLock(url)
 

@@ -1,8 +1,9 @@
 """Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python; and what each variable means."""
 
 import base64
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import wraps
@@ -18,8 +19,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from toolwright.core.agents.model_settings import LEAST_TOKENS
 from toolwright.core.errors import DefinitionError
 from toolwright.core.form_faults import form_fault
 from toolwright.core.limits import (
@@ -29,10 +31,9 @@ from toolwright.core.limits import (
     MAX_NESTING,
     MAX_RESULT_TEXT,
 )
-from toolwright.core.text import sentence
+from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.addresses import Allowed
-from toolwright.web.auth.access import is_loopback
-from toolwright.wiring.durations import read_duration
+from toolwright.web.auth.access import ServiceKey, is_loopback
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -45,6 +46,11 @@ def variable(setting: str) -> str:
     return PREFIX + setting.upper()
 
 
+def file_variable(setting: str) -> str:
+    """The environment variable that names a file with the value of a setting."""
+    return f"{variable(setting)}_FILE"
+
+
 def told(error: ValidationError, settings: Sequence[str]) -> str:
     """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
@@ -55,6 +61,7 @@ def told(error: ValidationError, settings: Sequence[str]) -> str:
 def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     """The sentence that names the variables of our prefix which nothing reads, None if there are none."""
     known = [variable(name) for name in (*settings, *_ELSEWHERE)]
+    known += [file_variable(name) for name in settings if name in SECRETS]
     unknown = sorted(
         name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known
     )
@@ -89,6 +96,50 @@ _ORIGIN = re.compile(
     r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 )  # as browsers send it
 Names = Annotated[tuple[str, ...], NoDecode]
+SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
+"""Settings that hold a secret: each can stand in a file instead, which `TOOLWRIGHT_<NAME>_FILE` names."""
+_LARGEST_SECRET = 64 * 1024  # bytes of such a file
+
+
+class _SecretFiles(PydanticBaseSettingsSource):
+    """Values of settings that stand in files, as Docker and Kubernetes mount secrets."""
+
+    def __call__(self) -> dict[str, Any]:  # the values of settings, which are validated afterwards
+        """Read the files that the environment names, but for settings given in Python."""
+        environment = {name.upper(): each for name, each in os.environ.items()}
+        named = {name: environment.get(file_variable(name), "").strip() for name in SECRETS}
+        return {
+            name: _secret_in(Path(path), name, environment)
+            for name, path in named.items()
+            if path and name not in self.current_state
+        }
+
+    def get_field_value(self, field: object, field_name: str) -> tuple[Any, str, bool]:
+        """Return no value: all files are read at once."""
+        return None, field_name, False
+
+
+def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
+    """Return the text of the file without the line breaks at its end; its lines are the items of a list.
+
+    Raises `DefinitionError` if the file cannot be read, or the variable of the setting is set too.
+    """
+    name = file_variable(setting)
+    if environment.get(variable(setting), "").strip():
+        raise DefinitionError(f"Set {variable(setting)} or {name}, not both.")
+    if path.exists() and not (path.is_file() or path.is_dir()):  # opening a FIFO would wait for its writer
+        raise DefinitionError(f"{name}: {str(path)!r} is no file.")
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_SECRET + 1)
+        text = content.decode().rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise DefinitionError(sentence(f"{name}: the file {str(path)!r} cannot be read: {reason}")) from None
+    if len(content) > _LARGEST_SECRET or not text.strip():
+        size = "larger than 64 KiB" if text.strip() else "empty"
+        raise DefinitionError(f"{name}: the file {str(path)!r} is {size}.")
+    return ",".join(text.splitlines()) if setting.endswith("_keys") else text
 
 
 def _by_name(cls: type[S]) -> type[S]:
@@ -111,17 +162,22 @@ def _by_name(cls: type[S]) -> type[S]:
 class Settings(BaseSettings):
     """Settings of a process. Lists are comma-separated in the environment.
 
-    `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`; `files_url` is a folder, `s3://…` or
-    `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys, the first one
-    encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller from this
-    machine has all rights, and the server listens on no other. People need one of the `public_keys`, and a token
+    `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`. With a `cluster` several processes execute
+    the runs of one Postgres database, but for those that do no `work`; they send each other messages by NATS servers
+    (`nats://…`), or by that database alone (`postgres`). Other processes reach this one at `node_url`. `files_url` is
+    a folder, `s3://…` or `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys,
+    the first one encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller
+    from this machine has all rights, and the server listens on no other. A secret key has all rights, or is given as
+    `name(scope)=key` with the scope `metrics`, `read` or `all`. People need one of the `public_keys`, and a token
     signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
     of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
     port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
+    `context_tokens` is the most tokens of a request to a model, by default what the model takes, and `summary_model`
+    writes the summaries of long conversations, by default the agent's own.
     `embedder`, as in `openai:text-embedding-3-small`, lets agents search their passages by meaning too.
-    `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`
-    to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at `/mcp`,
-    `console` the console in the browser at `/console`.
+    `max_body` None is 10 MiB, and 36 MiB where attachments or an agent may come. `docs` shows `/docs` and
+    `/openapi.json` to whoever may call, `open` to everybody; `mcp_server` offers the app's tools to MCP hosts at
+    `/mcp`, `console` the console in the browser at `/console`.
     Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
     spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.
     `retain_events` and `retain_runs` are durations such as `30d`, `12h` or seconds, None (`forever` in the environment)
@@ -131,13 +187,18 @@ class Settings(BaseSettings):
     Raises `DefinitionError`, which names each faulty setting.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", hide_input_in_errors=True
+    )
 
-    database_url: str = "sqlite:///toolwright.db"
+    database_url: str = Field(default="sqlite:///toolwright.db", repr=False)
     database_connections: int = Field(default=20, ge=2)
+    cluster: str | None = Field(default=None, repr=False)
+    node_url: str | None = Field(default=None, pattern=r"^https?://[^/?#]+/?$")
+    work: bool = True
     files_url: str | None = None
     encryption_keys: Names = Field(default=(), repr=False)
-    secret_keys: Names = ()
+    secret_keys: Names = Field(default=(), repr=False)
     jwt_secret: str | None = Field(default=None, repr=False)
     jwt_jwks_url: str | None = None
     jwt_entity_claim: str = Field(default="sub", min_length=1)
@@ -148,6 +209,8 @@ class Settings(BaseSettings):
     model: str | None = None
     embedder: str | None = None
     max_steps: int = Field(default=50, ge=1)
+    context_tokens: int | None = Field(default=None, ge=LEAST_TOKENS)
+    summary_model: str | None = None
     max_outage: Annotated[timedelta, Field(ge=timedelta(0))] | None = None
     max_chain_depth: int = Field(default=3, ge=0)
     max_subagent_depth: int = Field(default=8, ge=1)
@@ -169,6 +232,20 @@ class Settings(BaseSettings):
     retain_events: Annotated[timedelta, Field(gt=timedelta(0))] | None = timedelta(days=7)
     retain_runs: Annotated[timedelta, Field(gt=timedelta(0))] | None = None
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return where values come from, the first decides: Python, files of secrets, the environment."""
+        if not any(name.upper().startswith(PREFIX) for name in os.environ):
+            return (init_settings,)  # to look for every setting takes a millisecond
+        return init_settings, _SecretFiles(settings_cls), env_settings
+
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
@@ -177,6 +254,31 @@ class Settings(BaseSettings):
             return handler(given)
         except ValidationError as error:
             raise DefinitionError(told(error, list(cls.model_fields))) from None
+
+    @property
+    def executes_in_cluster(self) -> bool:
+        """Return whether the process executes runs beside others."""
+        return self.cluster is not None and self.work
+
+    @field_validator("cluster", "work")
+    @classmethod
+    def _on_a_shared_database(cls, given: Any, info: ValidationInfo) -> Any:
+        url = str(info.data.get("database_url", ""))
+        if info.field_name == "cluster" and given is not None:
+            servers = [each.strip() for each in str(given).split(",")]
+            if given != "postgres" and not all(each.startswith(("nats://", "tls://")) for each in servers):
+                raise ValueError(
+                    "must be postgres, or URLs of NATS servers (nats://host:4222), separated by commas"
+                )
+        if info.field_name == "cluster" and given is not None and not url.startswith("postgres"):
+            raise ValueError(
+                "A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL to postgresql://…"
+            )
+        if given is False and url.startswith(MEMORY):
+            raise ValueError(
+                "A process without work needs a database that others share: set TOOLWRIGHT_DATABASE_URL"
+            )
+        return given
 
     @field_validator(
         "secret_keys", "public_keys", "cors_origins", "encryption_keys", "http_allow", mode="before"
@@ -190,7 +292,10 @@ class Settings(BaseSettings):
     @field_validator("secret_keys")
     @classmethod
     def _long_enough(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if any(len(key) < SHORTEST_KEY for key in value):
+        keys = [ServiceKey.read(entry).key for entry in value]
+        if len(set(keys)) < len(keys):
+            raise ValueError("each secret key must be listed once: the same key has two entries")
+        if any(len(key) < SHORTEST_KEY for key in keys):
             raise ValueError(
                 f"a secret key of fewer than {SHORTEST_KEY} characters can be guessed: make one with "
                 "`toolwright keys new`"
@@ -214,7 +319,16 @@ class Settings(BaseSettings):
                 )
         return value
 
-    @field_validator("jwt_secret", "jwt_jwks_url", "jwt_audience", "jwt_issuer", "sentry_dsn", mode="before")
+    @field_validator(
+        "jwt_secret",
+        "jwt_jwks_url",
+        "jwt_audience",
+        "jwt_issuer",
+        "sentry_dsn",
+        "model",
+        "summary_model",
+        mode="before",
+    )
     @classmethod
     def _none_if_empty(cls, value: Any) -> Any:  # whatever the caller gave
         """An empty variable is none."""
@@ -261,7 +375,7 @@ class Settings(BaseSettings):
             raise ValueError(
                 "jwt_secret and jwt_jwks_url are for people, who need one of the public_keys: give some"
             )
-        if set(value) & set(given.get("secret_keys", ())):
+        if set(value) & {ServiceKey.read(entry).key for entry in given.get("secret_keys", ())}:
             raise ValueError(
                 "a public key must not be a secret key too: whoever has it would have all rights"
             )
@@ -378,3 +492,26 @@ def _is_safe(url: str) -> bool:
     except ValueError:
         return False
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+
+
+_WRITTEN = re.compile(r"(\d{1,9})\s*([smhdw]?)", re.ASCII)
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_MOST = 100 * 365 * 86_400  # so that there is a date so long ago
+FOREVER = "forever"
+
+
+def read_duration(text: str) -> timedelta | None:
+    """Return the duration that a text says (`30d`, `12h`, `90m`, `45s` or seconds), None for `forever`.
+
+    Raises `ValueError`, which says what a duration looks like.
+    """
+    if text.strip().lower() == FOREVER:
+        return None
+    written = _WRITTEN.fullmatch(text.strip().lower())
+    seconds = 0 if written is None else int(written[1]) * _SECONDS[written[2]]
+    if not 0 < seconds <= _MOST:
+        raise ValueError(
+            f"must be a duration such as 30d, 12h, 90m or 3600 (seconds), of 100 years at most, or {FOREVER}, "
+            f"not {brief(repr(text), 100)}"
+        )
+    return timedelta(seconds=seconds)

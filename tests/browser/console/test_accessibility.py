@@ -66,7 +66,7 @@ async def test_no_view_has_a_serious_finding_nor_is_wider_than_a_phone(
 async def fits(page: Page) -> bool:
     """Whether the page is no wider than its window, once its charts have been drawn anew."""
     try:
-        await page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth", timeout=3_000)
+        await page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")
     except PlaywrightTimeout:
         return False
     return True

@@ -1,7 +1,7 @@
 """Agents in the console: what they are, keep and wait for, and what a service does there."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
@@ -10,7 +10,8 @@ import toolwright as tw
 from tests.browser.console.rig import House, house
 from toolwright.core.agents.mind import GoalChange
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse, ToolDefinition
+from toolwright.core.schemas.provider_forms import ToolFault
 from toolwright.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -194,11 +195,11 @@ async def test_a_faulty_configuration_shows_its_paths_and_changes_nothing(contex
         written = await editor.input_value()
         assert "gloomy-dark" not in written
         await editor.fill(json.dumps({"agent": {"system": 7}, "tools": [{"name": 3}]}))
-        await page.get_by_role("button", name="Save configuration").click()
+        await page.get_by_role("button", name="Save configuration").press("Enter")
         await expect(page.get_by_role("alert").filter(has_text="config.agent.system")).to_be_visible()
         await page.get_by_role("button", name="Dismiss").click()
         await editor.fill("{")
-        await page.get_by_role("button", name="Save configuration").click()
+        await page.get_by_role("button", name="Save configuration").press("Enter")
         await expect(page.get_by_role("alert").filter(has_text="is not JSON")).to_be_visible()
         poet = await made.rt.agents.show("poet")
         assert poet.config == json.loads(written)
@@ -213,7 +214,7 @@ async def test_a_saved_configuration_keeps_the_values_that_are_not_shown(context
         page = await page_of(made, context, agent="poet")
         editor = page.get_by_label("Configuration as JSON")
         await editor.fill((await editor.input_value()).replace("You rhyme.", "You rhyme well."))
-        await page.get_by_role("button", name="Save configuration").click()
+        await page.get_by_role("button", name="Save configuration").press("Enter")
         await expect(page.get_by_text("Saved: the next run has it.")).to_be_visible()
         active = await made.rt.agents.active("poet")
         assert active.system == "You rhyme well."
@@ -234,6 +235,24 @@ async def test_an_agent_is_configured_and_deleted_here(context: BrowserContext) 
         await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
         await expect(page.locator(".list > .item")).to_have_count(2)
         assert [each.name for each in await made.rt.agents.list()] == ["concierge", "porter"]
+
+
+class Picky(Careless):
+    """A model that is not offered every tool."""
+
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+        return [
+            ToolFault(tool=tool.name, message="Its form is refused.")
+            for tool in tools
+            if tool.name == "search"
+        ]
+
+
+async def test_tools_that_a_model_is_not_offered_are_named(context: BrowserContext) -> None:
+    reader = tw.Agent("reader", instructions="You read.", model=Picky(), tools=["search"])
+    async with house(tw.App(tools=[search], agents=[reader])) as made:
+        page = await page_of(made, context, agent="reader")
+        await expect(page.get_by_text("The tool search: Its form is refused.")).to_be_visible()
 
 
 async def test_a_server_that_is_down_is_told_with_its_fault(context: BrowserContext) -> None:

@@ -1,6 +1,9 @@
 """Runs in the console: followed step by step, cancelled, listed, and seen by those who may."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +12,8 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 import toolwright as tw
 from tests.browser.console.rig import house
 from tests.browser.console.test_threads import HOSTILE, Gate, no_overflow, unharmed
-from toolwright.testing import ScriptedModel
+from toolwright.core.journal.units import Node
+from toolwright.testing import FunctionModel, ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -134,6 +138,26 @@ async def test_what_failed_says_so_and_runs_nothing(context: BrowserContext) -> 
         await expect(page.locator("[data-run]")).to_contain_text("No more.")
         await unharmed(page)
         assert await page.locator("main script, main img").count() == 0
+
+
+@pytest.mark.parametrize("place", ["runs", "threads"])
+async def test_a_failed_run_is_retried(context: BrowserContext, place: str) -> None:
+    def answer(_: object) -> dict[str, Any]:
+        answers.append(1)
+        return (
+            {"fail": "refused", "message": "No credit."} if len(answers) == 1 else {"text": "Paid, thanks."}
+        )
+
+    answers: list[int] = []
+    async with house(tw.App(agents=[cook()]), model=FunctionModel(answer)) as made:
+        thread = await made.rt.threads.create("cook", user_id=await made.person("ada"))
+        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Cook")).id)
+        path = {"runs": f"/runs/{run.id}", "threads": f"/threads/{thread.id}"}[place]
+        page = await made.enter(context, path, person="ada")
+        await page.get_by_role("button", name="Retry the run").click()
+        await expect(page.get_by_text("Paid, thanks.").first).to_be_visible()
+        await expect(page.get_by_role("button", name="Retry the run")).to_have_count(0)
+        await expect(page.get_by_role("alert").filter(has_text="No credit.")).to_have_count(0)
 
 
 async def test_where_the_code_failed_is_for_services_alone(context: BrowserContext) -> None:
@@ -305,3 +329,45 @@ async def test_a_run_fits_a_phone(context: BrowserContext) -> None:
         await page.goto(f"{made.url}/runs")
         await expect(page.locator("[data-run]")).to_have_count(1)
         await no_overflow(page)
+
+
+async def test_the_nodes_of_a_cluster_are_shown_as_they_are(context: BrowserContext) -> None:
+    async with house(tw.App()) as made:
+        page = await made.enter(context, "/runs")
+        await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        await expect(page.get_by_role("link", name="Nodes")).to_have_count(0)
+        now = datetime.now(UTC)
+        found = [
+            Node(
+                id="node_a",
+                version="1.0",
+                slots=1_000,
+                busy=7,
+                seen=now + timedelta(hours=1),
+                skew=-30_000_000,
+            ),
+            Node(id="node_b", version="1.1", slots=1_000, busy=0, seen=now - timedelta(minutes=2)),
+        ]
+
+        async def nodes() -> Sequence[Node]:
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(made.rt._store, "nodes", nodes)  # pyright: ignore[reportPrivateUsage]  # as in a cluster
+            await page.reload()
+            await page.get_by_role("link", name="Nodes").click()
+            row = page.locator("tr", has_text="node_a")
+            await expect(row.locator("td")).to_have_text(
+                ["node_a", "1.0", "7", "1000", "-30.000 s", "0.0 s ago"]
+            )
+            await expect(page.locator("tr", has_text="node_b").locator("td.bad")).to_contain_text("s ago")
+            await expect(
+                page.get_by_text("The oldest wake-up that no node has taken is due for 0.0 s.")
+            ).to_be_visible()
+            found[0] = replace(found[0], busy=8)
+            await expect(row.locator("td").nth(2)).to_have_text("8")
+            found.clear()
+            await expect(page.get_by_text("There is no cluster on this database.")).to_be_visible()
+        await made.person("ada")
+        page = await made.enter(context, "/nodes", person="ada")
+        await expect(page.get_by_role("heading", name="Not here")).to_be_visible()

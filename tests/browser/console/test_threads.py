@@ -483,7 +483,10 @@ async def test_a_person_answers_a_handlers_question_in_their_thread(context: Bro
         await say(page, "Book it")
         question = page.locator(".message .call.requires_action", has_text="Shall I book the train?").last
         await expect(question).to_be_visible()
-        await page.reload()
+        await expect(page.locator(".head .badge").first).to_have_text("waiting")
+        await page.goto(f"{made.url}/threads")
+        await expect(page.locator(f"[data-thread={thread.id}] .badge")).to_have_text("waiting")
+        await page.goto(f"{made.url}/threads/{thread.id}")
         await expect(question).to_be_visible()
         await question.get_by_role("button").first.click()
         await expect(said(page, "It is booked.")).to_be_visible()
@@ -519,3 +522,66 @@ async def test_the_list_of_spaces_has_an_address_of_its_own(context: BrowserCont
         page = await made.enter(context, "/spaces")
         await expect(page.get_by_role("heading", name="Spaces", exact=True)).to_be_visible()
         await expect(page.locator(".place[aria-current=page]")).to_contain_text("Spaces")
+
+
+LONG = "The department for long-distance travel and accommodation of Wolfeschlegelsteinhausen & Co"
+LINES = "(shown) => Math.round(shown.clientHeight / parseFloat(getComputedStyle(shown).lineHeight))"
+
+
+async def test_on_a_phone_long_names_have_two_lines_and_nothing_stands_below_the_message_field(
+    context: BrowserContext,
+) -> None:
+    async with house(
+        tw.App(agents=[tw.Agent("cook", instructions="Cook.")]), model=ScriptedModel([{"text": "Hi."}])
+    ) as made:
+        ada = await made.person("ada")
+        await made.rt.spaces.create(LONG, id="long", kind="public")
+        for n in range(30):
+            await made.rt.spaces.say("long", ada, f"Word {n}")
+        thread = await made.rt.threads.create("cook", user_id=ada)
+        await made.rt.threads.rename(thread.id, LONG)
+        page = await made.enter(context, "/", person="ada")
+        await page.set_viewport_size({"width": 390, "height": 780})
+        for path in ("/", "/threads"):
+            await page.goto(f"{made.url}{path}")
+            title = page.locator(".item .title", has_text="The department")
+            await expect(title).to_be_visible()
+            assert await title.evaluate(LINES) <= 2
+            await no_overflow(page)
+        await page.goto(f"{made.url}/spaces/long")
+        await expect(page.get_by_text("Word 29")).to_be_visible()
+        await page.evaluate("scrollTo(0, document.scrollingElement.scrollHeight / 2)")
+        below = (
+            "() => { const field = document.querySelector('.compose').getBoundingClientRect();"
+            " const bar = document.querySelector('.navigation').getBoundingClientRect();"
+            " return field.bottom >= bar.top; }"
+        )
+        assert await page.evaluate(below)
+
+
+async def test_a_path_that_leads_nowhere_is_said_within_the_console(context: BrowserContext) -> None:
+    async with house(tw.App()) as made:
+        page = await made.enter(context, "/")
+        for path in ("/nowhere", "/spaces/one/two", "/runs/one/two/three"):
+            answered = await page.goto(f"{made.url}{path}")
+            assert answered is not None and answered.status == 404
+            await expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+            await expect(page.get_by_role("link", name="To the spaces")).to_be_visible()
+
+
+async def test_a_thread_is_renamed(context: BrowserContext) -> None:
+    agent = tw.Agent("cook", instructions="Cook.")
+    async with house(tw.App(agents=[agent]), model=ScriptedModel([{"text": "Hi."}])) as made:
+        thread = await made.rt.threads.create("cook", user_id=await made.person("ada"))
+        await made.rt.runs.wait((await made.rt.threads.send(thread.id, "First words")).id)
+        page = await made.enter(context, f"/threads/{thread.id}", person="ada")
+        await expect(page.locator("h1")).to_have_text("First words")
+        for name, title in ((HOSTILE, "<img"), ("", "First words")):
+            await page.get_by_role("button", name="Rename").click()
+            await page.get_by_label("Name (optional)").fill(name)
+            await page.get_by_role("button", name="Save").click()
+            await expect(page.locator("h1")).to_contain_text(title)
+            await unharmed(page)
+            await page.goto(f"{made.url}/threads")
+            await expect(page.locator(".item .title")).to_contain_text(title)
+            await page.goto(f"{made.url}/threads/{thread.id}")

@@ -155,6 +155,7 @@ class Bare:
             if method == "POST":
                 await self.take(json.loads(body), headers, line)
             else:
+                self.hearing.hear(f"({method})", {}, headers)
                 await line.status(self.get if method == "GET" else 200)
 
     async def take(self, message: JSONObject, headers: dict[str, str], line: Line) -> None:

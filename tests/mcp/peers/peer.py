@@ -100,6 +100,7 @@ class Peer:
     extensions: dict[str, JSONObject] = field(default_factory=dict[str, JSONObject])
     capabilities: JSONObject = field(default_factory=dict[str, Any])
     revision: Revision | None = None  # the only one that is served; both if None
+    instructions: str | None = None
     hearing: Hearing = field(default_factory=Hearing)
     _bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
     _sessions: list[ServerSession] = field(default_factory=list[ServerSession])
@@ -118,6 +119,7 @@ class Peer:
         made: Server[Any] = Server(
             "peer",
             version="1.0",
+            instructions=self.instructions,
             on_list_tools=_never,
             on_call_tool=_never,
             on_subscriptions_listen=ListenHandler(self._bus),
@@ -188,7 +190,7 @@ class Peer:
         """With what 2026-07-28 asks of each answer, unless the peer says it."""
         if not asked.modern:
             return result
-        more = {"ttlMs": 0, "cacheScope": "private"} if asked.method == "tools/list" else {}
+        more = {"ttlMs": 0, "cacheScope": "private"} if asked.method in ("tools/list", "prompts/list") else {}
         return {"resultType": "complete", **more, **result}
 
     async def _list(self, _: Asked) -> JSONObject:

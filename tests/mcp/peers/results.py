@@ -14,7 +14,7 @@ MEGABYTE = 1024 * 1024
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """One pixel."""
 WAV = base64.b64encode(b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(28)).decode()
-FLOOD = 10_000
+FLOOD = 3_000
 SUM: JSONObject = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
 
 
@@ -60,6 +60,10 @@ RESULTS: dict[str, JSONObject] = {
     "error": text("The city is unknown.", isError=True),
     "structured_error": text("The city is unknown.", isError=True, structuredContent={"sum": "?"}),
     "empty_error": of(isError=True),
+    "structured_alone": {"structuredContent": {"sum": 3}},
+    "error_with_picture": of(
+        {"type": "text", "text": "No seat."}, image(PNG), isError=True, structuredContent={"free": 0}
+    ),
     "image": of(image(PNG)),
     "image_and_text": of({"type": "text", "text": "A pixel."}, image(PNG)),
     "image_bad_base64": of(image("%%% not base64 %%%")),
@@ -159,7 +163,7 @@ def progress() -> Peer:
 
 
 def progress_flood() -> Peer:
-    """`flood` tells of 10,000 steps as fast as it can, `ends` so often that it is at the end, `stranger` of steps of a
+    """`flood` tells of 3,000 steps as fast as it can, `ends` so often that it is at the end, `stranger` of steps of a
     call that is none.
     """
 
@@ -184,7 +188,7 @@ def progress_flood() -> Peer:
 
 
 def log_flood() -> Peer:
-    """`flood` writes 10,000 log messages of 1 KB, `plain` none."""
+    """`flood` writes 3,000 log messages of 1 KB, `plain` none."""
 
     async def flood(asked: Asked) -> JSONObject:
         params = types.LoggingMessageNotificationParams(level="info", data="x" * 1024)

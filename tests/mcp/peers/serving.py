@@ -78,7 +78,6 @@ class Served:
         ready.set()
         with listener:
             await self.peer.over_http(listener, self._stop, self._transport)
-        await _break_off(self._loop)
 
     def changed(self) -> None:
         """Tell all clients that the tools are others now (peers of the SDK alone)."""
@@ -95,20 +94,18 @@ class Served:
         self._thread = None
 
 
-async def _break_off(loop: asyncio.AbstractEventLoop) -> None:
-    """Abort the connections that came while the server was stopping, which it never counted as its own."""
-    await asyncio.sleep(0)  # a socket that was accepted gets its transport
-    for transport in list(cast("Any", loop)._transports.values()):  # asyncio has no public list of them
-        transport.abort()
-    await asyncio.sleep(0)  # and is closed
-
-
 @contextmanager
 def served(
     name: str, revision: str | None = None, transport: Transport = "http", **options: Any
 ) -> Generator[Served]:
     """The peer of that name on a port of its own: `.url`, `.hearing`, `.stop()`, `.start()`, `.changed()`."""
-    peer = Served(made(name, revision, **options), transport=transport)
+    with started(Served(made(name, revision, **options), transport=transport)) as peer:
+        yield peer
+
+
+@contextmanager
+def started(peer: Served) -> Generator[Served]:
+    """The peer while it takes connections."""
     peer.start()
     try:
         yield peer

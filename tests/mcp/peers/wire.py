@@ -19,7 +19,7 @@ from tests.mcp.peers.bare import (
 )  # fmt: skip
 
 MEGABYTE = 1024 * 1024
-FLOOD = 10_000
+FLOOD = 3_000
 DEPTH = 100_000
 
 
@@ -212,7 +212,7 @@ def endless_answer() -> Bare:
 
 
 def bare_flood() -> Bare:
-    """10,000 notifications of progress for nobody before each answer to a call."""
+    """3,000 notifications of progress for nobody before each answer to a call."""
 
     async def flood(message: JSONObject, line: Line) -> None:
         params = {"progressToken": "nobody", "progress": 1}

@@ -5,10 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from toolwright.core.json_value import JSON
+from toolwright.core.threads.compaction import Compaction, SentPrompt, left_out
+from toolwright.core.threads.message import Sent
 from toolwright.core.threads.run import Usage
+from toolwright.core.value import changed
 from toolwright.web.console.runs.calls import gist, shown_json
 from toolwright.web.console.runs.facts import joined, price, span, tokens
 from toolwright.web.console.runs.filters import MOST_PAGES, address, page_of
+from toolwright.web.console.runs.prompts import counted
 from toolwright.web.console.runs.waiting import reason
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,6 +29,30 @@ def test_a_time_is_as_exact_as_it_is_short(seconds: float, shown: str) -> None:
 def test_what_is_not_known_is_nothing() -> None:
     assert [span(AT, None), span(None, AT), price(None), price(float("nan")), tokens(Usage())] == [""] * 5
     assert joined("", "a", "", "b") == "a · b"
+
+
+def test_the_tokens_of_a_request_are_told_with_those_of_its_parts() -> None:
+    sent = Sent(hash="h", tokens=1_200, counted=1_100, budget=8_000)
+    prompt = SentPrompt(
+        step=1, message_id="msg_1", created_at=AT, sent=sent, parts={"system": 200, "tools": 0}
+    )
+    assert counted(prompt) == "1,200 estimated · 1,100 counted · 8,000 at most · system 200"
+    assert counted(changed(prompt, sent=Sent(hash="h"), parts={})) == ""
+    assert counted(changed(prompt, sent=None)) == ""
+
+
+def test_what_is_left_out_is_told_in_sentences() -> None:
+    row = Compaction(thread_id="thr_1", number=3, cut=9, cleared=12, kept=(2, 4), created_at=AT)
+    assert left_out(row) == [
+        "Left out: messages up to 9, but for 2, 4 (compaction 3, budget).",
+        "References in place of results: up to message 12.",
+    ]
+    written = changed(row, kept=(), cleared=0, summary="Tea.", covers=9, model="test:a")
+    assert left_out(written)[-1] == "Summary of messages up to 9, by test:a."
+    assert left_out(changed(written, model=None, edited_by="person:ent_1"))[-1] == (
+        "Summary of messages up to 9, edited by person:ent_1."
+    )
+    assert left_out(changed(row, cut=0, cleared=0)) == left_out(None) == ["Nothing was left out."]
 
 
 def test_prices_show_the_digits_that_tell_something() -> None:

@@ -1,5 +1,7 @@
 """Cookies of the console's sessions."""
 
+from datetime import datetime
+
 import pytest
 
 from toolwright.core.json_value import JSON
@@ -7,6 +9,29 @@ from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.testing import ManualClock
 from toolwright.web.auth.access import Caller
 from toolwright.web.console.sessions import LONGEST_COOKIE, Sessions
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_link_signs_in_once_at_any_process_with_the_same_keys() -> None:
+    used: set[str] = set()
+
+    async def use_once(key: str, _: datetime) -> bool:
+        is_new = key not in used
+        used.add(key)
+        return is_new
+
+    clock = ManualClock()
+    one, two, other = Sessions(clock, ["sk"]), Sessions(clock, ["sk"]), Sessions(clock, ["another"])
+    caller = Caller(kind="person", entity_id="ent_1", external_id="ada")
+    link, _ = one.links.issue(caller)
+    assert await other.links.redeem(link, use_once) is None
+    assert one.read(link) is None  # it is no cookie
+    assert await two.links.redeem(link, use_once) == caller
+    assert await one.links.redeem(link, use_once) is None
+    late, expires_at = one.links.issue(caller)
+    clock.advance((expires_at - clock.now()).total_seconds())
+    assert await two.links.redeem(late, use_once) is None
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "名", "🎉"])

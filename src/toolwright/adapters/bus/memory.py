@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import JSON, dumps
 from toolwright.core.supervision import deadlines_of
-from toolwright.core.threads.event import Event, RunEvents, Topic
+from toolwright.core.threads.event import GROWN, Event, RunEvents, Topic
 from toolwright.core.value import changed
 
 BACKLOG = 2_000  # events that may wait for one follower
@@ -53,6 +53,15 @@ class QueueFollower:
             self._overrun.set()
         self._came.set()
 
+    def grown(self) -> None:
+        """There are events in the journal that do not come by the bus, between those before and after this."""
+        self.missed = True
+        if self.types is None:
+            self._flush_live()
+            if not self._waiting or self._waiting[-1] is not GROWN:
+                self._waiting.append(GROWN)
+        self._came.set()
+
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
         """Events that have come, or nothing after `timeout` seconds."""
         if timeout is None:
@@ -65,6 +74,10 @@ class QueueFollower:
                 await self._came.wait()
             finally:
                 deadlines.remove(number)
+        return self.take()
+
+    def take(self) -> Sequence[Event]:
+        """Events that have come."""
         self._came.clear()
         self._flush_live()
         taken = tuple(self._waiting)
@@ -130,6 +143,7 @@ class MemoryBus:
     """The `Bus` port within one process and one event loop."""
 
     def __init__(self) -> None:
+        self.on_shared: list[Callable[[str], None]] = []
         self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
         self._last_number = 0
         # How many followers want each type; None stands for those that want all.
@@ -170,6 +184,20 @@ class MemoryBus:
                     for follower in followers:
                         follower.missed = True
         self._last_number = n
+
+    def grown(self, kind: str, id_: str) -> None:
+        """Tell the followers of a topic that it has grown in the journal."""
+        for follower in self._followers.get((kind, id_), ()):
+            follower.grown()
+
+    def announce(self, topic: Topic) -> None:
+        """Do nothing: there are no other processes."""
+
+    def share(self, key: str, value: JSON) -> None:
+        """Do nothing: there are no other processes."""
+
+    def shared(self, key: str) -> Sequence[JSON]:
+        return ()
 
     def wanted_in(self, space_id: str) -> bool:
         """Whether anybody follows that space, or all of them."""

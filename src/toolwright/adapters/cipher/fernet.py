@@ -27,6 +27,10 @@ class FernetCipher:
     def key(self) -> str | None:
         return next(iter(self._fernets), None)
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self._fernets)
+
     def seal(self, text: str) -> tuple[str, str]:
         for name, fernet in self._fernets.items():
             return fernet.encrypt(text.encode()).decode(), name
@@ -59,6 +63,10 @@ class KeyFileCipher:
     @property
     def key(self) -> str | None:
         return self._read().key
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self._read().keys
 
     def seal(self, text: str) -> tuple[str, str]:
         cipher = self._read()

@@ -9,6 +9,7 @@ class MemoryCipher:
     """Keeps the texts and gives tokens for them."""
 
     key: str | None = "memory"
+    keys = ("memory",)
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

@@ -1,15 +1,20 @@
 """One HTTP request and its answer: redirects by our own rules, bodies read up to a limit, failures in our words."""
 
+import hashlib
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import httpcore
 import httpx
 
 from toolwright.core.text import sentence, words
+from toolwright.core.tools.http.body import MULTIPART, Body, Part
+from toolwright.core.tools.http.execution import HttpRequest
 from toolwright.core.value import changed
 
 
@@ -43,13 +48,14 @@ class Ask:
     headers: tuple[tuple[str, str], ...]
     ours: tuple[tuple[str, str], ...]
     content: bytes | None
+    content_type: str = "application/json"
 
     def encoded(self) -> list[tuple[bytes, bytes]]:
         """All headers as they are sent; the tool's own go before ours of the same name."""
         own = {name.lower() for name, _ in self.headers}
         rest = [(name, text) for name, text in self.ours if name.lower() not in own]
         if self.content is not None:
-            rest += [] if "content-type" in own else [("Content-Type", "application/json")]
+            rest += [] if "content-type" in own else [("Content-Type", self.content_type)]
             rest.append(("Content-Length", str(len(self.content))))
         host = self.url.netloc.decode("ascii")
         return [
@@ -61,38 +67,65 @@ class Ask:
 class Answer:
     """HTTP answer; names of headers are lower case. `whole` is false where the body went over the limit."""
 
+    method: str
     status: int
     headers: Mapping[str, str]
     content: bytes
     whole: bool
 
 
-def ask_of(
-    method: str,
-    url: str,
-    headers: tuple[tuple[str, str], ...],
-    ours: tuple[tuple[str, str], ...],
-    content: str | None,
-) -> Ask:
-    """The request as it is sent; a URL's user and password become its authorization."""
+def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) -> Ask:
+    """The request as it is sent; a URL's user and password become its authorization.
+
+    What separates the parts of a form follows from `key`: the same request is sent as the same bytes.
+    """
     try:
-        parsed = httpx.URL(url)
+        parsed = httpx.URL(request.url)
     except (httpx.InvalidURL, UnicodeError) as error:
         raise HttpFailure(
             "http_bad_url", "The tool's URL has a host that is none, or is too long with these arguments."
         ) from error
+    headers = request.headers
     if parsed.userinfo and "authorization" not in {name.lower() for name, _ in headers}:
         headers = (
             *headers,
             ("Authorization", f"Basic {b64encode(unquote_to_bytes(parsed.userinfo)).decode()}"),
         )
+    content, content_type = _encoded(request.body, key)
+    if request.body is not None and request.body.parts is not None:  # whose type names its boundary
+        headers = tuple(each for each in headers if each[0].lower() != "content-type")
     return Ask(
-        method=method,
+        method=request.method,
         url=parsed.copy_with(userinfo=b""),
         headers=headers,
         ours=ours,
-        content=None if content is None else content.encode(),
+        content=content,
+        content_type=content_type,
     )
+
+
+def _encoded(body: Body | None, key: str) -> tuple[bytes | None, str]:
+    """The bytes of a body and their type."""
+    if body is None:
+        return None, ""
+    if body.parts is None:
+        return body.content, body.content_type
+    boundary = _boundary(key, body.parts)
+    content_type = f"{MULTIPART}; boundary={boundary}"
+    if not body.parts:  # of which httpx would make no form at all
+        return f"--{boundary}--\r\n".encode(), content_type
+    files: Any = [(part.name, (part.file_name, part.content, part.content_type)) for part in body.parts]
+    form = httpx.Request("POST", "http://form", files=files, headers={"Content-Type": content_type})
+    return form.read(), content_type
+
+
+def _boundary(key: str, parts: Sequence[Part]) -> str:
+    """A text that is in none of the parts."""
+    for number in count():
+        boundary = hashlib.sha256(f"{number} {key}".encode()).hexdigest()[:32]
+        if not any(boundary.encode() in part.content for part in parts):
+            return boundary
+    raise AssertionError("numbers do not end")
 
 
 class Exchange:
@@ -139,7 +172,7 @@ class Exchange:
         try:
             response = await pool.handle_async_request(request)
             try:
-                return await self._read(response)
+                return await self._read(response, ask.method)
             finally:
                 await response.aclose()
         except AddressRefused:
@@ -160,10 +193,10 @@ class Exchange:
         except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
             raise HttpFailure("http_bad_request", "The request is not one that HTTP allows.") from error
 
-    async def _read(self, response: httpcore.Response) -> Answer:
+    async def _read(self, response: httpcore.Response, method: str) -> Answer:
         headers = {name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers}
         if response.status in _REDIRECTS and "location" in headers:
-            return Answer(status=response.status, headers=headers, content=b"", whole=True)
+            return Answer(method=method, status=response.status, headers=headers, content=b"", whole=True)
         most = self._most if 200 <= response.status < 300 else min(self._most, MOST_OF_AN_ERROR)
         content = bytearray()
         async for chunk in response.aiter_stream():
@@ -171,7 +204,11 @@ class Exchange:
             if len(content) > most:
                 break
         return Answer(
-            status=response.status, headers=headers, content=bytes(content[:most]), whole=len(content) <= most
+            method=method,
+            status=response.status,
+            headers=headers,
+            content=bytes(content[:most]),
+            whole=len(content) <= most,
         )
 
 
@@ -203,7 +240,7 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
         headers = ()
     if ask.url.scheme == "https" and url.scheme == "http":
         ours = tuple(each for each in ours if each[0] != "Idempotency-Key")
-    if status == 303 or (status in (301, 302) and ask.method == "POST"):
+    if (status == 303 and ask.method != "HEAD") or (status in (301, 302) and ask.method == "POST"):
         headers = tuple(each for each in headers if not each[0].lower().startswith("content-"))
         return Ask(method="GET", url=url, headers=headers, ours=ours, content=None)
     return changed(ask, url=url, headers=headers, ours=ours)

@@ -4,17 +4,20 @@ import codecs
 import re
 import zlib
 from base64 import b64encode
+from collections.abc import Sequence
 from email.message import Message
 from http import HTTPStatus
 
 from toolwright.adapters.executors.request import Answer, HttpFailure
 from toolwright.core.json_text import NotJson, TooManyValues, parse_json
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import ImageContent
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_result
 from toolwright.core.text import brief, quantity, sentence
+from toolwright.core.tools.http.fields import read_fields, trimmed
 
+_OF_A_HEAD = ("content-type", "content-length", "last-modified", "etag")
 MOST_OF_AN_ERROR = 2_048  # bytes of a body that an error result shows
 _JSON = re.compile(r"(application|text)/(json|[\w.+-]+\+json)")
 _TEXT = re.compile(
@@ -25,15 +28,18 @@ _CHARSETS = re.compile(
 )
 
 
-def result_of(answer: Answer, most: int, values: int) -> ToolResult:
-    """The result of a call. Raises `HttpFailure` for an answer that nobody can read."""
+def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()) -> ToolResult:
+    """The result of a call, of JSON these fields alone. Raises `HttpFailure` for an answer that nobody can read."""
     if not 200 <= answer.status < 300:
         return _error(answer, most)
+    if answer.method == "HEAD":
+        headers: JSONObject = {name: answer.headers[name] for name in _OF_A_HEAD if name in answer.headers}
+        return ToolResult.ok({"status": answer.status, "headers": headers})
     if answer.status in (204, 205):
         return ToolResult.ok()
     if not answer.whole:
         raise _too_large(most)
-    content = _decoded(answer, most)
+    content = unpacked(answer, most)
     kind, charset = _content_type(answer)
     if not content:
         return ToolResult.ok()
@@ -45,14 +51,16 @@ def result_of(answer: Answer, most: int, values: int) -> ToolResult:
         raise HttpFailure(
             "http_binary", f"The service answered with what is neither text nor an image ({shown})."
         )
-    return ToolResult.ok(_value(text, values) if not kind or _JSON.fullmatch(kind) else text)
+    if kind and not _JSON.fullmatch(kind):
+        return ToolResult.ok(text)
+    return ToolResult.ok(trimmed(_value(text, values), read_fields(fields)))
 
 
 def _error(answer: Answer, most: int) -> ToolResult:
     try:
         kind, charset = _content_type(answer)
         text = (
-            (_text(_decoded(answer, most), kind, charset) or "").strip()
+            (_text(unpacked(answer, most), kind, charset) or "").strip()
             if answer.whole or not _encoding(answer)
             else ""
         )
@@ -117,7 +125,7 @@ def _encoding(answer: Answer) -> str:
     return "" if named == "identity" else named
 
 
-def _decoded(answer: Answer, most: int) -> bytes:
+def unpacked(answer: Answer, most: int) -> bytes:
     """The content unpacked, never more of it than the limit."""
     encoding = _encoding(answer)
     if not encoding or not answer.content:

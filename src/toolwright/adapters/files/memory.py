@@ -20,10 +20,10 @@ class MemoryFiles:
         self._put_at[digest] = datetime.now(UTC)
         return digest
 
-    async def get(self, digest: str) -> bytes:
+    async def get(self, digest: str, part: slice | None = None) -> bytes:
         if digest not in self._contents:
             raise NotFound("The bytes of this file are not in the file store.")
-        return self._contents[digest]
+        return self._contents[digest] if part is None else self._contents[digest][part]
 
     async def probe(self) -> None:
         """There is always room."""

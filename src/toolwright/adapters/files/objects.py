@@ -73,10 +73,13 @@ class ObjectFiles:
             await obstore.put_async(self._store(), key, content, use_multipart=False)
         return True
 
-    async def get(self, digest: str) -> bytes:
+    async def get(self, digest: str, part: slice | None = None) -> bytes:
         if not _DIGEST.fullmatch(digest):
             raise NotFound("The bytes of this file are not in the file store.")
         try:
+            if part is not None:
+                bounds = {"start": part.start, "end": part.stop}
+                return bytes(await obstore.get_range_async(self._store(), _key(digest), **bounds))
             found = await obstore.get_async(self._store(), _key(digest))
             return bytes(await found.bytes_async())
         except (FileNotFoundError, InvalidPathError) as error:

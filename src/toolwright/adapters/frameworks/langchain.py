@@ -1,6 +1,7 @@
 """LangChain's tools: ours as theirs, theirs as ours."""
 
 import asyncio
+import inspect
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -8,6 +9,7 @@ from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException
+from langchain_core.tools import Tool as SingleInputTool
 from pydantic import BaseModel
 
 from toolwright.adapters.frameworks.content import images, shown_text
@@ -24,6 +26,18 @@ Shown = tuple[str | list[dict[str, Any]], ToolResult]
 """What a model is shown, and the artifact of LangChain's message: our result."""
 
 
+class _NativeTool(StructuredTool):
+    """A tool whose function is given the arguments as one object, so that `config` and `self` are names like any."""
+
+    def _run(self, /, **arguments: JSON) -> Any:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # LangChain gives what the signature names
+        assert self.func is not None, "as it was made"
+        return self.func(arguments)
+
+    async def _arun(self, /, **arguments: JSON) -> Any:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
+        assert self.coroutine is not None, "as it was made"
+        return await self.coroutine(arguments)
+
+
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[StructuredTool]:
     """A `StructuredTool` for each of ours: `create_agent(…, tools=toolset.for_langchain())`.
 
@@ -34,7 +48,7 @@ def native_tools(toolset: Toolset, state: ThreadState | None) -> list[Structured
 
 
 def _native(toolset: Toolset, tool: Tool, state: ThreadState | None) -> StructuredTool:
-    async def call(**arguments: JSON) -> Shown:
+    async def call(arguments: JSONObject) -> Shown:
         result = await toolset.call(tool.name, arguments, state)
         if result.status == "error":
             raise ToolException(shown_text(result))
@@ -42,12 +56,12 @@ def _native(toolset: Toolset, tool: Tool, state: ThreadState | None) -> Structur
         text = shown_text(result)
         return ([{"type": "text", "text": text}, *pictures] if pictures else text), result
 
-    def call_at_once(**arguments: JSON) -> Shown:
+    def call_at_once(arguments: JSONObject) -> Shown:
         """In a thread of its own: where this is called an event loop may run."""
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(copy_context().run, lambda: asyncio.run(call(**arguments))).result()
+            return thread.submit(copy_context().run, lambda: asyncio.run(call(arguments))).result()
 
-    return StructuredTool.from_function(
+    return _NativeTool.from_function(
         call_at_once,
         call,
         name=tool.name,
@@ -68,6 +82,7 @@ def tool_of(native: object) -> Tool:
     if not isinstance(native, BaseTool):
         raise DefinitionError(f"A tool of LangChain is a langchain_core BaseTool, not {brief_value(native)}.")
 
+    _check_arguments(native)
     _check_injected(native)
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:
@@ -83,10 +98,46 @@ def tool_of(native: object) -> Tool:
     return Tool(name=native.name, description=native.description, parameters=_schema_of(native), handler=call)
 
 
+def _check_arguments(native: BaseTool) -> None:
+    """Refuse a tool that LangChain calls without arguments, whatever a model gives: no field of its form names one."""
+    form = native.args_schema
+    if not (isinstance(form, type) and issubclass(form, BaseModel)):
+        return
+    invented = _invented(native)
+    is_open = bool(invented) or form.model_config.get("extra") == "allow"
+    if is_open and not form.model_fields.keys() - invented:
+        raise DefinitionError(
+            f"The tool {native.name!r} of LangChain takes any arguments, and LangChain would call it without: "
+            "give it an args_schema that names them."
+        )
+
+
+def _invented(native: BaseTool) -> set[str]:
+    """The fields that LangChain makes of `*args` and `**kwargs` in a signature, and does not pass on."""
+    form = cast("object", native.get_input_schema())
+    if not (isinstance(form, type) and issubclass(form, BaseModel)):
+        return set()
+    function = (native.func or native.coroutine) if isinstance(native, StructuredTool) else native._run  # pyright: ignore[reportPrivateUsage]  # what LangChain looks at
+    parameters = inspect.signature(function).parameters.values() if function is not None else ()
+    return {each.name for each in parameters if each.kind in _VARIABLE} & {
+        name for name, field in form.model_fields.items() if not field.is_required() and field.default is None
+    }
+
+
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _is_single(native: BaseTool) -> bool:
+    """Return whether it is a tool of one text, as LangChain's first ones were."""
+    return isinstance(native, SingleInputTool) and native.args_schema is None
+
+
 def _check_injected(native: BaseTool) -> None:
     """Refuse a tool that needs arguments which only LangChain's own agents inject, such as `InjectedState`."""
     form = cast("object", native.get_input_schema())
-    if not (isinstance(form, type) and issubclass(form, BaseModel)):
+    if isinstance(native.args_schema, dict) or not (isinstance(form, type) and issubclass(form, BaseModel)):
+        return
+    if _is_single(native):
         return
     told = _schema_of(native).get("properties")
     names = told if isinstance(told, dict) else {}
@@ -106,13 +157,27 @@ def _is_call_id(notes: list[Any]) -> bool:
 
 def _schema_of(native: BaseTool) -> JSONObject:
     """The schema of the arguments that a model may give: without those that LangChain injects."""
+    if _is_single(native):
+        text: JSONObject = {"tool_input": {"type": "string"}}
+        return {
+            "type": "object",
+            "properties": text,
+            "required": [*text],
+            "additionalProperties": False,
+        }
     schema = cast(
         "object", native.tool_call_schema
     )  # a model of pydantic's, of its first version, or a schema
     if isinstance(schema, dict):
         return {"type": "object", "properties": {}, **cast("JSONObject", schema)}
     if isinstance(schema, type) and issubclass(schema, BaseModel):
-        return cast("JSONObject", schema.model_json_schema())
+        made = cast("JSONObject", schema.model_json_schema())
+        properties = cast("JSONObject", made.get("properties", {}))
+        invented = _invented(native)
+        return {
+            **made,
+            "properties": {name: each for name, each in properties.items() if name not in invented},
+        }
     raise DefinitionError(f"The tool {native.name!r} of LangChain has arguments of pydantic's first version.")
 
 

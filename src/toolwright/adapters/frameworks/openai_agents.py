@@ -24,13 +24,14 @@ def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTo
     """
     return [
         FunctionTool(
-            name=tool.name,
-            description=tool.description,
-            params_json_schema=json.loads(json.dumps(tool.offered)),  # the SDK writes into it
-            on_invoke_tool=partial(_call, toolset, state, tool.name),
-            strict_json_schema=False,  # as it is published
+            name=told["name"],
+            description=told["description"],
+            params_json_schema=told["parameters"],
+            on_invoke_tool=partial(_call, toolset, state, told["name"]),
+            strict_json_schema=False,  # as OpenAI takes it
         )
-        for tool in toolset
+        for each in toolset.definitions(provider="openai")
+        for told in [cast("dict[str, Any]", each["function"])]
     ]
 
 

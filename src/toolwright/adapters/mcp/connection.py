@@ -20,7 +20,7 @@ from toolwright.core.backoff import nth
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
-from toolwright.core.mcp.listing import McpFault, McpListing, read_listed
+from toolwright.core.mcp.listing import MOST_INSTRUCTIONS, McpFault, McpListing, read_listed, resource_tool
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.mcp import McpServer, McpTarget
@@ -34,6 +34,7 @@ CONNECT_TIMEOUT = 30.0
 """Seconds for a session and its first list."""
 MOST_PAGES = 200  # of one list
 MOST_ENTRIES = 20_000  # of one list
+_READ_OF_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are looked at for secrets
 LINGERS = 600.0
 """Seconds for which a server may still be at work on a call that was given up, and ask something for it."""
 MOST_VIEWS = 100  # of one list: agents with other options for the same server, those that asked last
@@ -47,6 +48,8 @@ class _Listed:
     entries: Sequence[JSON] = ()
     faults: Sequence[McpFault] = ()
     protocol: str | None = None
+    instructions: str | None = None
+    has_resources: bool = False
 
 
 class Connection:
@@ -63,7 +66,6 @@ class Connection:
         self._open_client = open_client
         self._clock = clock
         self._numbers = numbers
-        self._redactor = Redactor(target.secrets)
         self.used_at = self._begun_at = clock()
         self._listed = _Listed()
         self._fault: McpFault | None = None  # why the server is not there
@@ -74,7 +76,7 @@ class Connection:
         self._wanted = asyncio.Event()  # somebody does not want to wait for the end of a pause
         self._callers: dict[int, Peer] = {}
         self._given_up: dict[str | None, float] = {}  # when, by the threads of calls without an answer
-        self._redactor = Redactor(target.secrets)  # what a server tells back
+        self.redactor = Redactor(target.secrets)  # what a server tells back
         self._task = asyncio.create_task(self._run(), name=f"mcp-{target.server.name}")
 
     @property
@@ -110,6 +112,10 @@ class Connection:
         view = self._views.get(server)
         if view is None or view.number != listed.number:
             tools, faults = await asyncio.to_thread(read_listed, server, listed.entries)
+            if server.resources and listed.has_resources:
+                tools = (*tools, resource_tool(server))
+            elif server.resources:
+                faults = (*faults, McpFault(message="The server has no resources."))
             view = McpListing(
                 server=server,
                 status="ready",
@@ -117,6 +123,7 @@ class Connection:
                 tools=tools,
                 faults=(*listed.faults, *faults),
                 protocol=listed.protocol,
+                instructions=listed.instructions if server.instructions else None,
             )
             self._views[server] = view
         self._views.move_to_end(server)
@@ -170,7 +177,7 @@ class Connection:
 
     def logging(self) -> AbstractContextManager[None]:
         """A block in which nothing is logged of the values that the target was filled in with."""
-        return logging_without(lambda: self._redactor)
+        return logging_without(lambda: self.redactor)
 
     async def _keep(self) -> None:
         failures = 0
@@ -251,22 +258,32 @@ class Connection:
                     async for _ in changes:
                         self._stale.set()
             except (MCPError, RuntimeError, TimeoutError) as error:
-                why = self._redactor.text(said(error))
+                why = self.redactor.text(said(error))
                 log.debug("MCP server %r: its changes are not told: %s", self.target.server.name, why)
             failures += 1
             await asyncio.sleep(nth(failures - 1))
 
     async def _read_list(self, session: OpenSession) -> None:
         entries, faults = await _entries(session)
-        if self._redactor:
-            entries = cast("list[JSON]", await asyncio.to_thread(self._redactor.json, entries))
-        self._listed = _Listed(next(self._numbers), entries, faults, session.client.protocol_version)
+        if self.redactor:
+            entries = cast("list[JSON]", await asyncio.to_thread(self.redactor.json, entries))
+        said_of_itself = self.redactor.text(
+            (session.client.instructions or "")[:_READ_OF_INSTRUCTIONS]
+        ).strip()
+        self._listed = _Listed(
+            next(self._numbers),
+            entries,
+            faults,
+            session.client.protocol_version,
+            brief(said_of_itself, MOST_INSTRUCTIONS) or None,
+            getattr(session.client.server_capabilities, "resources", None) is not None,
+        )
         self._fault = None
         self._tell()
 
     def _down(self, fault: str) -> None:
         """The tools that it had are kept: it may be there again when one of them is called."""
-        fault = self._redactor.text(fault)  # a server may tell back what it was sent
+        fault = self.redactor.text(fault)  # a server may tell back what it was sent
         reason = McpFault(message=sentence(f"The server cannot be used: {fault}"))
         if self._fault != reason:
             log.warning("The MCP server %r cannot be used: %s", self.target.server.name, fault)

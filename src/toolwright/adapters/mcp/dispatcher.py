@@ -1,18 +1,37 @@
 """What servers answer, made safe for the SDK before it looks at it: a faulty tool costs itself, not the whole list."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+import contextvars
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import anyio.abc
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import RequestId
+from mcp.shared.message import MessageMetadata
+from mcp_types import JSONRPCNotification, RequestId
+
+from toolwright.adapters.mcp.results import MANY_PARTS, readable_answer
 
 HEADER_MARK = "x-mcp-header"
 """The keyword of a schema that has an argument sent as a header."""
 CREATED = "toolwright/task"
 """Where in the metadata of a result the task is that was made in its place (2025-11-25)."""
+PROGRESS_PAUSE = 0.05
+"""Seconds between two progress reports of one call that are delivered."""
+MOST_TOKENS = 1_000
+"""Calls whose progress is reported in one pause; that of others is dropped."""
+
+
+class _Progress:
+    """Progress of one call in the current pause: the latest report, and whether the end was delivered."""
+
+    __slots__ = ("ended", "latest", "pause")
+
+    def __init__(self, ended: bool, pause: "asyncio.Task[None]") -> None:
+        self.ended = ended
+        self.pause = pause
+        self.latest: Callable[[], None] | None = None
 
 
 class ToolsDispatcher(JSONRPCDispatcher):
@@ -29,6 +48,7 @@ class ToolsDispatcher(JSONRPCDispatcher):
         super().__init__(*streams)
         self.listed, self.marked = [], set()
         self._over = over
+        self._progress: dict[Any, _Progress] = {}  # by the tokens of calls
 
     async def send_raw_request(
         self,
@@ -42,6 +62,8 @@ class ToolsDispatcher(JSONRPCDispatcher):
         answer = await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         if method == "tools/call" and isinstance(answer.get("task"), dict):
             return {"content": [], "_meta": {CREATED: answer["task"]}}  # what the SDK knows no result of
+        if method == "tools/call":
+            return await _readable(answer)
         if method != "tools/list":
             return answer
         listed = answer.get("tools")
@@ -63,6 +85,48 @@ class ToolsDispatcher(JSONRPCDispatcher):
             await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
         finally:
             self._over.set()
+            for each in self._progress.values():
+                each.pause.cancel()
+
+    def _dispatch_notification(
+        self,
+        msg: JSONRPCNotification,
+        metadata: MessageMetadata,
+        on_notify: OnNotify,
+        sender_ctx: contextvars.Context | None,
+    ) -> None:
+        """Deliver a notification. Of a call's progress only the latest report in each pause: the SDK starts two tasks
+        for every one."""
+        token = (msg.params or {}).get("progressToken")
+        if msg.method != "notifications/progress" or not isinstance(token, str | int):
+            return super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
+        params = msg.params or {}
+        is_end = params.get("total") is not None and params.get("progress") == params["total"]
+        kept = self._progress.get(token)
+        if kept is not None and (kept.ended or not is_end):
+            kept.latest = lambda: self._dispatch_notification(msg, metadata, on_notify, sender_ctx)
+            return None
+        if kept is None:
+            if len(self._progress) >= MOST_TOKENS:
+                return None
+            pause = asyncio.create_task(self._pause(token), name="mcp-progress-pause")
+            self._progress[token] = _Progress(is_end, pause)
+        else:
+            kept.ended, kept.latest = True, None
+        return super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
+
+    async def _pause(self, token: str | int) -> None:
+        await asyncio.sleep(PROGRESS_PAUSE)
+        latest = self._progress.pop(token).latest
+        if latest is not None and self._tg is not None:  # it is None once the session has begun to end
+            latest()
+
+
+async def _readable(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a call as the SDK can read it; one of many parts is looked at in a thread."""
+    content: Any = answer.get("content")  # whatever the server sent
+    many = isinstance(content, list) and len(cast("list[Any]", content)) > MANY_PARTS
+    return dict(await asyncio.to_thread(readable_answer, answer) if many else readable_answer(answer))
 
 
 def _marked(listed: list[Any]) -> list[dict[str, Any]]:

@@ -3,20 +3,24 @@
 import asyncio
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
+from toolwright.adapters.mcp.connection import Connection
 from toolwright.adapters.mcp.dispatcher import CREATED
 from toolwright.adapters.mcp.http import BROKEN_OFF, NOT_SENT
-from toolwright.adapters.mcp.peer import SILENCE
+from toolwright.adapters.mcp.peer import SILENCE, nobody
+from toolwright.adapters.mcp.resources import read_resource, with_linked_files
 from toolwright.adapters.mcp.results import judged
 from toolwright.adapters.mcp.servers import McpConnections
 from toolwright.adapters.mcp.session import OpenSession
 from toolwright.adapters.mcp.task_messages import CreatedTask
 from toolwright.adapters.mcp.words import said
+from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import InvalidRequest, ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_ID, OUTSIDE_TIMEOUT
@@ -31,16 +35,21 @@ from toolwright.core.tools.mcp import McpCall, McpServer, McpTarget, target_of
 from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
 from toolwright.core.value import changed
 
-PROGRESS_PAUSE = 0.05  # seconds between two reports of one call
-MOST_ROUNDS = 20  # in which a server may ask something before it answers
+log = logger("toolwright.mcp")
+
+MOST_ROUNDS = 30  # in which a server may ask something before it answers
+MOST_QUESTIONS = 20  # to people and to the model, in one call
 TASK_KEPT = 24 * 3600 * 1000  # milliseconds that a server is asked to keep a task
 TASK_LASTS = (
     7 * 24 * 3600.0
 )  # seconds until a task is given up whose server does not say how long it keeps it
+LINKS_TIMEOUT = 10.0
+"""Seconds for all files that a result links to."""
+_SPARE = 1.0  # seconds of a call's time that are left to its result
 CALL_ID = "toolwright/callId"
 """Where in the metadata of a call its id is, by which a server knows a call that comes again after a crash."""
-NO_WAY_BACK = "no back-channel"
-"""What servers of the SDK say whose tools ask by requests of their own: in 2026-07-28 there are none."""
+CANNOT_ASK = ("no back-channel", "server-initiated requests is unavailable")
+"""Errors of SDK and FastMCP tools that send requests of their own, which revision 2026-07-28 does not have."""
 ASKS_IN_2025 = 'The option revision of the server, set to "2025-11-25", lets its tools ask.'
 _UNKNOWN = "the effect of the call is unknown"
 
@@ -64,7 +73,7 @@ class McpExecutor:
         if not isinstance(relation, McpCall):
             return ToolResult.fail(f"Tool {tool.name!r} has no MCP server.", error_code="no_executor")
         server = relation.server
-        if not server.allows(relation.tool):
+        if not (server.resources if relation.reads else server.allows(relation.tool)):
             return ToolResult.fail(f"Tool {tool.name!r} is not allowed here.", error_code="not_allowed")
         values = {name: await state.env(name) for name in server.variables}
         missing = [name for name, text in values.items() if text is None]
@@ -95,8 +104,9 @@ class _Call:
         self._arguments = arguments
         self._state = state
         self._timeout = timeout
-        self._reported = -math.inf
-        self._at_end = False
+        self._began = asyncio.get_running_loop().time()
+        self._asked = 0
+        self._limit = asyncio.timeout(None)  # ends the call when the server asks too much
         self.unheard = False
         self.silence = (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE  # it may wait for a person
         self.thread_id: str | None = state.thread_id
@@ -105,12 +115,13 @@ class _Call:
         connection = connections.of(target)
         async with connection.calling(self):
             try:
-                try:
-                    answer = await self._answer(await connection.session())
-                except MCPError:
-                    if not self.unheard:
-                        raise
-                    answer = await self._answer(await connection.session())
+                async with self._limit:
+                    answer = await self._answered(connection)
+            except TimeoutError:
+                if self._asked <= MOST_QUESTIONS:
+                    raise
+                asked = f"The MCP server asked more than {MOST_QUESTIONS} questions in one call; {_UNKNOWN}."
+                return ToolResult.fail(asked, error_code="mcp_too_many_questions")
             except MCPError as error:
                 return _failed(error, self._relation.server)
             except (ValidationError, RuntimeError) as error:
@@ -120,7 +131,19 @@ class _Call:
                 )
         if isinstance(answer, RemoteTask):
             return self._pending(changed(answer, output=self._relation.output, place=target.place))
-        return await judged(answer, self._relation.output)
+        result = await judged(answer, self._relation.output)
+        if result.error is None:
+            return result
+        return changed(result, error=_with_way_out(result.error, self._relation.server))
+
+    async def _answered(self, connection: Connection) -> types.CallToolResult | RemoteTask:
+        """The server's answer. The call is sent again only if the server refused it unread, for its lost session."""
+        try:
+            return await self._answer(await connection.session())
+        except MCPError:
+            if not self.unheard:
+                raise
+            return await self._answer(await connection.session())
 
     async def _answer(self, session: OpenSession) -> types.CallToolResult | RemoteTask:
         """The server's answer, after all that it has asked before."""
@@ -128,6 +151,8 @@ class _Call:
         state: str | None = None
         for _ in range(MOST_ROUNDS):
             answer = await self._send(session, answers, state)
+            if isinstance(answer, types.CallToolResult):
+                return await with_linked_files(session, answer, self._left())
             if not isinstance(answer, types.InputRequiredResult):
                 return answer
             state = answer.request_state
@@ -141,6 +166,8 @@ class _Call:
     async def _send(
         self, session: OpenSession, answers: dict[str, Any] | None, state: str | None
     ) -> types.CallToolResult | types.InputRequiredResult | RemoteTask:
+        if self._relation.reads:
+            return await read_resource(session, str(self._arguments["uri"]), answers, state)
         as_task = self._relation.as_task and _makes_tasks(session)
         meta: types.RequestParamsMeta = {CALL_ID: self._state.call_id}
         params = types.CallToolRequestParams(
@@ -156,6 +183,7 @@ class _Call:
             types.CallToolRequest(params=params), _ANSWER, math.inf, progress_callback=self._progress
         )
         if isinstance(answer, CreatedTask):
+            session.http.has_tasks = True
             return RemoteTask(
                 id=_task_id(answer.task_id),
                 server=self._relation.server.name,
@@ -164,18 +192,20 @@ class _Call:
             )
         created = (answer.meta or {}).get(CREATED)
         if as_task and isinstance(created, dict):
-            return _legacy_task(self._relation.server.name, cast("dict[str, Any]", created))
+            session.http.has_tasks = True
+            task = _legacy_task(self._relation.server.name, cast("dict[str, Any]", created))
+            return changed(task, session=_session_id(session.http.id))
         return answer
+
+    def _left(self) -> float:
+        """Seconds that the call may take for the files which its result links to."""
+        spent = asyncio.get_running_loop().time() - self._began
+        return min(LINKS_TIMEOUT, (self._timeout or math.inf) - spent - _SPARE)
 
     def _pending(self, task: RemoteTask) -> Pending:
         return Pending(wait=self._timeout, expires_in=task.kept or TASK_LASTS, task=task)
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
-        now = asyncio.get_running_loop().time()
-        is_first_end = progress == total and not self._at_end
-        if now - self._reported < PROGRESS_PAUSE and not is_first_end:
-            return
-        self._reported, self._at_end = now, self._at_end or is_first_end
         try:
             self._state.progress(progress, total, message)
         except InvalidRequest:
@@ -192,11 +222,22 @@ class _Call:
             case _:
                 answer = types.ListRootsResult(roots=[])
         if isinstance(answer, types.ErrorData):
+            await asyncio.sleep(0)  # the end of a call that asks too much comes first
             raise MCPError(answer.code, answer.message)
         return answer
 
+    def _may_ask(self) -> bool:
+        """Count a question; one too many ends the call."""
+        self._asked += 1
+        if self._asked == MOST_QUESTIONS + 1:
+            with suppress(RuntimeError):  # the call has ended
+                self._limit.reschedule(asyncio.get_running_loop().time())
+        return self._asked <= MOST_QUESTIONS
+
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """A person's answer."""
+        if not self._may_ask():
+            return nobody()
         source = self._relation.server.name
         try:
             if isinstance(params, types.ElicitRequestURLParams):
@@ -215,6 +256,8 @@ class _Call:
         """The answer of the agent's model, if the server's configuration allows that."""
         if not self._relation.server.sampling:
             return types.ErrorData(code=types.INVALID_REQUEST, message="Sampling is not allowed here.")
+        if not self._may_ask():
+            return nobody()
         said = [_spoken(each) for each in params.messages]
         if any(each is None for each in said) or params.tools:
             return types.ErrorData(code=types.INVALID_PARAMS, message="Only text can be answered here.")
@@ -264,9 +307,20 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
         unread = sentence(f"The MCP server's answer cannot be read: {said(error)}")
         return ToolResult.fail(unread, error_code="mcp_bad_answer")
     refused = sentence(f"The MCP server refused the call: {brief(error.error.message, 2_000)}")
-    if server.revision is None and NO_WAY_BACK in error.error.message:
-        refused = f"{refused} {ASKS_IN_2025}"
-    return ToolResult.fail(refused, error_code="mcp_error")
+    return ToolResult.fail(_with_way_out(refused, server), error_code="mcp_error")
+
+
+def _with_way_out(message: str, server: McpServer) -> str:
+    """Add to the error of a tool that cannot ask in the newest revision how it can."""
+    if server.revision is None and any(each in message for each in CANNOT_ASK):
+        if is_first("cannot ask", server.name, server.url or server.command):
+            log.warning(
+                "A tool of the MCP server %r cannot ask in the revision 2026-07-28. %s",
+                server.name,
+                ASKS_IN_2025,
+            )
+        return f"{sentence(message)} {ASKS_IN_2025}"
+    return message
 
 
 def _makes_tasks(session: OpenSession) -> bool:
@@ -292,6 +346,11 @@ def _task_id(given: object) -> str:
     if len(given) > MAX_ID or unwritable(given):
         raise RuntimeError(f"the id of a task is at most {MAX_ID} characters without NUL or lone surrogates")
     return given
+
+
+def _session_id(given: str | None) -> str | None:
+    """The id of a session, or None for one that the journal cannot keep."""
+    return None if given is None or len(given) > MAX_ID or unwritable(given) else given
 
 
 def _seconds(milliseconds: object) -> float | None:

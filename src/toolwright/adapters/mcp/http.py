@@ -11,7 +11,7 @@ import httpcore2
 import httpx2
 
 from toolwright.adapters.mcp.limits import MAX_MESSAGE
-from toolwright.adapters.mcp.peer import CALLER, SILENCE
+from toolwright.adapters.mcp.peer import CALLER, SESSION, SILENCE
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import brief, quantity, sentence, words
@@ -25,7 +25,11 @@ Lost: TypeAlias = Callable[[str | None], None]
 NO_SERVER = -32099  # the code of errors that no server has sent
 NOT_SENT = -32098  # that of requests that no server has been sent
 BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not come: their effect is unknown
+SESSION_GONE = (
+    -32096
+)  # that of requests in a session of an earlier process that the server does not know any more
 OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
+SESSION_ID = "mcp-session-id"
 _NO_ANSWER_OF_ITS = frozenset(
     {502, 504}
 )  # a gateway says that the server behind it has broken off, or is silent
@@ -98,6 +102,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer of the server, or one in its place."""
         url, caller = request.url, CALLER.get()
+        earlier = SESSION.get() if request.method == "POST" and SESSION_ID in request.headers else None
+        if earlier == request.headers.get(SESSION_ID):
+            earlier = None
+        if earlier is not None:
+            request.headers[SESSION_ID] = earlier
         sent = httpcore2.Request(
             method=request.method,
             url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
@@ -132,8 +141,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             stream=_Bounded(response, _kind(response.headers)),
             extensions=dict(cast("Any", response).extensions),
         )
+        if earlier is not None and answer.status_code in (400, 404):
+            await response.aclose()
+            return _fault("the server does not know the session any more", SESSION_GONE)
         if (
-            answer.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers
+            answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers
         ):  # to a GET it may mean that there is no such stream
             self._lost(_method(await request.aread()))
         if answer.headers.get("content-encoding", "identity") != "identity":

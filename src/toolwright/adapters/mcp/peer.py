@@ -1,5 +1,7 @@
-"""Whoever has made a call on an MCP server, for what concerns that call alone while it is at work."""
+"""The caller of a request to an MCP server, and the session that the request belongs to."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -54,3 +56,16 @@ def nobody() -> types.ErrorData:
 
 CALLER: ContextVar[Peer | None] = ContextVar("mcp_caller", default=None)
 """Who has made the request that is sent, or whose answer is read: over HTTP the SDK carries contexts there and back."""
+
+SESSION: ContextVar[str | None] = ContextVar("mcp_session", default=None)
+"""The session of an earlier process in which a request is sent, instead of the connection's own."""
+
+
+@contextmanager
+def within(session: str | None) -> Generator[None]:
+    """Requests that are sent within this belong to that HTTP session; to the connection's own for None."""
+    token = SESSION.set(session)
+    try:
+        yield
+    finally:
+        SESSION.reset(token)

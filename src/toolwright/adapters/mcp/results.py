@@ -1,23 +1,36 @@
-"""Results of MCP tools as ours: structured content or text, images and files as attachments, errors in words."""
+"""Results of MCP tools: structured content and text as the value, images and files as attachments, errors."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import mcp_types as types
+from pydantic import TypeAdapter, ValidationError
 
 from toolwright.core.arguments.faults import list_faults
-from toolwright.core.arguments.judge import ResultJudge
-from toolwright.core.errors import DefinitionError
+from toolwright.core.arguments.judge import faults_of
+from toolwright.core.arguments.schema import SchemaFault, compile_promise
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_text import parse_json
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import is_large
-from toolwright.core.results.content import LARGE, Attachment
+from toolwright.core.limits import MAX_NAME
+from toolwright.core.mcp.offered import ERROR, FILE_NAME
+from toolwright.core.plain import is_large, one_line, plain, unwritable
+from toolwright.core.results.content import LARGE, Attachment, unchecked
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_result, attached_text, media_name
-from toolwright.core.text import sentence
+from toolwright.core.text import brief, clean_text, sentence
+from toolwright.core.value import changed
 
 FAILED = "mcp_tool_failed"
+STRUCTURED = "toolwright/structured"
+"""The metadata key of structured content that the SDK would refuse."""
+MANY_PARTS = 100
+"""Blocks of content that are looked at within a millisecond."""
+_NO_MATCH = "The result does not match the outputSchema of the tool"
+_MOST_FAULT = 1_000  # characters
+_ANY_KIND = "application/octet-stream"
 
 
 async def judged(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
@@ -28,38 +41,179 @@ async def judged(answer: types.CallToolResult, output: JSONObject | None) -> Too
 
 
 def result_of(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
-    """The result of a call; `output` is the schema that its structured content must fit."""
-    texts: list[str] = []
-    files: list[Attachment] = []
-    for block in answer.content:
-        _add(block, texts, files)
-    text = "\n".join(texts)
+    """The result of a call; `output` is the schema that describes its structured content.
+
+    The call has had its effect: whatever of its result cannot be read costs itself, with one line in its place.
+    """
+    texts, files = content_of(answer.content)
+    structured, notes = _structured(answer)
     if answer.is_error:
-        return ToolResult.fail(text.strip() or "The tool failed.", error_code=FAILED)
-    structured = cast("JSON", answer.structured_content)
-    if output is not None:
-        fault = _output_fault(structured, output, "structured_content" in answer.model_fields_set)
-        if fault is not None:
-            return ToolResult.fail(
-                sentence(f"The MCP server broke its own outputSchema: {fault}"), error_code="invalid_output"
-            )
-    value: JSON = text if structured is None else structured
-    if structured is None and not texts:
-        value = attached_text(files) if files else ""
+        return _error(answer, texts + notes, files, structured)
+    if output is not None and not notes:
+        given = "structured_content" in answer.model_fields_set or STRUCTURED in (answer.meta or {})
+        notes = _mismatch(structured, output, given)
+    if structured is None or _repeats_content(structured, texts, files):
+        value: JSON = "\n".join([*texts, *notes]) or (attached_text(files) if files else "")
+    else:
+        text = "\n".join(texts)
+        said = [text] if text.strip() and not _says_the_same(text, structured) else []
+        value = _with_text(_with_file_names(structured, files), "\n".join([*said, *notes]))
     return as_result(ToolResult.ok(value, tuple(files)))
+
+
+def _structured(answer: types.CallToolResult) -> tuple[JSON, list[str]]:
+    """The structured content, or None with a line that says why it is left out."""
+    try:
+        return plain(_structured_content(answer)), []
+    except InvalidJSON as error:
+        return None, [f"[The structured content is left out: {error.message}]"]
+
+
+def _structured_content(answer: types.CallToolResult) -> Any:  # whatever the server sent
+    return (answer.meta or {}).get(STRUCTURED, answer.structured_content)
+
+
+def _error(
+    answer: types.CallToolResult, texts: list[str], files: list[Attachment], structured: JSON
+) -> ToolResult:
+    """The error of a tool, with its files and with structured content that says more than the text."""
+    told = (answer.meta or {}).get(ERROR)
+    text = "\n".join(texts)
+    error = text.strip() or "The tool failed."
+    more = structured is not None and not _repeats_content(structured, texts, files)
+    data: JSONObject = {}
+    code: object = FAILED
+    if isinstance(told, dict):
+        code, data = _error_of_ours(cast("dict[str, Any]", told))
+    if more and not _says_the_same(text, structured):
+        data["structuredContent"] = _with_file_names(structured, files)
+    failed = ToolResult.fail(error, error_code=str(code), error_data=data or None)
+    return as_result(changed(failed, attachments=tuple(files)))
+
+
+def _error_of_ours(told: Mapping[str, Any]) -> tuple[str, JSONObject]:
+    """The code and the data of an error that a server of ours has told beside its text."""
+    code = told.get("error_code")
+    try:
+        data = plain({key: each for key, each in told.items() if key != "error_code"})
+    except InvalidJSON:
+        data = None
+    known = isinstance(code, str) and 0 < len(code) <= MAX_NAME and one_line(code)
+    return str(code) if known else FAILED, data if isinstance(data, dict) else {}
+
+
+def _mismatch(structured: JSON, output: JSONObject, given: bool) -> list[str]:
+    """The line that says why the result does not match the schema; none if it does, or if nobody can read that."""
+    if not given:
+        return [f"{_NO_MATCH}: there is no structured content."]
+    try:
+        validator = compile_promise(output)
+    except SchemaFault:
+        return []
+    if validator.is_valid(structured):
+        return []
+    return [sentence(f"{_NO_MATCH}: {brief(list_faults(faults_of(validator, structured)), _MOST_FAULT)}")]
+
+
+_BLOCK_KEYS = frozenset(
+    {
+        "type",
+        "text",
+        "data",
+        "blob",
+        "resource",
+        "uri",
+        "mimeType",
+        "mime_type",
+        "annotations",
+        "_meta",
+        "meta",
+    }
+)
+"""Fields of content blocks, as the protocol and as Python spell them."""
+_FILE_KEYS = ("data", "blob")
+
+
+def _repeats_content(structured: JSON, texts: Sequence[str], files: Sequence[Attachment]) -> bool:
+    """Return whether the structured content is the content blocks once more: servers return images so."""
+    if not files:
+        return False
+    whole = (
+        structured["result"]
+        if isinstance(structured, dict) and structured.keys() == {"result"}
+        else structured
+    )
+    encoded = {each.data for each in files}
+    parts = whole if isinstance(whole, list) else [whole]
+    return bool(parts) and all(_repeats_block(part, texts, encoded) for part in parts)
+
+
+def _repeats_block(part: JSON, texts: Sequence[str], encoded: Set[str]) -> bool:
+    if isinstance(part, str):
+        return part in texts or _standard(part) in encoded
+    if not isinstance(part, dict) or not part.keys() <= _BLOCK_KEYS:
+        return False
+    resource = part.get("resource")
+    if isinstance(resource, dict):
+        return _repeats_block(resource, texts, encoded)
+    held = next((part[key] for key in _FILE_KEYS if isinstance(part.get(key), str)), None)
+    return part.get("text") in texts if held is None else _standard(str(held)) in encoded
+
+
+def _standard(base64: str) -> str:
+    """Return base64 text in the standard alphabet, without line breaks; pydantic writes bytes in the URL-safe one."""
+    return "".join(base64.split()).replace("-", "+").replace("_", "/")
+
+
+def _with_file_names(structured: JSON, files: Sequence[Attachment]) -> JSON:
+    """Replace base64 text that a file of the result holds by the name of that file."""
+    names = {each.data: f"[file {each.name}]" for each in files if each.data}
+    if not names:
+        return structured
+
+    def replaced(part: JSON) -> JSON:
+        if isinstance(part, str):
+            return names.get(_standard(part), part)
+        if isinstance(part, list):
+            return [replaced(each) for each in part]
+        return {key: replaced(each) for key, each in part.items()} if isinstance(part, dict) else part
+
+    return replaced(structured)
+
+
+def _with_text(value: JSON, text: str) -> JSON:
+    """Add text that says something else than the structured content, as `text`."""
+    if not text:
+        return value
+    if isinstance(value, dict) and "text" not in value:
+        return {**value, "text": text}
+    return {"result": value, "text": text}
+
+
+def _says_the_same(text: str, structured: JSON) -> bool:
+    """Return whether the text is the structured content, or a value of it, as JSON or as it is."""
+    values = [structured, *(structured.values() if isinstance(structured, dict) else ())]
+    if text in values:
+        return True
+    try:
+        return parse_json(text) in values
+    except ValueError:
+        return False
 
 
 def takes_long(answer: types.CallToolResult) -> bool:
     """Whether it takes more than a millisecond to look at: many parts, a large file, a large object to be judged."""
     return (
-        len(answer.content) > 100
-        or is_large(answer.structured_content)
-        or any(len(_base64(block)) > LARGE for block in answer.content)
+        len(answer.content) > MANY_PARTS
+        or is_large(_structured_content(answer))
+        or any(len(_longest(block)) > LARGE for block in answer.content)
     )
 
 
-def _base64(block: types.ContentBlock) -> str:
+def _longest(block: types.ContentBlock) -> str:
     match block:
+        case types.TextContent(text=text):
+            return text
         case types.ImageContent(data=data) | types.AudioContent(data=data):
             return data
         case types.EmbeddedResource(resource=types.BlobResourceContents(blob=blob)):
@@ -68,19 +222,67 @@ def _base64(block: types.ContentBlock) -> str:
             return ""
 
 
-async def read_result(answer: Mapping[str, Any], output: JSONObject | None) -> ToolResult:
-    """The same for an answer that was not read by the SDK. Raises `ValueError` for what is no result."""
-    return await judged(types.CallToolResult.model_validate(answer, by_name=False), output)
+def parsed_answer(answer: Mapping[str, Any]) -> types.CallToolResult:
+    """An answer that was not read by the SDK. Raises `ValueError` for what is no result."""
+    return types.CallToolResult.model_validate(readable_answer(answer), by_name=False)
 
 
-def _output_fault(structured: JSON, output: JSONObject, given: bool) -> str | None:
-    if not given:
-        return "there is no structured content"
-    try:
-        faults = ResultJudge(output, "output").faults(structured)
-    except DefinitionError as error:
-        return error.message
-    return list_faults(faults) if faults else None
+def readable_answer(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the answer to a call as the SDK can read it in either revision.
+
+    A block that nobody knows is one line of text instead. Structured content that is not an object is in the metadata,
+    and may stand without content.
+    """
+    structured, content = answer.get("structuredContent"), answer.get("content")
+    if structured is not None and not isinstance(structured, dict):
+        meta = answer.get("_meta")
+        known = cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
+        answer = {key: each for key, each in answer.items() if key != "structuredContent"}
+        answer["_meta"] = {**known, STRUCTURED: structured}
+    if content is None and structured is not None:
+        return {**answer, "content": []}
+    if not isinstance(content, list):
+        return answer
+    blocks = cast("list[Any]", content)
+    if all(map(_is_block, blocks)):
+        return answer
+    return {**answer, "content": [each if _is_block(each) else _left_out(each) for each in blocks]}
+
+
+_BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
+
+
+def _is_block(block: Any) -> bool:  # whatever the server sent
+    """Return whether the SDK can read the block; texts and images alone are seen to be fine at once."""
+    match block:
+        case {"type": "text", "text": str()} if len(block) == 2:
+            return True
+        case {"type": "image", "data": str(), "mimeType": str()} if len(block) == 3:
+            return True
+        case {"type": str()}:
+            try:
+                _BLOCK.validate_python(block, by_name=False)
+            except ValidationError:
+                return False
+            return True
+        case _:
+            return False
+
+
+def _left_out(block: Any) -> dict[str, Any]:  # whatever the server sent
+    """The line that stands for a block which cannot be read."""
+    kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
+    named = f"the kind {brief(kind, 60)!r}" if isinstance(kind, str) else "no known kind"
+    return {"type": "text", "text": f"[Content of {named} is left out: it cannot be read.]"}
+
+
+def content_of(blocks: Sequence[types.ContentBlock]) -> tuple[list[str], list[Attachment]]:
+    """The texts of these blocks, and their files; a file that is not base64 is a line of text instead."""
+    texts: list[str] = []
+    files: list[Attachment] = []
+    for block in blocks:
+        _add(block, texts, files)
+    return texts, files
 
 
 def _add(block: types.ContentBlock, texts: list[str], files: list[Attachment]) -> None:
@@ -88,17 +290,45 @@ def _add(block: types.ContentBlock, texts: list[str], files: list[Attachment]) -
         case types.TextContent(text=text):
             texts.append(text)
         case types.ImageContent(data=data, mime_type=kind) | types.AudioContent(data=data, mime_type=kind):
-            name = media_name(kind, 1 + sum(each.mime_type == kind for each in files), block.type)
-            files.append(Attachment(name=name, mime_type=kind, data=data))
-        case types.EmbeddedResource(resource=types.TextResourceContents(text=text)):
-            texts.append(text)
-        case types.EmbeddedResource(resource=types.BlobResourceContents(uri=uri, blob=blob, mime_type=kind)):
-            kind = kind or "application/octet-stream"
-            files.append(Attachment(name=_file_name(str(uri)), mime_type=kind, data=blob))
+            number = 1 + sum(each.mime_type == kind for each in files)
+            name = _told_name(block.meta) or media_name(kind, number, block.type)
+            _add_file(name, kind, data, texts, files)
+        case types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, text=text)):
+            texts.append(f"{uri}:\n{text}" if uri else text)
+        case types.EmbeddedResource(resource=types.BlobResourceContents(blob=blob, mime_type=kind) as held):
+            name = _told_name(held.meta) or _file_name(held.uri)
+            _add_file(name, kind or "", blob, texts, files)
         case types.ResourceLink(uri=uri, name=name):
             texts.append(f"{name}: {uri}")
         case _:
             pass
+
+
+def _add_file(name: str, kind: str, data: str, texts: list[str], files: list[Attachment]) -> None:
+    kind = _ANY_KIND if not kind or unwritable(kind) else kind
+    file = unchecked(name=name, mime_type=kind, data=_standard(data))
+    if not _is_base64(file):
+        bare = file.data.rstrip("=")
+        file = changed(file, data=f"{bare}{'=' * (-len(bare) % 4)}")
+        if not bare or not _is_base64(file):
+            texts.append(f"[The file {brief(name, MAX_NAME)} is left out: it is not base64.]")
+            return
+    files.append(file)
+
+
+def _is_base64(file: Attachment) -> bool:
+    try:
+        file.read()
+    except ValueError:
+        return False
+    return True
+
+
+def _told_name(meta: Mapping[str, Any] | None) -> str | None:
+    """The name of a file that a server of ours tells, if it can be one."""
+    name = (meta or {}).get(FILE_NAME)
+    fits = isinstance(name, str) and name.strip() and one_line(name) and len(name) <= MAX_NAME
+    return str(name) if fits and not unwritable(str(name)) else None
 
 
 def _file_name(uri: str) -> str:
@@ -107,4 +337,5 @@ def _file_name(uri: str) -> str:
         path = urlsplit(uri).path
     except ValueError:
         path = ""
-    return unquote(path.rstrip("/").rpartition("/")[2]).strip() or "file"
+    name = clean_text(unquote(path.rstrip("/").rpartition("/")[2])).strip()
+    return name or "file"

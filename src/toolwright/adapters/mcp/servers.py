@@ -10,11 +10,12 @@ import httpx2
 
 from toolwright.adapters.mcp.connection import Connection
 from toolwright.adapters.mcp.http import JudgedNetwork, Lost, client
-from toolwright.adapters.mcp.peer import Nobody
+from toolwright.adapters.mcp.peer import Nobody, within
+from toolwright.adapters.mcp.prompts import listed_prompts, written_prompt
 from toolwright.adapters.mcp.tasks import answer_task, cancel_task, task_state
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import McpListing
-from toolwright.core.mcp.servers import McpTaskState
+from toolwright.core.mcp.listing import McpListing, McpPrompts
+from toolwright.core.mcp.servers import McpPromptText, McpTaskState
 from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
 from toolwright.core.tools.mcp import McpTarget
 
@@ -63,23 +64,39 @@ class McpConnections:
         """The tools that the server listed last; one that never did is waited for so long, in seconds."""
         return await self.of(target).listed(target.server, seconds)
 
-    async def task(self, target: McpTarget, task_id: str, output: JSONObject | None = None) -> McpTaskState:
-        """The state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
+    async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
+        """The prompts that the server offers, asked for so long, in seconds."""
         connection = self.of(target)
         with connection.logging():
+            return await listed_prompts(connection, seconds)
+
+    async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
+        """A prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        connection = self.of(target)
+        with connection.logging():
+            return await written_prompt(connection, name, arguments)
+
+    async def task(
+        self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
+    ) -> McpTaskState:
+        """The state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
+        connection = self.of(target)
+        with connection.logging(), within(session):
             nobody = connection.calling(Nobody())
             return await task_state(await connection.session(), task_id, output, nobody)
 
-    async def answer_task(self, target: McpTarget, task_id: str, answers: Mapping[str, JSON]) -> None:
+    async def answer_task(
+        self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
+    ) -> None:
         """Hand in the answers to its questions, by their keys. Raises what `task` does."""
         connection = self.of(target)
-        with connection.logging():
+        with connection.logging(), within(session):
             await answer_task(await connection.session(), task_id, answers)
 
-    async def cancel_task(self, target: McpTarget, task_id: str) -> None:
+    async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
         """Ask the server to stop. Raises what `task` does."""
         connection = self.of(target)
-        with connection.logging():
+        with connection.logging(), within(session):
             await cancel_task(await connection.session(), task_id)
 
     async def aclose(self) -> None:

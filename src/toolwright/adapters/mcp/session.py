@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolwright.adapters.mcp.dispatcher import ToolsDispatcher
-from toolwright.adapters.mcp.http import Lost
+from toolwright.adapters.mcp.http import SESSION_ID, Lost
 from toolwright.adapters.mcp.limits import MAX_MESSAGE
 from toolwright.adapters.mcp.peer import CALLER
 from toolwright.adapters.mcp.stdio import stdio_streams
@@ -51,6 +51,21 @@ class Callbacks:
     hear: MessageHandlerFnT
 
 
+@dataclass(slots=True)
+class HttpSession:
+    """The session of a server over HTTP, by its id; None where there is none.
+
+    One in which the server has made tasks is left to the server when the connection ends: the tasks end with it.
+    """
+
+    id: str | None = None
+    has_tasks: bool = False
+
+    async def read(self, answer: httpx2.Response) -> None:
+        """Keep the id that an answer names."""
+        self.id = answer.headers.get(SESSION_ID) or self.id
+
+
 @dataclass(frozen=True, slots=True)
 class OpenSession:
     """A session, and the dispatcher below it; `over` is set when it has ended, or its server has lost it."""
@@ -58,11 +73,17 @@ class OpenSession:
     client: ClientSession
     dispatcher: ToolsDispatcher
     over: asyncio.Event
+    http: HttpSession
 
     @property
     def modern(self) -> bool:
         """Whether it speaks the revision 2026-07-28 or a later one."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+USE_SSE = 'it speaks the older transport SSE: set transport "sse"'
+PROBE_TIMEOUT = 5.0  # seconds
+END_TIMEOUT = 2.0  # seconds for the word that a session is over
 
 
 @asynccontextmanager
@@ -76,10 +97,11 @@ async def open_session(
         def lost(method: str | None) -> None:
             over.set()
             caller = CALLER.get()
-            if caller is not None and method == "tools/call":
+            if caller is not None and method in ("tools/call", "resources/read"):
                 caller.unheard = True
 
-        streams = await _streams(target, lambda each: open_client(each, lost), stack)
+        kept = HttpSession()
+        streams = await _streams(target, lambda each: open_client(each, lost), stack, kept)
         dispatcher = ToolsDispatcher(*streams, over=over)
         session = ClientSession(
             dispatcher=dispatcher,
@@ -92,12 +114,22 @@ async def open_session(
             result_claims={TASKS: [ResultClaim(result_type="task", model=CreatedTask, resolve=_unresolved)]},
         )
         await stack.enter_async_context(session)
-        await _agree(session, target.server.revision)
-        yield OpenSession(session, dispatcher, over)
+        try:
+            await _agree(session, target.server.revision)
+        except (MCPError, McpUnavailable):
+            if target.server.transport == "http" and await _speaks_sse(
+                open_client(target, lost), str(target.url)
+            ):
+                raise McpUnavailable(USE_SSE) from None
+            raise
+        yield OpenSession(session, dispatcher, over, kept)
 
 
 async def _streams(
-    target: McpTarget, open_client: Callable[[McpTarget], httpx2.AsyncClient], stack: AsyncExitStack
+    target: McpTarget,
+    open_client: Callable[[McpTarget], httpx2.AsyncClient],
+    stack: AsyncExitStack,
+    kept: HttpSession,
 ) -> Any:  # as the SDK has them
     server = target.server
     if server.transport == "stdio":
@@ -116,10 +148,41 @@ async def _streams(
             return http
 
         return await stack.enter_async_context(sse_client(url, httpx_client_factory=made))
+    http.event_hooks = {"request": [], "response": [kept.read]}
     await stack.enter_async_context(http)
+    stack.push_async_callback(_end_session, http, url, kept)
     return await stack.enter_async_context(
-        streamable_http_client(url, http_client=http, max_sse_event_size=MAX_MESSAGE)
+        streamable_http_client(
+            url, http_client=http, max_sse_event_size=MAX_MESSAGE, terminate_on_close=False
+        )
     )
+
+
+async def _end_session(http: httpx2.AsyncClient, url: str, kept: HttpSession) -> None:
+    """Tell the server that the session is over, unless its tasks would end with it."""
+    if kept.id is None or kept.has_tasks:
+        return
+    with suppress(TimeoutError, httpx2.HTTPError, httpx2.StreamError):
+        async with asyncio.timeout(END_TIMEOUT):
+            await http.delete(url, headers={SESSION_ID: kept.id})
+
+
+async def _speaks_sse(http: httpx2.AsyncClient, url: str) -> bool:
+    """Return whether the URL is that of the older transport: its stream begins with the event `endpoint`."""
+    try:
+        async with (
+            asyncio.timeout(PROBE_TIMEOUT),
+            http,
+            http.stream("GET", url, headers={"Accept": "text/event-stream"}) as answer,
+        ):
+            if answer.status_code != 200 or "text/event-stream" not in answer.headers.get("content-type", ""):
+                return False
+            async for line in answer.aiter_lines():
+                if line.startswith("event:"):
+                    return line.removeprefix("event:").strip() == "endpoint"
+    except (TimeoutError, httpx2.HTTPError, httpx2.StreamError):
+        pass
+    return False
 
 
 async def _agree(session: ClientSession, revision: Revision | None) -> None:

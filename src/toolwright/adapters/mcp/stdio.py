@@ -24,6 +24,7 @@ log = logger("toolwright.mcp.stdio")
 PIECE = 64 * 1024
 END_GRACE = 2.0
 """Seconds that a process has to end after its input was closed, and once more after a SIGTERM."""
+REAPED = 30.0  # seconds after a SIGKILL until the process is seen to have ended, on a busy machine
 MOST_JUNK = 20  # lines that are no JSON, logged of one process
 LONGEST_SHOWN = 500  # characters of a line in the log
 
@@ -90,7 +91,7 @@ async def _started(command: list[str], env: Mapping[str, str]) -> asyncio.subpro
         with contextlib.suppress(OSError):
             process = await starting
             _signal(process, signal.SIGKILL)
-            await _ended(process, END_GRACE)
+            await _ended(process, REAPED)
             process._transport.close()  # type: ignore[attr-defined]  # as below
         raise
 
@@ -173,7 +174,7 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
             _signal(process, signal.SIGTERM)
             await _ended(process, END_GRACE)
         _signal(process, signal.SIGKILL)
-        await _ended(process, END_GRACE)
+        await _ended(process, REAPED)
     finally:
         for task in (*tasks, drain):
             task.cancel()

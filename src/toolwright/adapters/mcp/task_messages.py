@@ -70,5 +70,6 @@ class Answer(types.Result):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """All fields but the metadata."""
-        return dict(self.model_extra or {})
+        """All fields, with the metadata as `_meta` if there is some."""
+        fields = dict(self.model_extra or {})
+        return {**fields, "_meta": self.meta} if self.meta else fields

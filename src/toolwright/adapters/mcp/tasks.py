@@ -8,8 +8,10 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from toolwright.adapters.mcp.http import OF_OURS
-from toolwright.adapters.mcp.results import read_result
+from toolwright.adapters.mcp.http import OF_OURS, SESSION_GONE
+from toolwright.adapters.mcp.peer import within
+from toolwright.adapters.mcp.resources import with_linked_files
+from toolwright.adapters.mcp.results import judged, parsed_answer
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
 from toolwright.adapters.mcp.task_messages import (
     Answer,
@@ -55,7 +57,7 @@ async def task_state(
     )
     match status:
         case "completed" if session.modern:
-            return changed(state, result=await _result(told.get("result"), output))
+            return changed(state, result=await _result(session, told.get("result"), output))
         case "completed" | "failed" | "input_required" if not session.modern:
             result = await _fetched(session, task_id, output, by_nobody)
             return changed(state, status="completed", result=result)
@@ -99,15 +101,16 @@ async def _fetched(
     try:
         async with by_nobody:
             request = TaskResult(params=TaskParams(task_id=task_id))
-            return await _result(await _asked(session, request, _RESULT_TIMEOUT), output)
+            return await _result(session, await _asked(session, request, _RESULT_TIMEOUT), output)
     except _Refused as error:
         return ToolResult.fail(sentence(f"The task failed: {error}"), error_code="mcp_task_failed")
 
 
-async def _result(answer: object, output: JSONObject | None) -> ToolResult:
+async def _result(session: OpenSession, answer: object, output: JSONObject | None) -> ToolResult:
     try:
-        return await read_result(cast("Mapping[str, Any]", answer), output)
-    except (ValidationError, TypeError, ValueError):
+        parsed = parsed_answer(cast("Mapping[str, Any]", answer))
+        return await judged(await with_linked_files(session, parsed, REQUEST_TIMEOUT), output)
+    except (ValidationError, TypeError, ValueError, AttributeError):
         return ToolResult.fail(
             "The MCP server gave a task a result that is none.", error_code="mcp_bad_answer"
         )
@@ -149,6 +152,9 @@ async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TI
     try:
         answer = await session.client.send_request(request, Answer, seconds)
     except MCPError as error:
+        if error.error.code == SESSION_GONE:  # the server may know the task in another session
+            with within(None):
+                return await _asked(session, request, seconds)
         words = brief(error.error.message, 500)
         if error.error.code == types.INVALID_PARAMS:
             raise McpTaskGone(words) from error

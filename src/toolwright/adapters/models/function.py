@@ -22,6 +22,7 @@ class FunctionModel:
 
     `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` and the other keys, but for `when`. The function may be
     async; a plain one is called on the event loop, and waits for nothing. What it raises ends the run as `failed`.
+    `window` is the most tokens that the model says it takes; nothing here counts them.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class FunctionModel:
         fn: TurnMaker,
         *,
         name: str | None = None,
+        window: int | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
@@ -41,6 +43,7 @@ class FunctionModel:
             name = f"function:{own}"
         self._fn = fn
         self._name = name
+        self._window = window
         self._sleep = sleep
         self._new_id = new_id
 
@@ -49,12 +52,17 @@ class FunctionModel:
         """The model's name, `function:` and the function's own unless another was given."""
         return self._name
 
+    @property
+    def window(self) -> int | None:
+        """The most tokens of a request, as it was given."""
+        return self._window
+
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the turn that the function makes of the request's messages.
 
         Raises:
             DefinitionError: what it makes is no turn.
-            ModelRefused, ModelUnavailable: the turn says so.
+            ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.
         """
         where = f"The turn of {self._name!r} for step {request.step}"
         made = self._fn(request.messages)

@@ -21,7 +21,11 @@ def resolve(name: str) -> Model:
         ModelRefused: the provider's API key is not set.
     """
     provider, colon, rest = name.partition(":")
-    if not (provider and colon and rest):
+    if provider and colon and not rest:
+        raise DefinitionError(
+            f"The model {name!r} has no name: write it behind the colon, as in 'openai:gpt-5'."
+        )
+    if not (provider and colon):
         raise DefinitionError(
             f"The model {name!r} needs a provider, as in 'openai:gpt-5' or 'scripted:demo.yaml'."
         )

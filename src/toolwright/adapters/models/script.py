@@ -50,7 +50,7 @@ class TurnForm(_Form):
     thinking: str = ""
     when: str | None = None
     delay: float = Field(default=0, ge=0)
-    fail: Literal["unavailable", "refused"] | None = None
+    fail: Literal["unavailable", "refused", "too_long"] | None = None
     message: str | None = None
     usage: UsageForm | None = None
 

@@ -25,7 +25,8 @@ class ScriptedModel:
 
     There is no turn past that: the model refuses. A list by name is looked up by the prompt's name first,
     then the agent's. More keys of a turn: `thinking`; `delay` (seconds before each piece); `fail`
-    (`unavailable` or `refused`, with `message`), after what the turn says; `usage`.
+    (`unavailable`, `refused` or `too_long`, with `message`), after what the turn says; `usage`. `window` is the most
+    tokens that the model says it takes; nothing here counts them.
     """
 
     def __init__(
@@ -33,10 +34,12 @@ class ScriptedModel:
         turns: Sequence[object] | Mapping[str, Sequence[object]],
         *,
         name: str = "scripted",
+        window: int | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
         self._name = name
+        self._window = window
         self._sleep = sleep
         self._new_id = new_id
         self._scripts: dict[str, Script] | Script = (
@@ -61,12 +64,17 @@ class ScriptedModel:
         """The model's name, as in `scripted:demo.yaml`."""
         return self._name
 
+    @property
+    def window(self) -> int | None:
+        """The most tokens of a request, as it was given."""
+        return self._window
+
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the turn for this step.
 
         Raises:
             ModelRefused: the script has no turn for it, or the turn says so.
-            ModelUnavailable: the turn says so.
+            ContextTooLong, ModelUnavailable: the turn says so.
         """
         turn = self._turn(request, request.messages[-1].content if request.messages else "")
         async for event in stream_turn(turn, request, self._name, self._sleep, self._new_id):

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from toolwright.adapters.models.script import Turn
-from toolwright.core.errors import ModelRefused, ModelUnavailable
+from toolwright.core.errors import ContextTooLong, ModelRefused, ModelUnavailable
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.run import Usage
 
@@ -21,7 +21,7 @@ async def stream_turn(
     """Say the turn as the answer of the model of that name.
 
     Raises:
-        ModelRefused, ModelUnavailable: the turn says so.
+        ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.
     """
     for delta in turn.deltas:
         if turn.form.delay:
@@ -32,6 +32,8 @@ async def stream_turn(
             raise ModelUnavailable(turn.form.message)
         case "refused":
             raise ModelRefused(turn.form.message)
+        case "too_long":
+            raise ContextTooLong(turn.form.message)
         case None:
             pass
     yield _response(turn, request, model, new_id)

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from toolwright.core import backoff
 from toolwright.core.errors import StoreError
@@ -14,6 +15,8 @@ from toolwright.core.ports import Alone, Clock, Drain, Lock
 
 log = logging.getLogger("toolwright.motor")
 
+RESERVED = 5  # one slot in so many is kept for owners that have less than an equal share
+MOST_QUEUED = 10_000  # threads; with more, the journal is read no further than the oldest wakes
 PATIENCE = 5  # seconds that a cancelled drain has to end; it is cancelled again in each
 SOLITUDE = 10.0  # seconds that a run may hold the others off, to wait for its turn or to run by itself
 
@@ -23,6 +26,11 @@ class EmbeddedMotor:
 
     `concurrency` bounds the drains at work, `sweep` (seconds) is how often the journal is asked for wakes that
     nobody nudged: timers, wakes of other processes, wakes of a process that died before its nudge.
+
+    When slots are scarce, the owner with the fewest drains in progress goes first. A fifth of the slots is reserved for
+    owners that have less than an equal share: the threads of one owner cannot occupy all of them.
+
+    `tell` is called with a thread that was woken here, and whose run another process is to execute.
     """
 
     def __init__(
@@ -34,14 +42,19 @@ class EmbeddedMotor:
         concurrency: int = 1_000,
         sweep: float = 0.25,
         outage: Outage | None = None,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self._outage, self._away = outage or Outage(clock), False
+        self._tell = tell or _nobody
         self._store = store
         self._clock = clock
         self._lock = lock
         self._concurrency = concurrency
         self._sweep = sweep
+        self._reserved = concurrency // RESERVED
         self._ready: deque[str] = deque()
+        self._waiting: dict[str, deque[str]] = {}  # by owner, while slots are scarce
+        self._owners: dict[str, str] = {}
         self._queued: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -63,6 +76,13 @@ class EmbeddedMotor:
     def driving(self) -> bool:
         return self._lock.held and not self._stopping
 
+    @property
+    def is_only_driver(self) -> bool:
+        return self.driving
+
+    async def on_duty(self, name: str, seconds: float) -> bool:
+        return self.driving
+
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
         self._drain, self._nudge = drain, nudge
         await self._try_lock()
@@ -70,6 +90,7 @@ class EmbeddedMotor:
 
     def wake(self, thread_id: str) -> None:
         if not self.driving:
+            self._tell(thread_id)
             return
         if thread_id in self._running:
             self._again.add(thread_id)
@@ -101,7 +122,7 @@ class EmbeddedMotor:
         pause = self._sweep
         if self._lock.held:
             pause = await self._take_due()
-            self._start_drains()
+            await self._start_drains()
         await self._pause(pause)
 
     async def _try_lock(self) -> None:
@@ -119,7 +140,7 @@ class EmbeddedMotor:
                     await self._stirred.wait()
                     self._stirred.clear()
                     if self._lock.held:
-                        self._start_drains()
+                        await self._start_drains()
         except TimeoutError:
             pass
 
@@ -127,7 +148,9 @@ class EmbeddedMotor:
         """The lock is lost: whoever has it now takes the runs over, so the drains here stop."""
         await self._end(task for task in self._running.values() if task not in self._stubborn)
         self._ready.clear()
+        self._waiting.clear()
         self._queued.clear()
+        self._owners.clear()
 
     async def _end(self, tasks: Iterable[asyncio.Task[None]]) -> None:
         """Cancel tasks, again in each second those that swallow it, and give up after `PATIENCE`."""
@@ -143,10 +166,14 @@ class EmbeddedMotor:
             task.add_done_callback(self._stubborn.discard)
 
     async def _take_due(self) -> float:
-        """Queue what is due; how many seconds until it is time to look again."""
+        """Queue what is due; how many seconds until it is time to look again.
+
+        Each time further than what is queued already: a backlog of one owner hides no other's wakes.
+        """
         now = self._clock.now()
         try:
             held_back = len(self._running) + len(self._not_before) + len(self._solo)
+            held_back += min(len(self._queued), MOST_QUEUED)
             due = await self._store.due(now, self._concurrency + held_back)
             coming = await self._store.next_due(now)
         except StoreError as error:
@@ -158,9 +185,11 @@ class EmbeddedMotor:
                 self._note(wake)
             else:
                 self._enqueue(wake.thread_id)
-        if coming is None:
-            return self._sweep
-        return min(self._sweep, max(0.0, (coming - now).total_seconds()))
+        return self._pause_until(coming, now)
+
+    def _pause_until(self, coming: datetime | None, now: datetime) -> float:
+        """Return the seconds until the journal is to be asked again: at most until the next wake is due."""
+        return self._sweep if coming is None else min(self._sweep, max(0.0, (coming - now).total_seconds()))
 
     def _note(self, wake: Wake) -> None:
         """A wake of a thread that is being drained: tell the drain once for each generation."""
@@ -177,14 +206,60 @@ class EmbeddedMotor:
         self._ready.append(thread_id)
         self._stirred.set()
 
-    def _start_drains(self) -> None:
+    async def _start_drains(self) -> None:
         if self._is_solitary() or self._start_solo():
             return
-        while self._ready and len(self._running) < self._concurrency:
+        wanted = len(self._running) + len(self._ready)
+        if self._waiting or wanted > self._concurrency - self._reserved:
+            await self._sort_by_owner()
+            self._start_fairly()
+            return
+        while self._ready:
+            self._start_queued(self._ready.popleft())
+
+    def _start_queued(self, thread_id: str) -> None:
+        self._queued.discard(thread_id)
+        if thread_id not in self._running:
+            self._start(thread_id, alone=False)
+
+    async def _sort_by_owner(self) -> None:
+        """Move the queued threads to their owners' queues."""
+        ready = [*self._ready]
+        unknown = [each for each in (*self._running, *ready) if each not in self._owners]
+        if unknown:
+            try:
+                self._owners |= await self._store.owners(unknown)
+            except StoreError as error:
+                self._fails(error)
+        for _ in ready:  # others may have been added behind them meanwhile
             thread_id = self._ready.popleft()
-            self._queued.discard(thread_id)
-            if thread_id not in self._running:
-                self._start(thread_id, alone=False)
+            self._waiting.setdefault(self._owners.get(thread_id, ""), deque()).append(thread_id)
+
+    def _start_fairly(self) -> None:
+        """Start queued threads while slots are free, those of the owner with the fewest drains first."""
+        running = Counter(self._owners.get(each, "") for each in self._running)
+        owners = len(running.keys() | self._waiting.keys())
+        share = max(1, self._concurrency // (owners + 1))  # as if one more were to come
+        while self._waiting and len(self._running) < self._concurrency:
+            owner = self._next_owner(running)
+            free = self._concurrency - len(self._running)
+            if free <= self._reserved and running[owner] >= share:
+                return
+            queue = self._waiting.pop(owner)
+            self._start_queued(queue.popleft())
+            running[owner] += 1
+            if queue:
+                self._waiting[owner] = queue  # behind the others: equal owners take turns
+
+    def _next_owner(self, running: Counter[str]) -> str:
+        """Return the queued owner with the fewest drains in progress, of several the one that waits longest."""
+        fewest = next(iter(self._waiting))
+        for owner in self._waiting:
+            if not running[owner]:
+                return owner
+            if running[owner] < running[fewest]:
+                fewest = owner
+        return fewest
 
     def _is_solitary(self) -> bool:
         """Whether a run is by itself: others may join it once it has lived for a while."""
@@ -244,6 +319,8 @@ class EmbeddedMotor:
             if (again or thread_id in self._again) and not self._stopping:
                 self._enqueue(thread_id)
             self._again.discard(thread_id)
+            if thread_id not in self._queued:
+                self._owners.pop(thread_id, None)
             self._stirred.set()
 
     def _back_off(self, thread_id: str) -> float:

@@ -28,6 +28,11 @@ class ManualClock:
         """Move the time on."""
         self._now += timedelta(seconds=seconds)
 
+    def set_by(self, seconds: float) -> None:
+        """Set the time forward, or back, as somebody does who sets a clock: the monotonic time stays."""
+        self._now += timedelta(seconds=seconds)
+        self._start += timedelta(seconds=seconds)
+
 
 class ManualMotor:
     """The `Motor` port, driven by `run_until_idle`."""
@@ -43,6 +48,13 @@ class ManualMotor:
     @property
     def driving(self) -> bool:
         return self._drain is not None
+
+    @property
+    def is_only_driver(self) -> bool:
+        return self.driving
+
+    async def on_duty(self, name: str, seconds: float) -> bool:
+        return self.driving
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
         self._drain, self._nudge = drain, nudge

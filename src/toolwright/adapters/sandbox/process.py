@@ -113,7 +113,13 @@ async def opened(
             life.tie(process.pid)
             yield process
         finally:
-            await _end(process)
+            ending = asyncio.ensure_future(_end(process))
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                # It is killed and soon reaped: to leave it at the second cancellation would leave its pipes open.
+                await ending
+                raise
 
 
 def sweep(age: float = _LEFT) -> None:

@@ -22,10 +22,18 @@ class NoLock:
         self.held = False
 
 
+class NeverLock(NoLock):
+    """Lock of a process that executes no runs: it is never acquired."""
+
+    async def acquire(self) -> bool:
+        return False
+
+
 class FileLock:
     """An OS lock on `<database>.lock`, which ends with the process. It cannot be lost."""
 
     def __init__(self, database: Path) -> None:
+        self._database = database
         self._path = beside(database, "lock")
         self._file: int | None = None
 
@@ -36,7 +44,7 @@ class FileLock:
     async def acquire(self) -> bool:
         """Try once. Raises `StoreError` when the lock cannot be tried at all."""
         if self._file is None:
-            self._file = _lock(self._path)
+            self._file = _lock(self._path, self._database)
         return self._file is not None
 
     async def release(self) -> None:
@@ -51,9 +59,17 @@ def beside(database: Path, ending: str) -> Path:
     return real.with_name(f"{real.name}.{ending}")
 
 
-def _lock(path: Path) -> int | None:
+def give_to_owner(descriptor: int, database: Path) -> None:
+    """Give an open file to the owner of the database if root has made it, so that the owner can open it too."""
+    if os.geteuid() == 0 and database.exists():
+        owner = database.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def _lock(path: Path, database: Path) -> int | None:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        give_to_owner(file, database)
     except OSError as error:
         raise _unusable(path, error) from error
     try:

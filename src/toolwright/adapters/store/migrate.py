@@ -7,10 +7,11 @@ from pathlib import Path
 import sqlalchemy
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from toolwright.adapters.store.schema import LEAST
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
@@ -33,6 +34,8 @@ def migrate(connection: Connection) -> None:
     try:
         with _ONE_AT_A_TIME:
             command.upgrade(config(connection), "head")
+        connection.execute(text("DELETE FROM compatibility"))
+        connection.execute(text("INSERT INTO compatibility (least) VALUES (:least)"), {"least": LEAST})
     except DBAPIError as error:
         raise StoreError(
             sentence(f"The database cannot be migrated, and stays as it was: {error.orig}")

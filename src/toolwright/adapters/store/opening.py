@@ -22,15 +22,15 @@ async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be opened: {error}")) from error
 
 
-async def open_postgres(url: str, publish: Publish, **limits: float) -> SqlStore:
+async def open_postgres(url: str, publish: Publish, *, is_node: bool = False, **limits: float) -> SqlStore:
     """The journal in a Postgres database. `publish` gets the committed events.
 
-    `limits` are fields of `postgres_connection.Limits`.
+    `limits` are fields of `postgres.connection.Limits`. The node of a cluster does not migrate the database.
     """
     try:
         # Loaded by name: asyncpg is there only with the extra.
         opening = import_module("toolwright.adapters.store.postgres.opening")
     except ImportError as error:
         raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
-    store: SqlStore = await opening.open_postgres(url, publish, **limits)
+    store: SqlStore = await opening.open_postgres(url, publish, is_node=is_node, **limits)
     return store

@@ -1,5 +1,6 @@
 """The revision of a database, and its way to the newest. A database that is there already costs one query."""
 
+import ast
 import fcntl
 import os
 import sqlite3
@@ -7,7 +8,7 @@ from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
-from toolwright.adapters.store.locks import beside
+from toolwright.adapters.store.locks import beside, give_to_owner
 from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
 
@@ -30,26 +31,55 @@ REVISIONS = (
     "0016",
     "0017",
     "0018",
+    "0019",
+    "0020",
+    "0021",
+    "0022",
+    "0023",
+    "0024",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
+LEAST = "0024"
+"""The oldest revision whose code can use a database at `HEAD`.
+
+A migration that only adds leaves it as it is, so that processes of the version before go on during an upgrade. One that
+takes away or changes what older code uses sets it to its own revision.
+"""
 READ_REVISION = "SELECT version_num FROM alembic_version"
+READ_LEAST = "SELECT least FROM compatibility"
 
 
-def is_current(revision: str | None) -> bool:
-    """Whether the database needs no migration. One that newer code has migrated is refused."""
-    if revision is not None and revision not in REVISIONS:
-        raise StoreError(
-            f"The database is at revision {revision!r}, which this version of toolwright does not know "
-            f"(its newest is {HEAD!r}): install the version that migrated it, or a later one."
-        )
-    return revision == HEAD
+def is_current(revision: str | None, least: str | None = None) -> bool:
+    """Return whether the database needs no migration by this code.
+
+    `least` is the oldest revision whose code can use the database, where newer code has migrated it. Raises
+    `StoreError` if this code cannot.
+    """
+    if revision is None or revision in REVISIONS:
+        return revision == HEAD
+    if least in REVISIONS:
+        return True
+    raise StoreError(
+        f"The database is at revision {revision!r}, which this version of toolwright does not know "
+        f"(its newest is {HEAD!r}): install the version that migrated it, or a later one."
+    )
+
+
+def steps_after(revision: str | None) -> list[tuple[str, str]]:
+    """Return the revisions after that one, oldest first, each with a sentence about what it brings."""
+    missing = [each for each in REVISIONS if revision is None or each > revision]
+    found: list[tuple[str, str]] = []
+    for each in missing:
+        [written] = (Path(__file__).parent / "migrations" / "versions").glob(f"{each}_*.py")
+        found.append((each, ast.get_docstring(ast.parse(written.read_text(encoding="utf-8"))) or ""))
+    return found
 
 
 def upgrade_sqlite(path: Path) -> None:
     """Make or migrate an SQLite file; safe when several processes do it at once."""
     _check_place(path)
     try:
-        if not is_current(_sqlite_revision(path)):
+        if not is_current(*sqlite_revision(path)):
             _migrate_alone(path)
     except (sqlite3.Error, OSError) as error:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be opened: {error}")) from error
@@ -57,8 +87,9 @@ def upgrade_sqlite(path: Path) -> None:
 
 def _migrate_alone(path: Path) -> None:
     with beside(path, "migrate.lock").open("w") as lock:
+        give_to_owner(lock.fileno(), path)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_current(_sqlite_revision(path)):
+        if not is_current(*sqlite_revision(path)):
             # Loaded by name: alembic takes longer to load than everything else a start needs.
             import_module("toolwright.adapters.store.migrate").migrate_sqlite(path)
 
@@ -72,14 +103,18 @@ def _check_place(path: Path) -> None:
         raise StoreError(f"The database {str(path)!r} cannot be written by this user.")
 
 
-def _sqlite_revision(path: Path) -> str | None:
+def sqlite_revision(path: Path) -> tuple[str | None, str | None]:
+    """Return the file's revision, None if it has no tables yet; and `least` of `is_current` if it is a newer one."""
     if not path.exists():
-        return None
+        return None, None
     with closing(sqlite3.connect(path, timeout=30.0)) as connection:
-        try:
-            found = connection.execute(READ_REVISION).fetchone()
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):
-                return None
-            raise
-    return None if found is None else str(found[0])
+        tables = {
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+        if "alembic_version" not in tables:
+            return None, None
+        [revision] = connection.execute(READ_REVISION).fetchone() or [None]
+        if revision is None or revision in REVISIONS or "compatibility" not in tables:
+            return revision, None
+        [least] = connection.execute(READ_LEAST).fetchone() or [None]
+        return revision, least

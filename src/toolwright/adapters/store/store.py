@@ -1,6 +1,6 @@
 """The journal on SQL: a store over any driver that can run programs."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 
 from toolwright.adapters.store.engine.codecs import Params, Row, instant_or_none, micros
@@ -16,24 +16,26 @@ from toolwright.adapters.store.reads.offers import SqlOffers
 from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
 from toolwright.adapters.store.reads.retention import SqlRetention
 from toolwright.adapters.store.reads.spaces import SqlSpaces
-from toolwright.adapters.store.reads.threads import MOST, Queries
+from toolwright.adapters.store.reads.threads import MOST, OWNERS, Queries
 from toolwright.adapters.store.tables.calls import CALLS
-from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES
+from toolwright.adapters.store.tables.events import EVENTS, INBOX, NODES, WAKES
 from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES
-from toolwright.adapters.store.tables.messages import MESSAGES
+from toolwright.adapters.store.tables.messages import MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.tables.spaces import SPACE_EVENTS
-from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
-from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.adapters.store.tables.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
+from toolwright.core.broken_rows import Rows
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import Order, Sight, ThreadView
-from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
+from toolwright.core.journal.store import KnownMessages, Order, Sight, ThreadView
+from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
+from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import Call, CallStatus
+from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
 
@@ -74,8 +76,8 @@ class SqlStore:
         query = self._sql.threads(len(users or ()), tuple(filters), order)
         return await read_rows(self._driver, THREADS.each, query, page)
 
-    async def view(self, thread_id: str) -> ThreadView | None:
-        return await self._driver.snapshot(lambda: _view(thread_id, self._sql))
+    async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
+        return await self._driver.snapshot(lambda: _view(thread_id, known, self._sql))
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
         return await read_rows(self._driver, INBOX.all, self._sql.unread, {"thread_id": thread_id})
@@ -88,17 +90,51 @@ class SqlStore:
         this: Params = {"thread_id": thread_id, "event_id": event_id}
         return await read_rows(self._driver, INBOX.first, self._sql.inbox_event, this)
 
-    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+    async def messages(
+        self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
+    ) -> Sequence[Message]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await read_rows(self._driver, MESSAGES.each, self._sql.messages, page)
+        if run_id is not None:
+            page["run_id"] = run_id
+        query = self._sql.messages if run_id is None else self._sql.messages_of_run
+        return await read_rows(self._driver, MESSAGES.each, query, page)
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         page: Params = {"thread_id": thread_id, "before": MOST if seq is None else seq, "limit": limit}
         found = await read_rows(self._driver, MESSAGES.each, self._sql.messages_before, page)
-        return Rows(found[::-1], broken_of(found))
+        return found.made_of(found[::-1])
 
-    async def run_messages(self, run_id: str) -> Sequence[Message]:
-        return await read_rows(self._driver, MESSAGES.each, self._sql.run_messages, {"run_id": run_id})
+    async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
+        page: Params = {"run_id": run_id, "limit": limit}
+        return await read_rows(self._driver, MESSAGES.each, self._sql.run_messages, page)
+
+    async def message(self, thread_id: str, message_id: str) -> Message | None:
+        here: Params = {"thread_id": thread_id, "message_id": message_id}
+        return await read_rows(self._driver, MESSAGES.first, self._sql.message, here)
+
+    async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
+        here: Params = {"thread_id": thread_id}
+        return await read_rows(self._driver, MESSAGES.each, self._sql.pinned_messages, here)
+
+    async def compactions(
+        self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
+    ) -> Sequence[Compaction]:
+        if within is None:
+            asked: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
+            return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions, asked)
+        here: Params = {"thread_id": thread_id, "within": within}
+        return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions_in_force, here)
+
+    async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
+        here: Params = {"thread_id": thread_id}
+        return await read_rows(self._driver, MESSAGE_VERSIONS.each, self._sql.message_versions, here)
+
+    async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
+        if not digests:
+            return []
+        here: Params = {"thread_id": thread_id, **_numbered("digest", digests)}
+        query = self._sql.sent_texts(len(digests))
+        return await read_rows(self._driver, SENT_TEXTS.each, query, here)
 
     async def run(self, run_id: str) -> Run | None:
         return await read_rows(self._driver, RUNS.first, self._sql.run, {"run_id": run_id})
@@ -117,8 +153,9 @@ class SqlStore:
         page: Params = {**chosen, "limit": limit, "offset": offset}
         return await read_rows(self._driver, RUNS.each, self._sql.runs(tuple(chosen)), page)
 
-    async def steps(self, run_id: str) -> Sequence[Step]:
-        return await read_rows(self._driver, STEPS.each, self._sql.steps, {"run_id": run_id})
+    async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
+        page: Params = {"run_id": run_id, "limit": limit}
+        return await read_rows(self._driver, STEPS.each, self._sql.steps, page)
 
     async def call(self, call_id: str) -> Call | None:
         return await read_rows(self._driver, CALLS.first, self._sql.call, {"call_id": call_id})
@@ -150,6 +187,9 @@ class SqlStore:
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
         return await read_rows(self._driver, ENV.all, self._sql.env_of, {"owner": owner})
 
+    async def nodes(self) -> Sequence[Node]:
+        return await read_rows(self._driver, NODES.each, self._sql.nodes, {})
+
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
         return await read_rows(
             self._driver, ENV.each, self._sql.sealed_otherwise, {"key": key, "limit": limit}
@@ -173,7 +213,7 @@ class SqlStore:
         page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
         mapping = EVENTS if topic.kind in ("thread", "run") else SPACE_EVENTS
         query = self._sql.events[topic.kind]
-        return await read_rows(self._driver, lambda rows: each_event(mapping, rows), query, page)
+        return await read_rows(self._driver, lambda rows: Rows(each_event(mapping, rows)), query, page)
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
         query = self._sql.bounds[topic.kind]
@@ -199,19 +239,45 @@ class SqlStore:
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
         return await read_rows(self._driver, WAKES.each, self._sql.due, {"at": micros(now), "limit": limit})
 
+    async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
+        owners: dict[str, str] = {}
+        for start in range(0, len(thread_ids), OWNERS):
+            ids = thread_ids[start : start + OWNERS]
+            asked: Params = {f"id_{i}": each for i, each in enumerate(ids)}
+            asked |= {f"id_{i}": "" for i in range(len(ids), OWNERS)}
+            owners |= await read_rows(self._driver, _pairs, self._sql.owners, asked)
+        return owners
+
     async def next_due(self, after: datetime) -> datetime | None:
         [(due,)] = await read_rows(self._driver, list, self._sql.next_due, {"at": micros(after)})
         return instant_or_none(due)
 
     async def depths(self) -> Depths:
-        [(pending_calls, inbox_events)] = await read_rows(self._driver, list, self._sql.depths, {})
-        return Depths(pending_calls=pending_calls, inbox_events=inbox_events)
+        [counts] = await read_rows(self._driver, list, self._sql.depths, {})
+        pending_calls, inbox_events, oldest, queued, active, waiting, oldest_wake = counts
+        return Depths(
+            pending_calls=pending_calls,
+            inbox_events=inbox_events,
+            oldest_event=instant_or_none(oldest),
+            queued_runs=queued,
+            active_runs=active,
+            waiting_runs=waiting,
+            connections=self._driver.connections,
+            oldest_wake=instant_or_none(oldest_wake),
+        )
+
+    async def shrink(self) -> bool:
+        return await self._driver.shrink()
 
     async def close(self) -> None:
         await self._driver.close()
 
 
-def _view(thread_id: str, sql: Queries) -> Reading[ThreadView | None]:
+def _pairs(rows: Sequence[Row]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in rows}
+
+
+def _view(thread_id: str, known: KnownMessages | None, sql: Queries) -> Reading[ThreadView | None]:
     here: Params = {"thread_id": thread_id}
     found = yield Op(sql.thread, here)
     if not found:
@@ -223,7 +289,13 @@ def _view(thread_id: str, sql: Queries) -> Reading[ThreadView | None]:
     if run is not None and (run.step_count or run.started_at is not None):
         made = yield Op(sql.step_calls, {"run_id": run.id, "step": run.step_count})
         calls = tuple(CALLS.all(made))
-    said = yield Op(sql.kept_messages, {**here, "kept": True})
+    compactions: tuple[Compaction, ...] = ()
+    if thread.compacted:
+        compactions = tuple(COMPACTIONS.all((yield Op(sql.compactions_in_force, {**here, "within": ""}))))
+    if known is not None and known.of(thread):
+        messages = known.messages
+    else:
+        messages = tuple(MESSAGES.all((yield _messages(thread, compactions, sql))))
     opened = yield Op(sql.open_inbox, here)
     waiting = INBOX.all(opened)
     wake = WAKES.first((yield Op(sql.wake, here)))
@@ -231,13 +303,23 @@ def _view(thread_id: str, sql: Queries) -> Reading[ThreadView | None]:
     return ThreadView(
         thread=thread,
         run=run,
-        messages=tuple(MESSAGES.all(said)),
+        messages=messages,
         calls=calls,
         inbox=tuple([event for event in waiting if event.status == "pending"]),
         wake=wake,
         env=tuple(env),
         reading=tuple([event for event in waiting if event.status == "processing"]),
+        compactions=compactions,
     )
+
+
+def _messages(thread: Thread, compactions: Sequence[Compaction], sql: Queries) -> Op:
+    here: Params = {"thread_id": thread.id}
+    if not thread.cut:
+        return Op(sql.kept_messages, {**here, "kept": True})
+    kept = sorted({seq for each in compactions for seq in each.kept if seq <= thread.cut})
+    here |= {"cut": thread.cut, "run_id": thread.run_id, **{f"kept_{i}": each for i, each in enumerate(kept)}}
+    return Op(sql.kept_after(len(kept)), here)
 
 
 def _firsts(rows: Sequence[Row]) -> Set[str]:

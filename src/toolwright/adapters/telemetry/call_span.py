@@ -53,7 +53,7 @@ class CallSpan:
         self._span.set_attribute("toolwright.call.outcome", outcome)
         self._span.end()
         if outcome != "waiting":
-            self._instruments.metrics.call(call, outcome, self._seconds(call))
+            self._instruments.metrics.call(call, outcome, self._seconds(call), self._instruments.agent)
 
     def _seconds(self, call: Call) -> float | None:
         """How long it took from its start, in whichever process; None if it was never begun."""

@@ -9,6 +9,7 @@ from opentelemetry.trace import Tracer
 
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.telemetry import Gauge
+from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Usage
 
@@ -17,9 +18,29 @@ log = logger("toolwright.telemetry")
 NAME = "toolwright"
 UNKNOWN = "unknown"
 """The label of tools that there are not, whatever a model called them: figures are kept for each label for ever."""
+OTHER = "other"
+"""The label of agents after the first `MOST_AGENTS`: agents are configured over HTTP too, and none is forgotten."""
+MOST_AGENTS = 100
 _GAUGES: tuple[tuple[Gauge, str], ...] = (
     ("pending_calls", "Calls whose results are not here yet."),
     ("inbox_events", "Events in inboxes that nobody has read."),
+    ("inbox_oldest_seconds", "Age of the oldest event in an inbox that nobody has read."),
+    ("runs_queued", "Runs that have not begun."),
+    ("runs_active", "Runs in progress."),
+    ("runs_waiting", "Runs that wait for an approval, a call, a value or a model."),
+    ("database_connections_used", "Connections of this process to the database that are in use."),
+    ("database_connections_limit", "Connections that this process may have to the database."),
+    ("nodes", "Processes of the cluster that have sent a heartbeat a short time ago."),
+    ("node_slots", "Runs that these processes can execute at once."),
+    ("node_slots_busy", "Runs that these processes execute, by their last heartbeats."),
+    (
+        "node_clock_skew_seconds",
+        "Largest difference between the clock of one of these processes and the database's.",
+    ),
+    (
+        "wakes_oldest_due_seconds",
+        "Time for which the oldest wake-up is due that none of these processes has taken.",
+    ),
 )
 
 
@@ -61,35 +82,61 @@ class Metrics:
         self._cost = meter.create_counter(
             "toolwright.cost", description="Cost of models' answers, in US dollars."
         )
+        self._compactions = meter.create_counter(
+            "toolwright.compactions", description="Conversations made shorter for their models."
+        )
+        self._compacted_tokens = meter.create_counter(
+            "toolwright.compaction.tokens",
+            description="Tokens of requests before and after they were made shorter.",
+        )
         self.streams = meter.create_up_down_counter(
             "toolwright.stream.readers", description="Readers of streams that are open."
         )
-        self._values: dict[Gauge, int] = {}
+        self._values: dict[Gauge, float] = {}
+        self._agents: set[str] = set()
         for name, description in _GAUGES:
             meter.create_observable_gauge(
                 f"toolwright.{name}", [self._reading(name)], description=description
             )
 
-    def call(self, call: Call, outcome: str, seconds: float | None) -> None:
+    def agent(self, name: str) -> str:
+        """Return the label of the agent of that name: the name, or `OTHER` if there are too many already."""
+        if name not in self._agents:
+            if len(self._agents) >= MOST_AGENTS:
+                return OTHER
+            self._agents.add(name)
+        return name
+
+    def call(self, call: Call, outcome: str, seconds: float | None, agent: str) -> None:
         """A call has come to this; `seconds` from its start, None if that is not known."""
-        labels = {"tool": call.name, "kind": call.kind, "outcome": outcome}
+        labels = {"tool": call.name, "kind": call.kind, "outcome": outcome, "agent": agent}
         if outcome in ("unknown_tool", "not_begun"):  # whose name nobody may have looked up
             labels["tool"] = UNKNOWN
         self._calls.add(1, labels)
         if seconds is not None:
             self._call_seconds.record(seconds, labels)
 
-    def step(self, seconds: float) -> None:
+    def compaction(self, told: JSONObject, agent: str) -> None:
+        """A conversation was made shorter, as the event `context.compacted` tells."""
+        labels = {"cause": str(told["cause"]), "measure": str(told["measure"]), "agent": agent}
+        self._compactions.add(1, labels)
+        for when, tokens in (("before", told["tokensBefore"]), ("after", told["tokensAfter"])):
+            if isinstance(tokens, int):
+                self._compacted_tokens.add(tokens, labels | {"when": when})
+
+    def step(self, seconds: float, agent: str) -> None:
         """A step is over."""
-        self._step_seconds.record(seconds)
+        self._step_seconds.record(seconds, {"agent": agent})
 
-    def run(self, status: str, seconds: float) -> None:
+    def run(self, status: str, seconds: float, agent: str) -> None:
         """A run is over."""
-        self._run_seconds.record(seconds, {"status": status})
+        self._run_seconds.record(seconds, {"status": status, "agent": agent})
 
-    def answer(self, model: str, seconds: float, usage: Usage | None, cost: float | None) -> None:
+    def answer(
+        self, model: str, seconds: float, usage: Usage | None, cost: float | None, agent: str = UNKNOWN
+    ) -> None:
         """A model has answered, or failed: then it has no usage."""
-        labels = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
+        labels = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model, "gen_ai.agent.name": agent}
         self._answer_seconds.record(
             seconds, labels if usage is not None else labels | {"error.type": "model"}
         )
@@ -99,7 +146,7 @@ class Metrics:
         if cost:
             self._cost.add(cost, labels)
 
-    def gauge(self, name: Gauge, value: int) -> None:
+    def gauge(self, name: Gauge, value: float) -> None:
         """So it stands now."""
         self._values[name] = value
 
@@ -115,9 +162,11 @@ class Instruments:
     """What the spans of a runtime are made with.
 
     With `content` they hold arguments and results. `report` gets the exceptions of handlers, within their spans.
+    `agent` is the label of the agent whose run is watched.
     """
 
     tracer: Tracer
     metrics: Metrics
     content: bool = False
     report: Callable[[Failure], None] | None = None
+    agent: str = UNKNOWN

@@ -8,7 +8,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from toolwright.adapters.telemetry.instruments import Instruments, harmless
-from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
 from toolwright.core.text import brief, words
 
 
@@ -16,8 +16,14 @@ class WatchedModel:
     """A model whose answers have a span each."""
 
     def __init__(
-        self, model: Model, instruments: Instruments, parent: Context, redact: Callable[[str], str]
+        self,
+        model: Model,
+        instruments: Instruments,
+        parent: Context,
+        redact: Callable[[str], str],
+        compacted: bool,
     ) -> None:
+        self._compacted = compacted
         self._model = model
         self._instruments = instruments
         self._parent = parent
@@ -28,15 +34,22 @@ class WatchedModel:
         """Name of the model."""
         return self._model.name
 
+    @property
+    def window(self) -> int | None:
+        """The most tokens that the model takes in one request, or None."""
+        return window_of(self._model)
+
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The model's own answer."""
         provider, _, named = self.name.partition(":")
         model, began, span = named or provider, time_ns(), INVALID_SPAN
-        asked = {
+        asked: dict[str, str | bool] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model,
         }
+        if self._compacted:
+            asked["gen_ai.conversation.compacted"] = True
         with harmless():
             span = self._instruments.tracer.start_span(
                 f"chat {model}", self._parent, SpanKind.CLIENT, asked, start_time=began
@@ -58,7 +71,8 @@ class WatchedModel:
             with harmless():
                 span.end()
             usage, cost = (None, None) if response is None else (response.usage, response.cost)
-            self._instruments.metrics.answer(model, (time_ns() - began) / 1e9, usage, cost)
+            seconds = (time_ns() - began) / 1e9
+            self._instruments.metrics.answer(model, seconds, usage, cost, self._instruments.agent)
 
     def _fail(self, span: Span, error: Exception) -> None:
         message = brief(self._redact(words(error)))

@@ -1,6 +1,7 @@
 """The spans of a run: the run, its steps and its calls, as the journal is told of them."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from time import time_ns
 from typing import TypeVar
 
@@ -52,7 +53,11 @@ class Stretch:
 
 
 class RunSpans:
-    """The `RunTrace` of OpenTelemetry. The first span of a run is the parent of those in later processes."""
+    """The `RunTrace` of OpenTelemetry.
+
+    The spans of all processes that execute the run share one parent: the span of the run's cause, else a root span
+    `run`. The root ends at once, so that it is exported even if the process dies.
+    """
 
     def __init__(
         self,
@@ -63,15 +68,15 @@ class RunSpans:
         calls: Sequence[Call],
         redact: Callable[[str], str],
     ) -> None:
-        self._instruments = instruments
+        self._instruments = instruments = replace(instruments, agent=instruments.metrics.agent(agent))
         self._waiting = waiting
         self._redact = redact
         self._run_row = run
         self._counted = run.opened_again
         self._known = {call.id: call for call in calls}
-        self._led = Stretch(instruments, f"invoke_agent {agent}", context_of(run.traceparent))
+        self._traceparent = run.traceparent or _root(instruments, run, agent)
+        self._led = Stretch(instruments, f"invoke_agent {agent}", context_of(self._traceparent))
         self._led.span.set_attributes(_attributes(run, agent))
-        self._traceparent = traceparent_of(self._led.context) or run.traceparent
         self._step: Stretch | None = None
         self._steps_within: dict[str, Stretch] = {}
         self._calls: dict[str, CallSpan] = {}
@@ -80,14 +85,14 @@ class RunSpans:
 
     @property
     def traceparent(self) -> str | None:
-        """The context of the run's span."""
+        """The context of the parent of the run's spans."""
         return self._traceparent
 
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
         """The context of the call that the changes answer, else the run's."""
         answered = [self._calls.get(change.id) for change in changes if not change.runs]
         span = next((each for each in reversed(answered) if each is not None), None)
-        return self._traceparent if span is None else traceparent_of(span.context)
+        return traceparent_of(self._led.context if span is None else span.context)
 
     def committed(self, unit: Advance, seconds: float) -> None:
         """Begin and end what begins and ends with the unit."""
@@ -111,24 +116,30 @@ class RunSpans:
             elif event.type == "step.started" and not unit.run.over:
                 self._end_step()
                 self._begin_step(unit.run.step_count + 1)
+            elif event.type == "context.compacted":
+                self._instruments.metrics.compaction(event.payload, self._instruments.agent)
         for call in calls:
             if call.status == "running":
                 self._begin(call)
         self._run_row = unit.run
         self._since = time_ns()
 
-    def model(self, model: Model, within: str | None) -> Model:
+    def model(self, model: Model, within: str | None, compacted: bool) -> Model:
         """The model with a span for its answer; what came before that since the last commit made its prompt."""
         with harmless():
-            return self._watched(model, within)
+            return self._watched(model, within, compacted)
         return model
 
-    def _watched(self, model: Model, within: str | None) -> Model:
+    def _watched(self, model: Model, within: str | None, compacted: bool) -> Model:
         span = None if within is None else self._calls.get(within)
         step = self._step_for(self._run_row.step_count + 1) if span is None else self._next_within(span)
         parent = step.context
         self._instruments.tracer.start_span("build_prompt", parent, start_time=self._since).end()
-        return WatchedModel(model, self._instruments, parent, self._redact)
+        return WatchedModel(model, self._instruments, parent, self._redact, compacted)
+
+    def summarizer(self, model: Model) -> Model:
+        """The model with a span of the run for its answer."""
+        return WatchedModel(model, self._instruments, self._led.context, self._redact, compacted=False)
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
         """The work, with the call's span as the current one."""
@@ -158,7 +169,7 @@ class RunSpans:
             return  # its duration was told at its first end
         if run.over and run.completed_at is not None and run.started_at is not None:
             seconds = (run.completed_at - run.started_at).total_seconds()
-            self._instruments.metrics.run(run.status, seconds)
+            self._instruments.metrics.run(run.status, seconds, self._instruments.agent)
 
     def _moved(self, call: Call) -> None:
         match call.status:
@@ -166,15 +177,19 @@ class RunSpans:
                 return
             case "waiting":
                 self._begin(call)
-                self._waiting.put(call.id, traceparent_of(self._calls[call.id].context))
+                self._put_waiting(call)
             case "pending":
                 self._begin(call)
-                self._waiting.put(call.id, traceparent_of(self._calls[call.id].context))
+                self._put_waiting(call)
                 self._end_call(call, "pending")
             case "expired" | "cancelled":
                 self._end_call(call, call.status)
             case _:
                 self._end_call(call)
+
+    def _put_waiting(self, call: Call) -> None:
+        context = traceparent_of(self._calls[call.id].context)
+        self._waiting.put(call.id, context, self._instruments.agent)
 
     def _deliver(self, unit: Advance) -> None:
         """Calls that somebody else has ended, and whose results the model reads now."""
@@ -217,7 +232,7 @@ class RunSpans:
         step = self._steps_within.pop(call_id, None)
         if step is None:
             return None
-        self._instruments.metrics.step(step.end())
+        self._instruments.metrics.step(step.end(), self._instruments.agent)
         return step.number
 
     def _step_for(self, number: int) -> Stretch:
@@ -230,7 +245,7 @@ class RunSpans:
 
     def _end_step(self) -> None:
         if self._step is not None:
-            self._instruments.metrics.step(self._step.end())
+            self._instruments.metrics.step(self._step.end(), self._instruments.agent)
             self._step = None
 
     def _read_inbox(self, unit: Advance) -> None:
@@ -238,6 +253,14 @@ class RunSpans:
         span = self._instruments.tracer.start_span("read_inbox", parent.context, start_time=self._since)
         span.set_attribute("toolwright.inbox.events", len(unit.read) + len(unit.inbox))
         span.end()
+
+
+def _root(instruments: Instruments, run: Run, agent: str) -> str | None:
+    """Export the root span of a run that nothing traced has caused; return its context."""
+    span = instruments.tracer.start_span(f"run {agent}", Context(), SpanKind.INTERNAL)
+    span.set_attributes({"toolwright.run.id": run.id, "gen_ai.conversation.id": run.thread_id})
+    span.end()
+    return traceparent_of(set_span_in_context(span, Context()))
 
 
 def _attributes(run: Run, agent: str) -> dict[str, str | int]:

@@ -19,7 +19,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from toolwright.adapters.telemetry.instruments import NAME, Failure, Instruments, Metrics, harmless
+from toolwright.adapters.telemetry.instruments import NAME, UNKNOWN, Failure, Instruments, Metrics, harmless
 from toolwright.adapters.telemetry.run_spans import RunSpans
 from toolwright.adapters.telemetry.trace_context import W3C, Waiting, traceparent_of
 from toolwright.core.journal.telemetry import Gauge, RunTrace
@@ -101,9 +101,9 @@ class OpenTelemetry:
 
     def settled(self, call: Call, outcome: str) -> None:
         """A pending call's end from outside is counted."""
-        self._metrics.call(call, outcome, None)
+        self._metrics.call(call, outcome, None, self._waiting.agent(call.id) or UNKNOWN)
 
-    def gauge(self, name: Gauge, value: int) -> None:
+    def gauge(self, name: Gauge, value: float) -> None:
         """A figure that is read now and then."""
         self._metrics.gauge(name, value)
 

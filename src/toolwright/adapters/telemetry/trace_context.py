@@ -23,18 +23,21 @@ def context_of(traceparent: str | None) -> Context:
 
 
 class Waiting:
-    """Trace contexts of calls that wait for somebody outside, those of the newest."""
+    """Trace contexts and agents of calls that wait for somebody outside, those of the newest."""
 
     def __init__(self) -> None:
-        self._contexts: OrderedDict[str, str] = OrderedDict()
+        self._calls: OrderedDict[str, tuple[str | None, str]] = OrderedDict()
 
-    def put(self, call_id: str, traceparent: str | None) -> None:
-        """A call waits."""
-        if traceparent is not None:
-            self._contexts[call_id] = traceparent
-            if len(self._contexts) > MOST_WAITING:
-                self._contexts.popitem(last=False)
+    def put(self, call_id: str, traceparent: str | None, agent: str) -> None:
+        """A call of the agent waits."""
+        self._calls[call_id] = traceparent, agent
+        if len(self._calls) > MOST_WAITING:
+            self._calls.popitem(last=False)
 
     def get(self, call_id: str) -> str | None:
         """The context of the call, None if it is not known here."""
-        return self._contexts.get(call_id)
+        return self._calls.get(call_id, (None, None))[0]
+
+    def agent(self, call_id: str) -> str | None:
+        """The agent of the call, None if the call is not known here."""
+        return self._calls.get(call_id, (None, None))[1]

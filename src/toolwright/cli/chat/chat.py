@@ -174,7 +174,6 @@ class Conversation:
         return {"message": message_json(found[0])} if found else event.payload
 
 
-ELSEWHERE = "Another process drives this database: it does the work, and text appears when it is whole."
 GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes on at the next start
 
 
@@ -225,9 +224,8 @@ async def _converse(runtime: Runtime, active: ActiveAgent, model: str) -> int:
     conversation = Conversation(runtime, thread, active.by_name, View(console, agent.name), console)
     with suppress(NotImplementedError):  # no signal handlers on this system
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, conversation.interrupt)
-    here, elsewhere = f"{agent.name} · {model} · {thread.id}", f"{agent.name} · {thread.id}\n{ELSEWHERE}"
-    heading = here if runtime.driving else elsewhere
-    console.print(heading, style="dim", markup=False, highlight=False, soft_wrap=True)
+    parts = [agent.name, *([model] if runtime.driving else []), thread.id]  # else its process knows the model
+    console.print(" · ".join(parts), style="dim", markup=False, highlight=False, soft_wrap=True)
     lines = Lines()
     lines.start()
     try:

@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 
 from toolwright.cli.chat.view import Lines
-from toolwright.wire.text import clean_text
+from toolwright.core.text import clean_text
 
 
 class Terminal:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.wire.text import clean_text
+from toolwright.core.text import clean_text
 
 _CHUNK = 65_536
 

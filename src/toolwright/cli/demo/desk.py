@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import toolwright as tw
+from toolwright.cli.demo.chart import draw_bars
 from toolwright.cli.demo.table import read_table
 
 SYSTEM = "You are an analyst. Read the table before you speak of it, draw one chart, and save a short report."
@@ -42,11 +43,9 @@ def _drawer(folder: Path) -> tw.Tool:
             value: The column that is summed.
             title: The chart's heading.
         """
-        from toolwright.cli.demo.chart import draw_bars  # noqa: PLC0415 - needs the extra `demo`
-
         totals = read_table(folder, file).totals(label, value)
-        draw_bars(folder / "chart.png", title, totals)
-        return {"chart": "chart.png", "bars": totals}
+        draw_bars(folder / "chart.svg", title, totals)
+        return {"chart": "chart.svg", "bars": totals}
 
     return draw_chart
 
@@ -71,6 +70,6 @@ def _writer(folder: Path) -> tw.Tool:
 
 
 _REPORTS: dict[str, Callable[[str, str], str]] = {
-    "markdown": lambda title, text: f"# {title}\n\n{text}\n\n![chart](chart.png)\n",
+    "markdown": lambda title, text: f"# {title}\n\n{text}\n\n![chart](chart.svg)\n",
     "text": lambda title, text: f"{title}\n{'=' * len(title)}\n\n{text}\n",
 }

@@ -20,7 +20,6 @@ from toolwright.cli.keys import new_secret_key
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, log_briefly
 from toolwright.cli.settings import read_settings
-from toolwright.core.errors import MissingExtra
 from toolwright.core.threads.run import OVER
 from toolwright.wiring.app import App
 from toolwright.wiring.gateway import serve
@@ -34,8 +33,6 @@ PATIENCE = 60.0  # seconds
 def play(*, keep: bool) -> int:
     """Play the demo; the exit code."""
     log_briefly()
-    if find_spec("PIL") is None:
-        raise MissingExtra("The demo draws with Pillow: pip install pillow (the extra toolwright[demo]).")
     folder = Path(tempfile.mkdtemp(prefix="toolwright-demo-"))
     for name in ("medals.csv", "app.py"):
         shutil.copy(HERE / name, folder / name)
@@ -128,7 +125,7 @@ def _print_places(console: Console, folder: Path) -> None:
     say = [f"All of it is kept in {folder}"]
     kept = {
         "toolwright.db": "the journal: every message, call and result",
-        "chart.png": "the chart",
+        "chart.svg": "the chart",
         "report.md": "the report",
     }
     say += [f"  {name:<14} {what}" for name, what in kept.items() if (folder / name).exists()]

@@ -15,13 +15,13 @@ STOP = 20.0  # seconds that a server has to stop
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv"}
 
 
-def serve_and_reload(target: str | None, host: str, port: int) -> int:
+def serve_and_reload(target: str | None, host: str, port: int, *, no_work: bool = False) -> int:
     """Serve in a process of its own, anew after each change, until Ctrl-C; the exit code.
 
     An app that cannot be loaded waits for the next change. Nothing is lost in between: runs go on.
     """
     command = [sys.executable, "-m", "toolwright.cli", "serve", *([target] if target else [])]
-    command += ["--host", host, "--port", str(port)]
+    command += ["--host", host, "--port", str(port), *(["--no-work"] if no_work else [])]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     while True:
         seen = _changed_at(target)

@@ -1,20 +1,26 @@
-"""`toolwright serve`."""
+"""`toolwright serve` and `toolwright work`."""
 
+import asyncio
 import os
+import signal
 
 from toolwright.cli.loop import run
 from toolwright.cli.output import log_fully
 from toolwright.cli.serve.reload import serve_and_reload
 from toolwright.cli.settings import read_settings, served_app, warn_of_variables
 from toolwright.wiring import gateway
+from toolwright.wiring.app import App
 from toolwright.wiring.loading import DEFAULT_FILE
+from toolwright.wiring.settings import Settings
+
+GRACE = 10.0  # seconds that calls in progress have to end
 
 
-def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
+def serve(target: str | None, host: str, port: int, *, dev: bool, no_work: bool = False) -> int:
     """Serve the app until Ctrl-C; the exit code."""
     if dev:
-        return serve_and_reload(target, host, port)
-    settings = read_settings()
+        return serve_and_reload(target, host, port, no_work=no_work)
+    settings = read_settings(**{"work": False} if no_work else {})
     log_fully(settings.log_format, settings.log)
     warn_of_variables(os.environ)
     app = served_app(target)
@@ -31,3 +37,21 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
 
     run(gateway.serve(app, settings, host=host, port=port, ready=ready))
     return 0
+
+
+def work(target: str | None) -> int:
+    """Execute the app's runs until SIGINT or SIGTERM; the exit code."""
+    settings = read_settings()
+    log_fully(settings.log_format, settings.log)
+    warn_of_variables(os.environ)
+    run(_work(served_app(target), settings, target or "an empty app"))
+    return 0
+
+
+async def _work(app: App, settings: Settings, what: str) -> None:
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    async with app.runtime(settings, grace=GRACE):
+        print(f"Toolwright executes the runs of {what}. Ctrl-C stops it.", flush=True)
+        await ended.wait()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from toolwright.core.agents.active import ActiveAgent, passed_secrets
-from toolwright.core.agents.agent import Agent, Side
+from toolwright.core.agents.agent import WRITE_PROMPT, Agent, Side
 from toolwright.core.agents.prompt import Callee, Env, Prompt
 from toolwright.core.env.types import SECRETS, EnvTypes, Shown
 from toolwright.core.env.variable import NamedVariable, merged
@@ -16,6 +16,7 @@ from toolwright.core.plain import plain
 from toolwright.core.schemas.answer_form import OutputForm
 from toolwright.core.schemas.output import Output
 from toolwright.core.text import hint
+from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import (
@@ -140,7 +141,7 @@ class _Activation:
         """The agent through the prompt of one side."""
         prompt = self._prompt_of(self._agent, name)
         made = self._with_form(self._through(prompt, name, side, ()), prompt)
-        names = {*made.by_name, *reserved(self._agent.toolkits)}
+        names = {*made.by_name, *reserved(self._agent.toolkits)} - {READ_RESULT}
         for ending in side.ending:
             if ending not in names:
                 raise DefinitionError(
@@ -255,7 +256,7 @@ class _Activation:
             )
         return (
             f"Prompt {prompt.name!r} names the tool {name!r}, which the app does not have."
-            f"{hint(name, self._app.callees)}"
+            f"{hint(name, self._app.callees) or ' Put the function itself there, or into App(tools=…).'}"
         )
 
     def _handoff(self, agent: Agent) -> Tool:
@@ -311,7 +312,7 @@ class _Activation:
         if prompt is None:
             raise DefinitionError(
                 f"Agent {agent.name!r} names the prompt {side.prompt!r}, which the app does not have."
-                f"{hint(side.prompt, self._app.prompts)}"
+                f"{hint(side.prompt, self._app.prompts)}{WRITE_PROMPT}"
             )
         return prompt
 

@@ -36,7 +36,8 @@ class ActiveAgent:
     `types` are those of values that are given as plain text, by what the whole agent declares.
     Of an agent that `has_relations` one of its prompts has them; one of an agent that `has_schema_tools` has those.
     `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
-    run at once, and to no model (D6). `mcp` are the servers whose tools it has beside its own. `form` is what its
+    run at once, and to no model (D6). `mcp` are the servers whose tools it has beside its own,
+    `instructions` the words of these servers for the model, by their names. `form` is what its
     answers must be, None for any; `settings` are the model's.
     """
 
@@ -65,6 +66,7 @@ class ActiveAgent:
     has_relations: bool
     has_schema_tools: bool
     mcp: tuple[McpServer, ...] = ()
+    instructions: tuple[tuple[str, str], ...] = ()
     form: AnswerForm | None = None
     settings: ModelSettings | None = None
 

@@ -6,6 +6,7 @@ from dataclasses import InitVar, dataclass, field
 from types import NoneType
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from toolwright.core.agents.model_settings import Context
 from toolwright.core.agents.prompt import Callee, Env, Prompt, check_exposed, check_values, keep
 from toolwright.core.checks import (
     brief_value,
@@ -85,6 +86,7 @@ _HINTS = {
         for name in ("variables", "reasoning", "tool_choice", "required_schema", "prompt")
     },
 }
+WRITE_PROMPT = " To write the prompt here, give instructions=."  # for who has written it where a name is read
 _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
 """The arguments of the short form, in their order."""
 
@@ -118,6 +120,9 @@ class Agent:
     belongs to a user: `"own"` what that person may see and do, with a memory of that agent and that person alone,
     `"all"` all that the agent reaches elsewhere, `"none"` nothing: they are absent. With `shared_memory` its goals,
     memories, plans, blocks and passages are the same for everybody.
+
+    `context` says how long the requests to its models may become, and what happens to older parts of its
+    conversations; by default the app's.
     """
 
     name: str
@@ -140,6 +145,7 @@ class Agent:
     open_to: OpenTo | Sequence[str] | None = None
     home_tools: HomeTools = "own"
     shared_memory: bool = False
+    context: Context | None = None
     instructions: InitVar[str | None] = None
     model: InitVar[str | Model | object | None] = None
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
@@ -174,6 +180,7 @@ class Agent:
             raise DefinitionError(f"{whose}: toolkits {fault}.")
         self._check_people(whose)
         keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env", "open_to")
+        check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
         if self.mcp is not None:
             object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, whose)))
 
@@ -202,11 +209,13 @@ class Agent:
             name = next(iter(own))
             of_side = name in ("max_steps", "max_seconds")
             both = "its sides" if of_side else "the prompts of its sides"
-            raise DefinitionError(
-                f"{whose} is of the type 'dual_ai': give {name}= to {both}."
-                if self.side_a is None
-                else f"{whose} has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
-            )
+            if self.side_a is None:
+                fault = f"is of the type 'dual_ai': give {name}= to {both}."
+            elif isinstance(self.side_a, str) and not of_side:
+                fault = f"names the prompt {self.side_a!r}: its {name}= belongs there.{WRITE_PROMPT}"
+            else:
+                fault = f"has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
+            raise DefinitionError(f"{whose} {fault}")
         check_kind(f"{whose}: instructions", own.get("instructions", ""), str, "text")
         limits = {name: own.pop(name) for name in ("max_steps", "max_seconds") if name in own}
         try:
@@ -356,5 +365,14 @@ def agent_id_of(entity_id: str) -> str:
     return f"agt_{entity_id.removeprefix('ent_')}"
 
 
+_DIGITS = 20
+
+
+def is_declared_id(agent_id: str) -> bool:
+    """Return whether an app declares the agent: its id is made of its name. Configured agents have longer ids."""
+    digits = agent_id.removeprefix("agt_")
+    return len(digits) == _DIGITS and digits != agent_id
+
+
 def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

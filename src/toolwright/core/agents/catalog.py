@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from types import NoneType
 from typing import Any, TypeVar, cast
 
 from toolwright.core.agents.activation import activated
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.model_settings import Context
 from toolwright.core.agents.prompt import Callee, Env, Prompt, check_values, deep_copy
 from toolwright.core.arguments.signature import Handler
-from toolwright.core.checks import brief_value, check_list
+from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.schemas.meta import ANONYMOUS
 from toolwright.core.text import hint, sentence
@@ -35,7 +37,8 @@ class Catalog:
 
     `models` are used instead of those of the prompts, by the agents' ids. `handlers` carry out the schema tools that
     composed requests bring, `requests` are saved ones, by name, which delegates are made of. `servers` are MCP servers.
-    `configured` are the agents of a configuration file: hosts may call their tools too.
+    `configured` are the agents of a configuration file: hosts may call their tools too. `context` is the context policy
+    of agents that have none.
     """
 
     def __init__(
@@ -50,7 +53,10 @@ class Catalog:
         requests: Mapping[str, Any] | None = None,
         servers: Sequence[McpServer] = (),
         configured: Sequence[Agent] = (),
+        context: Context | None = None,
     ) -> None:
+        check_kind("App: context", context, (Context, NoneType), "a tw.Context")
+        self.context = context
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
         called = _called_agents(agents, prompts)
@@ -283,6 +289,7 @@ class Catalog:
             requests=self.requests,
             servers=[*self.servers.values()],
             configured=self._configured,
+            context=self.context,
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias, cast
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, ValidationError
 
 from toolwright.core.agents.agent import Agent, HomeTools, OpenTo, Side
+from toolwright.core.agents.model_settings import DEFAULT_CONTEXT, LEAST_TOKENS, MOST_INSTRUCTIONS, Context
 from toolwright.core.agents.prompt import EFFORTS, Prompt
 from toolwright.core.env.env import MOST_NAMES
 from toolwright.core.env.form import (
@@ -86,6 +87,17 @@ class ModelSettingsForm(Form):
     frequency_penalty: Annotated[float, Field(ge=-1e9, le=1e9)] | None = None
 
 
+class ContextForm(Form):
+    """How long requests become, and what happens to older parts of a conversation."""
+
+    max_tokens: Annotated[int, Field(ge=LEAST_TOKENS, lt=2**31)] | None = None
+    start_at: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.start_at
+    keep: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.keep
+    summarize: bool = True
+    summarize_with: Words | None = None
+    instructions: Annotated[str, Field(max_length=MOST_INSTRUCTIONS)] = ""
+
+
 class ToolOptions(Form):
     """Changes that an agent makes to one of the app's tools; `timeout` is in milliseconds."""
 
@@ -116,6 +128,7 @@ class AgentForm(Form):
     reasoning: Annotated[JsonValue, AfterValidator(_effort)] = None
     tool_choice: ToolChoice = "auto"
     output: dict[str, JsonValue] | None = None
+    context: ContextForm | None = None
     variables: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_NAMES)
     loop: LoopForm = Field(default_factory=LoopForm)
     tools: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_TOOLS)
@@ -173,6 +186,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             output=output,
             variables=variables,
             model_settings=None if settings is None else settings.model_dump(exclude_none=True),
+            context=None if form.context is None else Context(**form.context.model_dump()),
         )
     except DefinitionError as error:
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
@@ -222,6 +236,7 @@ LENGTHS: Mapping[str, int] = {
     "model": MAX_NAME,
     "model.provider": MAX_NAME,
     "model.name": MAX_NAME,
+    "context.summarizeWith": MAX_NAME,
     "mcp.servers.*.name": MAX_NAME,
     "mcp.servers.*.url": LONGEST,
     "mcp.servers.*.allowedTools.*": MAX_ID,
@@ -265,17 +280,23 @@ def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[st
 
 
 def check_script(config: JSON, allowed: Set[str]) -> None:
-    """Refuse a configuration whose model is a script, a file of the server, that is not among those allowed.
+    """Refuse a configuration that names a script, a file of the server, as a model, if it is not among those allowed.
 
     Raises `InvalidConfiguration`.
     """
-    model = config.get("model") if isinstance(config, dict) else None
+    given = config if isinstance(config, dict) else {}
+    model, context = given.get("model"), given.get("context")
     if isinstance(model, dict):
         model = f"{model.get('provider')}:{model.get('name')}"
-    if isinstance(model, str) and model.startswith("scripted:") and model not in allowed:
-        fault = "names a script, which is a file of the server"
-        how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
-        raise faulty([{"path": "config.model", "message": f"{fault}: {how}"}])
+    named: dict[str, JSON] = {"config.model": model}
+    if isinstance(context, dict):
+        for name in ("summarizeWith", "summarize_with"):
+            named[f"config.context.{name}"] = context.get(name)
+    for path, script in named.items():
+        if isinstance(script, str) and script.startswith("scripted:") and script not in allowed:
+            fault = "names a script, which is a file of the server"
+            how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
+            raise faulty([{"path": path, "message": f"{fault}: {how}"}])
 
 
 def _tools(
@@ -315,6 +336,10 @@ def _tool(
 ) -> tuple[Tool, dict[str, str | JSONObject]]:
     if isinstance(entry, dict) and "executionType" in entry:
         return Tool(**read_tool_config(entry, path, trusted)), {}
+    if isinstance(entry, dict) and "openapi" in entry:
+        raise faulty(
+            [{"path": f"{path}.openapi", "message": "cannot be read here: OpenAPI documents are not taken"}]
+        )
     if isinstance(entry, dict) and not entry.keys() <= AppToolForm.model_fields.keys():
         kinds = ", ".join(EXECUTION_TYPES)
         message = (

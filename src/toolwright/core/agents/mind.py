@@ -47,7 +47,8 @@ class Plan:
     """Something that the agent is to be reminded of at `next_run_at`, with `cron` again and again.
 
     `timezone` is an IANA name, in which the fields of `cron` are read. A person's plan wakes the thread `thread_id`,
-    in which it was set; the agent's own, without one, its home thread.
+    in which it was set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it
+    comes after a span of time, whatever the clock is set to meanwhile.
     """
 
     agent_id: str
@@ -58,6 +59,7 @@ class Plan:
     cron: str | None = None
     timezone: str | None = None
     thread_id: str | None = None
+    relative: bool = False
     created_at: datetime
 
     @property
@@ -181,6 +183,7 @@ def changed_plans(
             cron=schedule.cron,
             timezone=schedule.timezone,
             thread_id=thread_id,
+            relative=schedule.relative,
             created_at=now if was is None else was.created_at,
         )
     _check_count("plans", MOST_PLANS, {**kept, **new})
@@ -204,7 +207,9 @@ def _goal(where: str, change: GoalChange, was: Goal) -> Goal:
 def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -> Schedule:
     """Schedule: as was said now, else as before; a cron may be read in another zone from now on."""
     if was is not None and not change.says_when and change.timezone is None:
-        return Schedule(next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone)
+        return Schedule(
+            next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone, relative=was.relative
+        )
     cron = change.cron if was is None or change.says_when else was.cron
     try:
         return read_schedule(

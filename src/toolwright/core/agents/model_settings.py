@@ -1,11 +1,12 @@
-"""Model settings as they are declared in Python: a dict, judged name by name."""
+"""Model settings and the context policy, as a prompt declares them: validated name by name."""
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from dataclasses import dataclass
+from typing import TypeAlias, cast
 
-from toolwright.core.checks import brief_value
+from toolwright.core.checks import brief_value, check_kind, is_number, refuse_fields
 from toolwright.core.errors import DefinitionError
-from toolwright.core.model import ModelSettings
+from toolwright.core.model import Model, ModelSettings, is_model
 from toolwright.core.text import hint
 
 _MOST_TOKENS = 2**31
@@ -61,3 +62,80 @@ _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "frequency_penalty": ("a number", _number(-1e9, 1e9)),
 }
 """What each setting must be, in words and as a rule."""
+
+
+LEAST_TOKENS = 1_000
+ANSWER_TOKENS = 16_384  # room for an answer where the settings of the model give none
+MOST_INSTRUCTIONS = 20_000  # characters
+
+SummaryModel: TypeAlias = str | Model | object | None
+
+_CONTEXT_HINTS = {
+    "max_messages": "A context is counted in tokens: give max_tokens=.",
+    "tokens": "Give max_tokens=.",
+    "model": "The model that summarizes is summarize_with=.",
+}
+
+
+@refuse_fields(_CONTEXT_HINTS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """How long the requests to a model may become, and what happens to older parts of a conversation.
+
+    `max_tokens` is the most tokens of a request: system text, tools and messages. By default it is what the model
+    takes, less the room for its answer; without a limit where that is not known, until the provider names it. From
+    `start_at` of these tokens on, the conversation is made shorter: old results of tools become references that the
+    model can open with `read_result`, then older turns become a summary, or are left out with a note where there is
+    none. The newest messages, up to the share `keep` of the tokens, stay as they are. Both shares are of the tokens
+    that the system text and the tools leave of `max_tokens`.
+
+    `summarize` says whether summaries are written; `summarize_with` is the model that writes them, by default the
+    agent's own, and `instructions` tell it what they must keep.
+
+    Raises `DefinitionError`.
+    """
+
+    max_tokens: int | None = None
+    start_at: float = 0.75
+    keep: float = 0.3
+    summarize: bool = True
+    summarize_with: SummaryModel = None
+    instructions: str = ""
+
+    def __post_init__(self) -> None:
+        most = self.max_tokens
+        if most is not None and (type(most) is not int or most < LEAST_TOKENS):
+            raise DefinitionError(
+                f"Context: max_tokens must be a number of tokens, at least {LEAST_TOKENS}, not {brief_value(most)}."
+            )
+        for name in ("start_at", "keep"):
+            share = getattr(self, name)
+            if not is_number(share) or not 0 < share < 1:
+                raise DefinitionError(
+                    f"Context: {name} must be a number between 0 and 1, not {brief_value(share)}."
+                )
+        if self.keep >= self.start_at:
+            raise DefinitionError(
+                f"Context: keep ({self.keep:g}) must be less than start_at ({self.start_at:g})."
+            )
+        check_kind("Context: summarize", self.summarize, bool, "true or false")
+        if not is_model(self.summarize_with):
+            raise DefinitionError(
+                "Context: summarize_with must be a name such as 'openai:gpt-5-mini' or a model object, not "
+                f"{self.summarize_with!r}."
+            )
+        check_kind("Context: instructions", self.instructions, str, "text")
+        if len(self.instructions) > MOST_INSTRUCTIONS:
+            raise DefinitionError(f"Context: instructions must have at most {MOST_INSTRUCTIONS} characters.")
+
+    def budget(self, window: int | None, answer: int | None) -> int | None:
+        """Return the most tokens of a request to a model that takes `window` tokens and answers with at most `answer`.
+
+        None without a limit.
+        """
+        if self.max_tokens is not None or window is None:
+            return self.max_tokens
+        return max(window - min(answer or ANSWER_TOKENS, window // 2), window // 4)
+
+
+DEFAULT_CONTEXT = Context()

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
-from toolwright.core.agents.model_settings import declared_settings
+from toolwright.core.agents.model_settings import Context, declared_settings
 from toolwright.core.arguments.judge import Judge
 from toolwright.core.arguments.signature import Handler, read_required
 from toolwright.core.checks import brief_value, check_callee, check_kind, check_list, check_name
@@ -14,8 +15,8 @@ from toolwright.core.env.env import EnvVar, faulty_name, read_env, stored_only
 from toolwright.core.env.variable import Variable, declared_variables
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice
-from toolwright.core.plain import plain
+from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice, is_model
+from toolwright.core.plain import plain_names
 from toolwright.core.schemas.output import Output
 from toolwright.core.tools.decorator import as_tools
 from toolwright.core.tools.relations import AgentTool, SubagentToolConfig, SubpromptConfig
@@ -50,6 +51,9 @@ class Prompt:
 
     `output` is what the answer of its agent must be: a JSON Schema, or a type such as a pydantic model; an `Output` is
     kept of it. An answer that does not fit is sent back twice, then the run fails. What fits is the run's `output`.
+
+    `context` says how long its requests may become, and what happens to older parts of a conversation; by default the
+    agent's, or the app's.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Prompt:
     expose_as_tool: bool = False
     output: object | None = None
     model_settings: ModelSettings | Mapping[str, object] | None = None
+    context: Context | None = None
 
     def __post_init__(self) -> None:
         check_name("A prompt", self.name)
@@ -96,6 +101,7 @@ class Prompt:
             check_kind(f"{whose}: {name}", getattr(self, name), bool, "true or false")
         object.__setattr__(self, "model_settings", declared_settings(whose, self.model_settings))
         declared_variables(whose, self.variables)
+        check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         self._keep_output(whose)
         self.parameters()  # a faulty schema is told of here
@@ -149,7 +155,7 @@ def deep_copy(value: object) -> object:
 def check_values(whose: str, tenvs: object, env: object) -> None:
     """Refuse tenvs that are no JSON object, and env that is not texts by name. No value is in the words."""
     try:
-        named = plain(tenvs)
+        named = plain_names(tenvs)
         if not isinstance(named, dict):
             raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
         fault = next((fault for fault in map(faulty_name, named) if fault is not None), None)
@@ -167,11 +173,3 @@ def check_exposed(whose: str, exposed: bool, description: object) -> None:
     check_kind(f"{whose}: tool_description", description, str, "text")
     if exposed and not cast("str", description).strip():  # as just declared
         raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")
-
-
-def is_model(model: object) -> bool:
-    """Whether it is the name of a model, a model object, or None for the settings' own."""
-    if model is None or isinstance(model, str):
-        return True
-    speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's
-    return speaks and not isinstance(model, type)

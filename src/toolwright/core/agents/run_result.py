@@ -1,5 +1,6 @@
 """The result of a run: what it answered, said, called and cost."""
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -17,6 +18,8 @@ class RunResult:
     `text` is what the agent said last. `messages` are those of the run's own conversation and `calls` all that the
     model made in it, in order, each with its result. `cost` is in US dollars, None where prices are not known. Of a
     run that failed `error` says why, and `error_code` tells programs. `thread_id` is the conversation to go on with.
+    `files` are the bytes of the files that its messages name, by path, if its journal was in memory and is gone; of any
+    other run they are read from the journal (`rt.files.read`).
     """
 
     status: RunStatus
@@ -31,6 +34,7 @@ class RunResult:
     error_code: str | None = None
     thread_id: str = ""
     run_id: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
     @property
     def over(self) -> bool:

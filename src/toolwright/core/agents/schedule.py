@@ -44,11 +44,15 @@ _NICKNAMES = {
 
 @value
 class Schedule:
-    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), again and again."""
+    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), again and again.
+
+    A `relative` one is given by `run_after`.
+    """
 
     next_run_at: datetime
     cron: str | None = None
     timezone: str | None = None
+    relative: bool = False
 
 
 def read_schedule(
@@ -70,7 +74,7 @@ def read_schedule(
         _zone(timezone)
     match run_after, scheduled_at, cron:
         case (_, None, None) if run_after is not None:
-            return Schedule(next_run_at=now.astimezone(UTC) + read_duration(run_after))
+            return Schedule(next_run_at=now.astimezone(UTC) + read_duration(run_after), relative=True)
         case None, str(), None:
             return Schedule(next_run_at=_instant(scheduled_at, timezone, now))
         case None, None, str():

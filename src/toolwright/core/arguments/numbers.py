@@ -10,7 +10,8 @@ from toolwright.core.arguments.faults import ArgumentFault, Fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
-_ROOT = "urn:toolwright:schema"
+_ROOT = "json://toolwright.invalid/schema"
+"""The base of the schema's own references: with a host and a path, so that a relative `$id` can be resolved."""
 
 Place: TypeAlias = tuple[JSON, str]
 """A schema within the whole one, and the pointer to it (`#/properties/a`)."""
@@ -50,7 +51,7 @@ class Numbers:
         return (place, reference) if isinstance(place, dict) else None
 
     def accepts(self, pointer: str, value: JSON) -> bool:
-        """Whether the schema at that place accepts the value."""
+        """Return whether the schema at that place accepts the value."""
         validator = self._validators.get(pointer)
         if validator is None:
             self._registry = self._registry or jsonschema_rs.Registry([(_ROOT, self._root)])

@@ -6,22 +6,67 @@ import jsonschema_rs
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import Path
-from toolwright.core.text import sentence
+from toolwright.core.plain import Path, spell
+from toolwright.core.text import brief, sentence
+
+_MOST_WHY = 500  # characters of a reason
+_MOST_PLACE = 200  # characters of a path, or of a name
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
+
+
+class SchemaFault(Exception):
+    """A schema is not a valid one: the `path` of what is wrong, empty if unknown, and why in few words."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        self.why = brief(why, _MOST_WHY).rstrip(".")
+        place = brief(spell(path), _MOST_PLACE)
+        super().__init__(f"{place}: {self.why}" if place else self.why)
 
 
 def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
     """A validator that never fetches anything; raises `DefinitionError` for a schema that is none.
 
-    `name` is the tool's, for the error. Formats are checked too.
+    `name` is the tool's, for the error, which names the place. Formats are checked too.
     """
     try:
-        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=True)
+        return _compiled(schema, formats=True)
+    except SchemaFault as fault:
+        shown = brief(repr(name), _MOST_PLACE)
+        raise DefinitionError(
+            sentence(f"Tool {shown}: its parameters are not a valid JSON Schema: {fault}")
+        ) from fault
+
+
+def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:
+    """A validator of results by a schema that somebody else has written, such as an MCP server: `format` in it is an
+    annotation. Raises `SchemaFault`."""
+    return _compiled(schema, formats=False)
+
+
+def _compiled(schema: JSONObject, *, formats: bool) -> jsonschema_rs.Validator:
+    try:
+        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=formats)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
         why = getattr(error, "message", None) or str(error).split("\n")[0]
-        raise DefinitionError(
-            sentence(f"Tool {name!r}: its parameters are not a valid JSON Schema: {why}")
-        ) from error
+        path: Path = tuple(getattr(error, "instance_path", ())) or _referring(schema, why)
+        raise SchemaFault(path, why) from error
+
+
+def _referring(schema: JSON, why: str) -> Path:
+    """The path of the first reference, or dialect, that an error names; empty if none."""
+    waiting: list[tuple[JSON, Path]] = [(schema, ())]
+    while waiting:
+        part, path = waiting.pop()
+        if isinstance(part, list):
+            waiting += [(each, (*path, index)) for index, each in enumerate(part)]
+        elif isinstance(part, dict):
+            for key in _REFERENCES & part.keys():
+                reference = part[key]
+                if isinstance(reference, str) and (named := reference.strip("#")) and named in why:
+                    return (*path, key)
+            waiting += [(each, (*path, key)) for key, each in part.items()]
+    return ()
 
 
 def closed(schema: JSON) -> JSON:

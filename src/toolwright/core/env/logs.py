@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import ServerFailed, ToolwrightError
-from toolwright.core.text import sentence, spelled_out, words
+from toolwright.core.text import escaped, sentence, spelled_out, words
 
 
 class _Secrets:
@@ -156,13 +156,17 @@ class TextFormatter(logging.Formatter):
         """Return the line, without a traceback."""
         record.message = spelled_out(record.message)
         ids = place()
-        shown = ", ".join([ids[name] for name in ("runId", "callId") if name in ids])
+        named = [ids[name] for name in ("runId", "callId") if name in ids]
+        shown = ", ".join([each for each in named if each not in record.message])
         line = super().formatMessage(record)
         return f"{line} ({shown})" if shown else line
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `place`, `exception`."""
+    """One JSON object a line: `time` (ISO 8601), `level`, `logger`, `message`, the ids of `place`, `exception`.
+
+    What ends lines, steers terminals or changes the direction of text is written as JSON's escapes.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The object."""
@@ -176,7 +180,7 @@ class JsonFormatter(logging.Formatter):
         exception = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else None)
         if exception is not None:
             written["exception"] = exception
-        return json.dumps(written, ensure_ascii=False)
+        return escaped(json.dumps(written, ensure_ascii=False))
 
 
 @contextmanager

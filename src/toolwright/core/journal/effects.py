@@ -5,7 +5,7 @@ units from outside a run carry the same values, so that there is one way to writ
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.memory import Block, Passage, Vector
@@ -31,6 +31,7 @@ from toolwright.core.journal.child_effects import (
 )
 from toolwright.core.journal.mcp_effects import DropMcpTask, HoldMcpTool, McpEffect, UnholdMcpTool
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
 from toolwright.core.value import value
@@ -123,6 +124,13 @@ class FirePlan:
 
 
 @value
+class MovePlans:
+    """Every relative plan is due so much later, or earlier if `by` is negative: the clock was set."""
+
+    by: timedelta
+
+
+@value
 class DropMind:
     """Delete everything that is kept under one id: goals, memories, plans with their timers, blocks and passages."""
 
@@ -188,6 +196,44 @@ class SetVector:
     agent_id: str
     id: str
     vector: Vector
+
+
+@value
+class Compact:
+    """Shorten what a model is sent of a conversation. Conflict: `compaction`, if there is one of that number.
+
+    `cut` is the place in the thread up to which messages need not be read any more, None to leave it as it is. With
+    `told` a worker that executes a run of the thread re-reads it.
+    """
+
+    compaction: Compaction
+    cut: int | None = None
+    told: bool = False
+
+
+@value
+class KeepTexts:
+    """Keep texts that were sent to a model. Those of that thread and digest that exist already stay."""
+
+    texts: tuple[SentText, ...]
+
+
+@value
+class Pin:
+    """Set whether a message of a thread's own conversation is left out of no request.
+
+    A worker that executes a run of the thread re-reads the pinned messages. Conflict: `message`, if there is no such
+    message, or if `most` others are pinned already.
+    """
+
+    thread_id: str
+    seq: int
+    pinned: bool
+    most: int
+
+
+ContextEffect: TypeAlias = Compact | KeepTexts | Pin
+"""Effects on what the models of a thread are sent."""
 
 
 MemoryEffect: TypeAlias = (
@@ -359,8 +405,10 @@ Effect: TypeAlias = (
     | SetPlan
     | DropPlan
     | FirePlan
+    | MovePlans
     | DropMind
     | MemoryEffect
+    | ContextEffect
     | McpEffect
     | Spawn
     | Speak
@@ -397,8 +445,8 @@ MAY_FIND_NOTHING = frozenset[type](
         ),
         # They follow the state of something else, which may have changed in the meantime.
         *(SetVector, HoldMcpTool, UnholdMcpTool),
-        # Of these there may be any number, also none: followers, and children at work.
-        *(Tell, CancelChildren),
+        # Of these there may be any number, also none: followers, children at work, and plans.
+        *(Tell, CancelChildren, MovePlans),
     }
 )
 """Effects that do nothing if there is no row for them. Every other one that needs a row fails a guard without it."""

@@ -43,6 +43,10 @@ class AgentReads(Protocol):
         """The ids under which the agent keeps something for people (`core.agents.agent.keeper_of`), in order."""
         ...
 
+    async def keepers_in_use(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        """Those of `keepers_of_agent` that keep something still: the others have given up all that they kept."""
+        ...
+
     async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
         """The ids under which any agent keeps something for that user, in order."""
         ...
@@ -193,6 +197,10 @@ class FrontEndReads(Protocol):
         """Front-ends, the oldest first; only those of an entity if it is named."""
         ...
 
+    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
+        """Return when these keys of sessions of the console were signed out, by key; see `SignOut`."""
+        ...
+
 
 @value
 class Offer:
@@ -205,10 +213,21 @@ class Offer:
 
 @value
 class Depths:
-    """How much waits in the journal: calls whose results are not here yet, inbox events that nobody has read."""
+    """Numbers of pending calls, unread inbox events and open runs.
+
+    `oldest_event` is when the oldest unread event arrived. `connections` are the database connections in use in this
+    process and their limit, or None for a journal without a limit. `oldest_wake` is when the oldest wake-up is due that
+    no node of a cluster has taken.
+    """
 
     pending_calls: int
     inbox_events: int
+    oldest_event: datetime | None = None
+    queued_runs: int = 0
+    active_runs: int = 0
+    waiting_runs: int = 0
+    connections: tuple[int, int] | None = None
+    oldest_wake: datetime | None = None
 
 
 class OfferReads(Protocol):

@@ -1,6 +1,6 @@
 """The journal as the runtime needs it: one port, its reads by noun."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
@@ -16,12 +16,14 @@ from toolwright.core.journal.reads import (
     RetentionReads,
     SpaceReads,
 )
-from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
+from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
+from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import Call, CallStatus
+from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
@@ -36,7 +38,8 @@ class ThreadView:
     `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read, `reading`
     what the open run has read and gives back if it fails.
     `wake` is the thread's wake of the same moment: None where there is nothing to do. `env` are the values of
-    the thread, of those above it and of its user.
+    the thread, of those above it and of its user. `compactions` are those in force of the thread's own conversation;
+    messages that these leave out are not read, but for those of the open run.
     """
 
     thread: Thread
@@ -47,6 +50,23 @@ class ThreadView:
     wake: Wake | None
     env: tuple[EnvRow, ...] = ()
     reading: tuple[InboxEvent, ...] = ()
+    compactions: tuple[Compaction, ...] = ()
+
+
+@value
+class KnownMessages:
+    """The kept messages of a thread after a drain has left it. They are current while `epoch` and `seq` are its own.
+
+    Only the holder of the thread's epoch writes messages, so no other process can have changed them.
+    """
+
+    epoch: int
+    seq: int
+    messages: tuple[Message, ...]
+
+    def of(self, thread: Thread) -> bool:
+        """Return whether these are the thread's messages now."""
+        return (self.epoch, self.seq) == (thread.epoch, thread.seq)
 
 
 @value
@@ -116,8 +136,8 @@ class Store(Protocol):
         """Threads; with `users` only theirs, of nobody if it is empty; with `agent` only those of that agent's id."""
         ...
 
-    async def view(self, thread_id: str) -> ThreadView | None:
-        """View of a thread for a drain, from one consistent read."""
+    async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
+        """View of a thread for a drain, from one consistent read. Messages that are `known` need not be read again."""
         ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
@@ -128,10 +148,39 @@ class Store(Protocol):
 
     async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None: ...
 
-    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]: ...
+    async def messages(
+        self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
+    ) -> Sequence[Message]:
+        """A page of the thread's messages, in order; of those of one run if it is named."""
+        ...
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         """The last messages of the thread below that place in it, or of all, in order."""
+        ...
+
+    async def message(self, thread_id: str, message_id: str) -> Message | None:
+        """The message of the thread's own conversation with that id."""
+        ...
+
+    async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
+        """The pinned messages of the thread, in order."""
+        ...
+
+    async def compactions(
+        self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
+    ) -> Sequence[Compaction]:
+        """The compactions of the thread, the first one first; the n-th has the number n.
+
+        With `within`, a call's id or an empty text for the thread's own conversation, all that are in force in it.
+        """
+        ...
+
+    async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
+        """The thread's messages as they read before they were edited, the earliest version first."""
+        ...
+
+    async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
+        """The texts with these digests that were sent to the thread's models."""
         ...
 
     async def run(self, run_id: str) -> Run | None: ...
@@ -148,9 +197,9 @@ class Store(Protocol):
         """Runs, the newest first."""
         ...
 
-    async def steps(self, run_id: str) -> Sequence[Step]: ...
+    async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]: ...
 
-    async def run_messages(self, run_id: str) -> Sequence[Message]:
+    async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         """All messages of a run, those of a skipped one included."""
         ...
 
@@ -176,6 +225,10 @@ class Store(Protocol):
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
         """Env of one thread or person, by name."""
+        ...
+
+    async def nodes(self) -> Sequence[Node]:
+        """The processes of the cluster on this journal, also some that are dead; none without a cluster."""
         ...
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
@@ -220,12 +273,23 @@ class Store(Protocol):
         """Wakes whose time has come, the longest waiting first; those of one time by name."""
         ...
 
+    async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return the owner of each thread that exists: its user id, or its agent's id if it has no user."""
+        ...
+
     async def next_due(self, after: datetime) -> datetime | None:
         """Time of the next wake after that instant."""
         ...
 
     async def depths(self) -> Depths:
         """How much waits, counted by indexes."""
+        ...
+
+    async def shrink(self) -> bool:
+        """Return a piece of the space freed by deletions to the system; return whether there is more.
+
+        Other writers commit between two pieces. Does nothing for a database that manages its space itself.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -10,7 +10,21 @@ from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.run import Run
 
 T = TypeVar("T")
-Gauge: TypeAlias = Literal["pending_calls", "inbox_events"]
+Gauge: TypeAlias = Literal[
+    "pending_calls",
+    "inbox_events",
+    "inbox_oldest_seconds",
+    "runs_queued",
+    "runs_active",
+    "runs_waiting",
+    "database_connections_used",
+    "database_connections_limit",
+    "nodes",
+    "node_slots",
+    "node_slots_busy",
+    "node_clock_skew_seconds",
+    "wakes_oldest_due_seconds",
+]
 
 
 class RunTrace(Protocol):
@@ -33,8 +47,15 @@ class RunTrace(Protocol):
         """The unit is in the journal; writing it has taken so long."""
         ...
 
-    def model(self, model: Model, within: str | None) -> Model:
-        """The same model, its next answer watched; `within` is the call of the prompt tool that asks, if one does."""
+    def model(self, model: Model, within: str | None, compacted: bool) -> Model:
+        """The same model, its next answer watched; `within` is the call of the prompt tool that asks, if one does.
+
+        `compacted` says whether the request leaves something of the conversation out.
+        """
+        ...
+
+    def summarizer(self, model: Model) -> Model:
+        """The same model, watched while it writes a summary beside the run, which may end before."""
         ...
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
@@ -91,8 +112,8 @@ class Telemetry(Protocol):
         """A pending call has got its end from outside its run."""
         ...
 
-    def gauge(self, name: Gauge, value: int) -> None:
-        """There are so many of these in the journal now."""
+    def gauge(self, name: Gauge, value: float) -> None:
+        """Set the gauge to its current value."""
         ...
 
     def streams(self, change: int) -> None:

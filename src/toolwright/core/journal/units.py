@@ -9,7 +9,7 @@ Every unit locks in one order: a configured agent, threads by id, its effects' a
 entities, env, wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events last.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.config import ConfiguredAgent
@@ -30,6 +30,7 @@ Guard: TypeAlias = Literal[
     "duplicate",  # a row with this id, or with this external id, is there already
     "thread",  # there is no such thread
     "terminated",  # nobody speaks to the thread any more
+    "lease",  # another node of the cluster has the thread now
     "fence",  # the thread is somebody else's now, or has moved on
     "call",  # a call is not in the status that the unit saw
     "run",  # the run is not in a status that the unit can act on
@@ -45,8 +46,9 @@ Guard: TypeAlias = Literal[
     "plan",  # there is no such plan, or it has changed since it was read
     "block",  # there is no such memory block
     "passage",  # there is no such passage
+    "compaction",  # the conversation was shortened in the meantime, or its summary was edited
     "mcp_tool",  # no such definition of the tool waits any more
-    "message",  # there is no such message in the space
+    "message",  # there is no such message in the space or the thread, or too many are pinned
     "busy",  # a thread that was idle is at work now
     "request",  # there is no such request any more
     "child_limit",  # there are as many children as there may be
@@ -56,11 +58,40 @@ Guard: TypeAlias = Literal[
 
 @value
 class Wake:
-    """Word that a thread has work to do at `due`; `gen` tells a wake from those before it."""
+    """Word that a thread has work to do at `due`; `gen` tells a wake from those before it.
+
+    `node` is the node of a cluster that has leased the thread, None if none has.
+    """
 
     thread_id: str
     due: datetime
     gen: int = 0
+    node: str | None = None
+
+
+ALIVE = timedelta(seconds=10)  # since the last heartbeat of a node
+
+
+@value
+class Node:
+    """A process of a cluster: its version, its slots for runs and how many are busy, and when it was `seen` last.
+
+    `skew` is by how many microseconds its clock is ahead of the database's, `keys` the names of its encryption keys,
+    the one that seals first, with commas, and `files` the digest of bytes that are among its files.
+    """
+
+    id: str
+    version: str
+    slots: int
+    busy: int
+    seen: datetime
+    skew: int = 0
+    keys: str = ""
+    files: str = ""
+
+    def is_alive(self, now: datetime) -> bool:
+        """Return whether it has had a heartbeat lately."""
+        return self.seen > now - ALIVE
 
 
 @value
@@ -88,6 +119,14 @@ class CreateThread(Unit):
 
     thread: Thread
     env: tuple[EnvChange, ...] = ()
+
+
+@value
+class RenameThread(Unit):
+    """Set the name of a thread; None removes it. Conflict: `thread`, if it does not exist."""
+
+    thread_id: str
+    name: str | None
 
 
 @value
@@ -141,6 +180,19 @@ class Reseal(Unit):
     """
 
     rows: tuple[tuple[EnvRow, EnvRow], ...]
+
+
+@value
+class RetryRun(Unit):
+    """A failed run goes on from its last commit. The thread is woken.
+
+    The guard `run` fails if it has not failed or a later run of its thread has been made, `busy` while a run is open
+    in the thread, `terminated` if the thread's session has ended.
+    """
+
+    thread_id: str
+    run_id: str
+    queued: EventDraft
 
 
 @value
@@ -232,7 +284,8 @@ class Advance(Unit):
     processed, others are changed as `inbox` says. The messages at the places `dropped` stay in the records only,
     those `edited` read otherwise from then on.
     `files` and `env` are what handlers wrote. A unit whose `run` is over ends it: then no joined message may be
-    unread. `leaving` gives the thread back in the same commit.
+    unread. `leaving` gives the thread back in the same commit. A unit that begins a hold in a cluster names the `node`
+    that must have leased the thread: one that was frozen takes no run back from its successor.
     """
 
     thread_id: str
@@ -253,6 +306,7 @@ class Advance(Unit):
     events: tuple[EventDraft, ...] = ()
     effects: tuple[Effect, ...] = ()
     leaving: Leaving | None = None
+    node: str | None = None
 
 
 @value
@@ -358,6 +412,25 @@ class DropFrontEnd(Unit):
     """A front-end is taken off the list."""
 
     id: str
+
+
+@value
+class SignOut(Unit):
+    """Sessions of the console are signed out `at` this time: the one with the id `key`, or all of a caller.
+
+    The row is kept until the sessions would have expired; expired rows are deleted.
+    """
+
+    key: str
+    until: datetime
+
+
+@value
+class UseOnce(Unit):
+    """A key is used up, or `duplicate` if it was before. The row is kept `until` then, beside those of `SignOut`."""
+
+    key: str
+    until: datetime
 
 
 @value

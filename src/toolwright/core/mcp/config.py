@@ -64,6 +64,8 @@ class McpServerForm(Form):
     )
     sampling: bool = False
     hold_changes: bool = False
+    instructions: bool | None = None
+    resources: bool = False
     requires_approval: Requirement = False
 
     @property
@@ -253,6 +255,8 @@ def _made(form: McpServerForm, trusted: bool) -> McpServer:
         ),
         sampling=form.sampling,
         hold_changes=form.hold_changes,
+        resources=form.resources,
+        instructions=not form.hold_changes if form.instructions is None else form.instructions,
         trusted=trusted,
         requires_approval=_approval(form.requires_approval) or None,
         **seconds,

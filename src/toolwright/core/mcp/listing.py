@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal, TypeAlias
 
+from toolwright.core.arguments.schema import SchemaFault, compile_promise
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NESTING, MAX_SCHEMA_VALUES
 from toolwright.core.plain import has_more_values, one_line, plain
-from toolwright.core.text import brief
+from toolwright.core.text import brief, clean_text, sentence
 from toolwright.core.tools.mcp import McpCall, McpServer
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed, value
@@ -17,6 +18,9 @@ from toolwright.core.value import changed, value
 MOST_LISTED = 1_000
 """Tools of one server that an agent has; of more, those that `allowedTools` names."""
 MOST_FAULTS = 20  # that are told of one list
+MOST_ARGUMENTS = 100  # of a prompt
+MOST_URI = 4_000  # characters of a resource's
+MOST_INSTRUCTIONS = 2_000  # characters of one server
 
 Status: TypeAlias = Literal["connecting", "ready", "down"]
 
@@ -34,7 +38,8 @@ class McpListing:
     """The tools of a server as it listed them last, under their own names.
 
     `number` counts the lists in this process, so that equal ones have the same; `status` tells whether the server is
-    there now. `faults` are those of its tools, and why it is not there.
+    there now. `faults` are those of its tools, and why it is not there. `instructions` are the server's words for the
+    model, shortened; None where it has none, or the agent is not to be shown any.
     """
 
     server: McpServer
@@ -43,6 +48,76 @@ class McpListing:
     tools: tuple[Tool, ...] = ()
     faults: tuple[McpFault, ...] = ()
     protocol: str | None = None
+    instructions: str | None = None
+
+
+@value
+class McpPromptArgument:
+    """An argument of a prompt: a text."""
+
+    name: str
+    description: str | None = None
+    required: bool = False
+
+
+@value
+class McpPrompt:
+    """A prompt that a server offers to people, with the arguments that it takes. No model is told of it."""
+
+    name: str
+    description: str | None = None
+    arguments: tuple[McpPromptArgument, ...] = ()
+
+
+@value
+class McpPrompts:
+    """The prompts of a server, and what is wrong with their list."""
+
+    prompts: tuple[McpPrompt, ...] = ()
+    faults: tuple[McpFault, ...] = ()
+
+
+def read_prompts(listed: Sequence[JSON]) -> McpPrompts:
+    """Return the prompts that are listed, at most `MOST_LISTED`."""
+    prompts: dict[str, McpPrompt] = {}
+    faults: list[McpFault] = []
+    for entry in listed:
+        prompt = _prompt(entry)
+        if prompt is None or prompt.name in prompts:
+            faults = [McpFault(message="A prompt has no name on one line, or one that is listed before.")]
+        elif len(prompts) == MOST_LISTED:
+            faults = [McpFault(message=f"The server lists more than {MOST_LISTED} prompts.")]
+            break
+        else:
+            prompts[prompt.name] = prompt
+    return McpPrompts(prompts=tuple(prompts.values()), faults=tuple(faults))
+
+
+def _prompt(entry: JSON) -> McpPrompt | None:
+    name = _name(entry)
+    if not isinstance(entry, dict) or name is None:
+        return None
+    listed = entry.get("arguments")
+    arguments = [
+        McpPromptArgument(name=argument, description=_described(each), required=each.get("required") is True)
+        for each in (listed if isinstance(listed, list) else [])[:MOST_ARGUMENTS]
+        if isinstance(each, dict) and (argument := _name(each)) is not None
+    ]
+    return McpPrompt(name=name, description=_described(entry), arguments=tuple(arguments))
+
+
+def _name(entry: JSON) -> str | None:
+    """The name of an entry, or None if nothing can be called by it."""
+    name = entry.get("name") if isinstance(entry, dict) else None
+    fits = isinstance(name, str) and name.strip() and one_line(name) and len(name) <= MAX_ID
+    return str(name) if fits else None
+
+
+def _described(entry: Mapping[str, JSON]) -> str | None:
+    for text in (entry.get("description"), entry.get("title")):
+        if isinstance(text, str) and text.strip():
+            return text[:MAX_DESCRIPTION]
+    return None
 
 
 def read_listed(server: McpServer, listed: Sequence[JSON]) -> tuple[tuple[Tool, ...], tuple[McpFault, ...]]:
@@ -65,9 +140,14 @@ def read_listed(server: McpServer, listed: Sequence[JSON]) -> tuple[tuple[Tool, 
             faults.append(McpFault(message="The tool is listed twice; the first one counts.", tool=shown))
             continue
         try:
-            tools[name] = read_tool(server, name, entry)
+            output, ignored = _output(entry)
+            tools[name] = read_tool(server, name, entry, output)
         except (DefinitionError, InvalidJSON) as error:
             faults.append(McpFault(message=error.message, tool=shown))
+            continue
+        if ignored is not None:
+            message = sentence(f"Its outputSchema is ignored: {ignored}")
+            faults.append(McpFault(message=message, tool=shown))
     if count > MOST_LISTED:
         many = f"The server lists {count} tools; an agent has the first {MOST_LISTED}: name others in allowedTools."
         faults.insert(0, McpFault(message=many))
@@ -86,18 +166,44 @@ def _names(listed: Sequence[JSON]) -> Iterable[str]:
             yield name
 
 
-def read_tool(server: McpServer, name: str, entry: Mapping[str, JSON]) -> Tool:
-    """The tool of one entry of a list. Raises `DefinitionError` or `InvalidJSON` for one that nobody could call."""
+def _output(entry: Mapping[str, JSON]) -> tuple[JSONObject | None, str | None]:
+    """The schema of the tool's structured results, None if it has none; and why the one that is listed is ignored.
+
+    A call has its effect before its result is looked at, so what cannot be read costs the schema and not the tool.
+    """
+    schema = entry.get("outputSchema")
+    if schema is None:
+        return None, None
+    if not isinstance(schema, dict):
+        return None, "it must be an object"
+    if has_more_values(schema, MAX_SCHEMA_VALUES):
+        return None, f"it holds more than {MAX_SCHEMA_VALUES} JSON values"
+    try:
+        copy = _clean_copy(schema)
+        compile_promise(copy)
+    except InvalidJSON as error:
+        return None, error.message
+    except SchemaFault as fault:
+        return None, str(fault)
+    return copy, None
+
+
+def read_tool(
+    server: McpServer, name: str, entry: Mapping[str, JSON], output: JSONObject | None = None
+) -> Tool:
+    """The tool of one entry of a list, whose results are described by `output`.
+
+    Raises `DefinitionError` or `InvalidJSON` for one that nobody could call.
+    """
     if not name.strip() or not one_line(name) or len(name) > MAX_ID:
         raise DefinitionError(f"The name of a tool is 1 to {MAX_ID} characters on one line.")
-    schema, output = entry.get("inputSchema"), entry.get("outputSchema")
+    schema = entry.get("inputSchema")
     if not isinstance(schema, dict):
         raise DefinitionError("Its inputSchema must be an object.")
     if schema.get("type", "object") != "object":
         raise DefinitionError("Its inputSchema must be that of an object.")
-    for what, each in (("inputSchema", schema), ("outputSchema", output)):
-        if has_more_values(each, MAX_SCHEMA_VALUES):
-            raise DefinitionError(f"Its {what} holds more than {MAX_SCHEMA_VALUES} JSON values.")
+    if has_more_values(schema, MAX_SCHEMA_VALUES):
+        raise DefinitionError(f"Its inputSchema holds more than {MAX_SCHEMA_VALUES} JSON values.")
     options = server.options(name)
     hints = entry.get("annotations")
     hinted = hints if isinstance(hints, dict) else {}
@@ -119,10 +225,32 @@ def read_tool(server: McpServer, name: str, entry: Mapping[str, JSON]) -> Tool:
         relation=McpCall(
             server=server,
             tool=name,
-            output=_copied(output) if isinstance(output, dict) else None,
+            output=output,
             digest=digest_of(entry),
             as_task=_takes_tasks(entry),
         ),
+    )
+
+
+def resource_tool(server: McpServer) -> Tool:
+    """The tool by which a model reads resources of the server, such as those that results link to."""
+    return Tool(
+        name=f"{server.name}__read_resource",
+        description=(
+            f"Read a resource of the MCP server {server.name!r} by its URI, such as one that a result links to."
+        ),
+        kind="mcp",
+        parameters={
+            "type": "object",
+            "properties": {"uri": {"type": "string", "minLength": 1, "maxLength": MOST_URI}},
+            "required": ["uri"],
+            "additionalProperties": False,
+        },
+        timeout=server.timeout,
+        visible=server.visible,
+        read_only=True,
+        requires_approval=server.requires_approval,
+        relation=McpCall(server=server, tool="resources/read", reads=True),
     )
 
 
@@ -140,16 +268,36 @@ def digest_of(entry: Mapping[str, JSON]) -> str:
 
 
 def _copied(schema: JSONObject) -> JSONObject:
-    """The schema as it was listed; an object's root always says so. Raises `InvalidJSON` for one that is too deep."""
+    """The schema of an object as it was listed, whose root always says so. Raises `InvalidJSON` as `_clean_copy`."""
+    copy = _clean_copy(schema)
+    return copy if "type" in copy else {"type": "object", **copy}
+
+
+def _clean_copy(schema: JSONObject) -> JSONObject:
+    """The schema as it was listed, its titles and descriptions clean. Raises `InvalidJSON` for one that is too deep."""
     copy = plain(schema, MAX_NESTING)
     assert isinstance(copy, dict), "a copy of an object"
-    return copy if "type" in copy else {"type": "object", **copy}
+    _clean_notes(copy)
+    return copy
+
+
+def _clean_notes(schema: JSON) -> None:
+    """Clean the titles and descriptions in a schema; values, which are sent back to the server, stay as they are."""
+    left: list[JSON] = [schema]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            for note in ("title", "description"):
+                if isinstance(text := each.get(note), str):
+                    each[note] = clean_text(text)
+        if isinstance(each, dict | list):
+            left += each.values() if isinstance(each, dict) else each
 
 
 def _description(server: McpServer, name: str, entry: Mapping[str, JSON], hints: Mapping[str, JSON]) -> str:
     for text in (entry.get("description"), entry.get("title"), hints.get("title")):
         if isinstance(text, str) and text.strip():
-            return text[:MAX_DESCRIPTION]
+            return clean_text(text[:MAX_DESCRIPTION])
     return f"The tool {name!r} of the MCP server {server.name!r}."
 
 

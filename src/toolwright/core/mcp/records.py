@@ -22,7 +22,8 @@ class McpTask:
     `agent_id` is the agent that made the call, `task_id` what the server calls the task. `questions` are those that the
     server has asked of it: the key of each, and the id of the call that asks it; they are shown in the space
     `space_id`, None where the run is seen in none. `output` is the schema that its structured result must fit, `place`
-    the digest of where its server is; None for a task of before there were these.
+    the digest of where its server is; None for a task of before there were these. `session` is the id of the HTTP
+    session in which the server has made it, None where the server has no sessions.
     """
 
     call_id: str
@@ -35,6 +36,7 @@ class McpTask:
     output: JSONObject | None = None
     place: str | None = None
     space_id: str | None = None
+    session: str | None = None
 
 
 @value

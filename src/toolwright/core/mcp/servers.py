@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import McpFault, McpListing, Status
+from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompt, McpPrompts, Status
 from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.results.content import Attachment
 from toolwright.core.results.result import ToolResult
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.tools.tool import Tool
@@ -25,6 +26,29 @@ class McpServerState:
     tools: tuple[Tool, ...]
     faults: tuple[McpFault, ...]
     held: tuple[McpDefinition, ...] = ()
+    instructions: str | None = None
+    prompts: tuple[McpPrompt, ...] = ()
+
+
+@value
+class McpPromptMessage:
+    """A message of a prompt, whose files are attachments."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+@value
+class McpPromptText:
+    """A prompt as its server has written it with the arguments of a request."""
+
+    messages: tuple[McpPromptMessage, ...]
+    description: str | None = None
+
+
+class McpRefused(Exception):
+    """The server has refused the request; the words are its own."""
 
 
 class McpUnavailable(Exception):
@@ -56,17 +80,30 @@ class McpServers(Protocol):
         """The tools that the server listed last; one that never did is waited for so long, in seconds."""
         ...
 
-    async def task(self, target: McpTarget, task_id: str, output: JSONObject | None = None) -> McpTaskState:
+    async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
+        """The prompts that the server offers, asked for so long, in seconds."""
+        ...
+
+    async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
+        """A prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        ...
+
+    async def task(
+        self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
+    ) -> McpTaskState:
         """The state of a task, whose structured result must fit the schema `output`.
 
-        Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none.
+        It is asked in the HTTP `session` in which it was made, if the server still has that. Raises `McpUnavailable`,
+        and `McpTaskGone` where the server knows of none.
         """
         ...
 
-    async def answer_task(self, target: McpTarget, task_id: str, answers: Mapping[str, JSON]) -> None:
+    async def answer_task(
+        self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
+    ) -> None:
         """Hand in the answers to its questions, by their keys. Raises what `task` does."""
         ...
 
-    async def cancel_task(self, target: McpTarget, task_id: str) -> None:
+    async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
         """Ask the server to stop. Raises what `task` does."""
         ...

@@ -1,6 +1,7 @@
 """Answers to composed requests: `{output, calls}` as JSON text, judged, and read as calls of tools."""
 
 from collections.abc import Sequence
+from copy import copy
 from datetime import datetime
 
 from toolwright.core.arguments.faults import ArgumentFault, Fault
@@ -14,7 +15,7 @@ from toolwright.core.schemas.meta import REASONING
 from toolwright.core.schemas.output import Output
 from toolwright.core.schemas.state_paths import has_references
 from toolwright.core.threads.message import Message
-from toolwright.core.tools.compose import closed_output, compose
+from toolwright.core.tools.compose import closed_output, compose, with_call
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 
@@ -23,12 +24,13 @@ class ComposedForm:
     """The form of answers to a composed request (S1): `output`, or null while there is none, and `calls` of tools."""
 
     def __init__(self, request: RequestForm, output: Output, tools: Sequence[Tool], at: datetime) -> None:
-        composed = compose(output.schema, tools, reasoning=request.config.call_reasoning)
+        self._reasoning = request.config.call_reasoning
+        composed = compose(output.schema, tools, reasoning=self._reasoning)
         self._schema = AnswerSchema(schema=composed, name="answer")
         self._output, self._output_judge = output, ResultJudge(closed_output(output.schema), "output")
         self._tools = {tool.name: tool for tool in tools}
         self._instances = request.instances
-        self._opening = opening_of(request, at)
+        self.opening = opening_of(request, at)
         self._envelope = ResultJudge(_envelope([*self._tools]), "answer")
 
     @property
@@ -63,7 +65,21 @@ class ComposedForm:
 
     def heard(self, messages: list[Message]) -> list[Message]:
         """The context's messages, then the conversation, calls and results as text."""
-        return [*self._opening, *heard(messages)]
+        return [*self.opening, *heard(messages)]
+
+    def written(self, message: Message) -> Message:
+        """Return one message of the conversation as the model reads it."""
+        return heard([message])[0]
+
+    def with_tool(self, tool: Tool) -> "ComposedForm":
+        """Return the form of answers that may call one more tool, which has no meta-properties."""
+        form = copy(self)
+        form._schema = AnswerSchema(
+            schema=with_call(self._schema.schema, tool, reasoning=self._reasoning), name=self._schema.name
+        )
+        form._tools = {**self._tools, tool.name: tool}
+        form._envelope = ResultJudge(_envelope([*form._tools]), "answer")
+        return form
 
     def _faults(self, tool: Tool, arguments: JSONObject) -> list[Fault]:
         """The faults of a call. What arguments refer to is known, and judged, when the call begins."""

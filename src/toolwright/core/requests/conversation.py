@@ -154,7 +154,7 @@ def _results(results: Sequence[Message]) -> Message:
         id=first.id,
         role="user",
         content="\n".join(["Results of the calls:", *lines]),
-        seq=first.seq,
+        seq=results[-1].seq,
         run_id=first.run_id,
         step=first.step,
         attachments=files,

@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.agents.config import ContextForm
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
@@ -82,7 +83,8 @@ def _checked_effort(effort: object) -> Reasoning:
 class ConfigForm(_Form):
     """Who answers a request, and within which limits; what is None is the settings' or the provider's own.
 
-    `name` is that of the request in scripts of models. With `call_reasoning` each call says why it is made.
+    `name` is that of the request in scripts of models. With `call_reasoning` each call says why it is made. `context`
+    says how long the requests to its model may become.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] = "request"
@@ -95,6 +97,7 @@ class ConfigForm(_Form):
     reasoning: Annotated[Reasoning, PlainValidator(_checked_effort)] = None
     max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
     call_reasoning: bool = False
+    context: ContextForm | None = None
 
     @property
     def settings(self) -> ModelSettings:

@@ -5,6 +5,7 @@ from datetime import datetime
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Side
 from toolwright.core.agents.catalog import REQUESTS, Catalog
+from toolwright.core.agents.model_settings import Context
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.errors import DefinitionError
 from toolwright.core.limits import MAX_NAME
@@ -123,6 +124,7 @@ def request_agent(
         tools=tools,
         reasoning=config.reasoning,
         model_settings=config.settings,
+        context=None if config.context is None else Context(**config.context.model_dump()),
     )
     active = catalog.activate(changed(REQUESTS, side_a=Side(prompt, max_steps=config.max_steps)))
     sides: dict[SideName, ActiveAgent] = {}

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from toolwright.core.checks import brief_value
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.plain import unwritable
 from toolwright.core.value import changed, value
 
@@ -36,7 +37,10 @@ ToolContent: TypeAlias = TextContent | ImageContent
 
 @value
 class Attachment:
-    """A new file: `data` is base64 text or bytes, kept as base64; `width` and `height` are pixels (S2 §5.1)."""
+    """A new file: `data` is base64 text or bytes, kept as base64; `width` and `height` are pixels (S2 §5.1).
+
+    Raises `InvalidRequest` for a wrong field. Base64 text of more than 1 MiB is checked when the file is used.
+    """
 
     name: str
     mime_type: str
@@ -44,22 +48,25 @@ class Attachment:
     width: int | None = None
     height: int | None = None
 
-    if TYPE_CHECKING:  # what may be given for `data` is more than what is kept
-
-        def __init__(
-            self,
-            *,
-            name: str,
-            mime_type: str,
-            data: str | bytes | bytearray | memoryview,
-            width: int | None = None,
-            height: int | None = None,
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        given: object = self.data
-        if isinstance(given, bytes | bytearray | memoryview):
-            object.__setattr__(self, "data", b64encode(given).decode())
+    def __init__(
+        self,
+        *,
+        name: str,
+        mime_type: str,
+        data: str | bytes | bytearray | memoryview,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> None:
+        text = data if isinstance(data, str) else _encoded(data)
+        fields = {"name": name, "mime_type": mime_type, "data": text, "width": width, "height": height}
+        for field, given in fields.items():
+            whole = _whole(field, given)
+            fault = _fault(field, whole)
+            if fault is None and field == "data" and len(text) <= LARGE and not _is_base64(text):
+                fault = f"base64 text, not {brief_value(text)}."
+            if fault is not None:
+                raise InvalidRequest(f"Attachment {brief_value(name)}: {field} must be {fault}")
+            object.__setattr__(self, field, whole)
 
     @classmethod
     def from_path(
@@ -76,6 +83,17 @@ class Attachment:
     def read(self) -> bytes:
         """Return the bytes. Raises `ValueError` if `data` is not base64 text."""
         return decoded(self.data)
+
+
+def unchecked(
+    *, name: str, mime_type: str, data: str, width: int | None = None, height: int | None = None
+) -> Attachment:
+    """Return an attachment from outside, whose fields are checked where it is used: the fault names its place."""
+    made: Attachment = object.__new__(Attachment)
+    fields = {"name": name, "mime_type": mime_type, "data": data, "width": width, "height": height}
+    for field, given in fields.items():
+        object.__setattr__(made, field, given)
+    return made
 
 
 @value
@@ -151,14 +169,25 @@ def checked_fields(parts: Sequence[P], what: str) -> list[P]:
 
 def _checked(part: P, what: str, number: int) -> P:
     for field in fields(part):
-        value = getattr(part, field.name)
-        if type(value) is float and field.name in _SIZES and value.is_integer() and 0 <= value < _LARGEST:
-            value = int(value)
+        given = getattr(part, field.name)
+        value = _whole(field.name, given)
+        if value is not given:
             part = changed(part, **{field.name: value})
         why = _fault(field.name, value)
         if why is not None:
             raise Faulty(f"{what} {number + 1}: {field.name} must be {why}", (number, field.name))
     return part
+
+
+def _whole(name: str, given: object) -> object:
+    """The value, a size such as `800.0` as the whole number that it is."""
+    if type(given) is float and name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
+        return int(given)
+    return given
+
+
+def _encoded(data: bytes | bytearray | memoryview) -> Any:  # whatever else a caller has passed
+    return b64encode(data).decode() if isinstance(data, bytes | bytearray | memoryview) else data  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
 
 
 def _fault(name: str, value: object) -> str | None:

@@ -48,13 +48,14 @@ class RemoteTask:
     """A task that an MCP server carries out, by its id there. It is to be asked about after `poll` seconds.
 
     `kept` is for how many seconds the server keeps it; `output` is the schema that its structured result must fit,
-    `place` the digest of where the server is.
+    `place` the digest of where the server is, `session` the id of the HTTP session in which it was made.
     """
 
     id: str
     server: str
     output: JSONObject | None = None
     place: str | None = None
+    session: str | None = None
     poll: float | None = None
     kept: float | None = None
 

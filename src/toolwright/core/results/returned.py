@@ -17,6 +17,7 @@ from toolwright.core.results.content import (
     TextContent,
     ToolContent,
     checked_parts,
+    unchecked,
 )
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import error_text
@@ -140,7 +141,7 @@ def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     images = [part for part in parts if isinstance(part, ImageContent)]
     attachments = tuple(
-        Attachment(name=media_name(image.mime_type, number), mime_type=image.mime_type, data=image.data)
+        unchecked(name=media_name(image.mime_type, number), mime_type=image.mime_type, data=image.data)
         for number, image in enumerate(images, 1)
     )
     text = "\n".join(texts) if texts else attached_text(attachments)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from toolwright.core.arguments.faults import type_name
 from toolwright.core.arguments.numbers import Numbers
-from toolwright.core.arguments.schema import compile_schema, with_definitions, with_parts
+from toolwright.core.arguments.schema import SchemaFault, compile_schema, with_definitions, with_parts
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
@@ -164,9 +164,9 @@ class _Local:
         try:
             compile_schema(whole, self._name)
         except DefinitionError as error:
-            place = tuple(getattr(error.__cause__, "instance_path", ()))
-            why = error.message.partition("JSON Schema: ")[2].rstrip(".")
-            self._faults.add(place, f"is not valid JSON Schema: {why}")
+            fault = error.__cause__
+            assert isinstance(fault, SchemaFault), "its only cause"
+            self._faults.add(fault.path, f"is not valid JSON Schema: {fault.why}")
         self._faults.raise_any()
         return whole
 

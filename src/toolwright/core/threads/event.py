@@ -1,7 +1,7 @@
 """Events: what a follower of a thread, a run or a space sees happen."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Literal, TypeAlias, get_args, overload
 
@@ -15,7 +15,7 @@ EventType: TypeAlias = Literal[
     "tool.started", "tool.streaming", "tool.progress", "tool.done", "tool.error", "tool.call", "tool.held",
     "tool.waiting", "tool.approved",
     "agent.active", "agent.inactive", "space.message", "space.message.streaming", "space.message.aborted",
-    "space.deleted", "member_added", "member_removed", "connected", "reset",
+    "space.deleted", "member_added", "member_removed", "context.compacted", "connected", "reset",
 ]  # fmt: skip
 """The types of the events that the runtime makes, and of a stream's words about itself."""
 BUILT_IN: frozenset[str] = frozenset(get_args(EventType))
@@ -62,6 +62,11 @@ class Event:
     n: int | None = None
     space_id: str | None = None
 
+
+GROWN = Event(
+    thread_id=None, run_id=None, agent=None, type="reset", payload={}, at=datetime(1970, 1, 1, tzinfo=UTC)
+)
+"""Stands among a follower's events for some that another process has committed: the journal has them."""
 
 _TYPE = attrgetter("type")
 

@@ -22,13 +22,46 @@ class MessageCall:
 
 
 @value
+class MessageVersion:
+    """A message as it read before it was edited, until the thread had `until` messages."""
+
+    thread_id: str
+    seq: int
+    until: int
+    content: str
+    native: JSON = None
+
+
+@value
+class Sent:
+    """Record of one request to a model, from which it can be rebuilt.
+
+    `compaction` is the number of the one in force, 0 without one, `version` that of the rules. `system`, `changing`
+    and `tools` are the digests of these texts, `hash` that of the messages. `tokens` is our estimate of the request,
+    None where nothing was estimated, `counted` the provider's count, `budget` the most that it was to have, None
+    without a limit.
+    """
+
+    hash: str
+    system: str = ""
+    changing: str = ""
+    tools: str = ""
+    compaction: int = 0
+    version: int = 1
+    tokens: int | None = None
+    counted: int | None = None
+    budget: int | None = None
+
+
+@value
 class Message:
     """One message of a thread.
 
     `seq` is its place (1, 2, 3 …), None until it has one. A tool message answers the call `call_id`, whose
     own id towards the model is `model_call_id`. `native` keeps what only the provider understands (thinking,
     signatures), so that a later request replays it. `kept` is false for what a skipped run
-    said (D12). `side` is the side that said it, or that it is for, `by` the prompt, where a thread has had more than
+    said (D12). One that is `pinned` is never left out of a request. `sent` is the record of the request that an answer
+    was given to. `side` is the side that said it, or that it is for, `by` the prompt, where a thread has had more than
     one. What a prompt tool said and called is not part of the conversation but `within` its call.
     """
 
@@ -50,4 +83,6 @@ class Message:
     attachments: tuple[AttachmentRef, ...] = ()
     native: JSON = None
     kept: bool = True
+    pinned: bool = False
+    sent: Sent | None = None
     created_at: datetime

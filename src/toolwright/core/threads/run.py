@@ -92,8 +92,8 @@ class Run:
 
     @property
     def opened_again(self) -> bool:
-        """Whether it was completed before, and nobody has begun yet the calls from outside that it is open for."""
-        return self.calls_only and self.status == "queued" and self.started_at is not None
+        """Return whether it had ended, was queued again for calls from outside or a retry, and is not claimed yet."""
+        return self.status == "queued" and self.started_at is not None and self.error is None
 
 
 @value

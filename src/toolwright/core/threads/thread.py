@@ -20,7 +20,8 @@ class Thread:
     `active_agent` answers instead of `agent`, to which the thread belongs, since it was handed over; `activated` are
     the sides whose prompts have begun in it since. A child thread has a `link` to its parent; `report` is the call
     there that waits for its end, and `state` how its last session ended. `faults` counts how often its model has failed
-    since it answered last; nothing is asked in it before `not_before` then (D21).
+    since it answered last; nothing is asked in it before `not_before` then (D21). Its conversations were `compacted` so
+    often; messages at places up to `cut` are left out of all of them.
     """
 
     id: str
@@ -45,6 +46,8 @@ class Thread:
     state: ChildEnd | None = None
     faults: int = 0
     not_before: datetime | None = None
+    cut: int = 0
+    compacted: int = 0
     created_at: datetime
 
     @property

@@ -59,6 +59,21 @@ def compose(
     return deepcopy({**composed, "$defs": shared.schemas} if shared.schemas else composed)
 
 
+def with_call(composed: JSONObject, tool: Tool, *, reasoning: bool = False) -> JSONObject:
+    """Return a composed schema whose answers may also call this tool, the last of them; its schema has no `$defs`."""
+    calls = cast("JSONObject", _fields(composed)["calls"])
+    items = calls["items"]
+    listed = items["anyOf"] if isinstance(items, dict) and "_tool" not in _fields(items) else [items]
+    all_items: list[JSON] = [*cast("list[JSON]", listed), _item(tool, False, reasoning)]
+    properties: JSONObject = {**_fields(composed), "calls": {**calls, "items": {"anyOf": all_items}}}
+    return {**composed, "properties": properties}
+
+
+def _fields(schema: JSONObject) -> JSONObject:
+    """The properties of a schema of an object."""
+    return cast("JSONObject", schema.get("properties", {}))
+
+
 def _listed(tools: object) -> list[Tool]:
     if isinstance(tools, Mapping):
         schemas = cast("Mapping[str, object]", tools)  # names are judged with the tools
@@ -200,8 +215,11 @@ def _closed_object(schema: JSONObject, path: Path) -> JSONObject:
             raise _unsaid(path, "takes items of any form")
         schema = {**schema, "items": {**_NULL}}  # providers want a form, also of no items
     taken = schema.get("additionalProperties", True)
-    if ("object" in types and "properties" not in schema) or not isinstance(taken, bool):
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if ("object" in types and properties is None) or not isinstance(taken, bool):
         raise _unsaid(path, "takes fields of any name")
+    if isinstance(properties, dict) and isinstance(required, list) and not {*required} <= properties.keys():  # type: ignore[misc]  # names
+        raise _unsaid(path, "requires fields that it does not describe")
     open_schema = {key: each for key, each in schema.items() if key != "additionalProperties"}
     copy = with_parts(open_schema, path, _closed)
     return {**copy, "additionalProperties": False} if "properties" in schema else copy

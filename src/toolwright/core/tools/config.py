@@ -1,6 +1,6 @@
 """Tools as JSON configures them (S3 "Tool Configuration"): judged whole, with the path of every fault."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from toolwright.core.arguments.faults import type_name
@@ -8,12 +8,16 @@ from toolwright.core.arguments.schema import compile_schema
 from toolwright.core.env.env import LONGEST_NAME, faulty_name
 from toolwright.core.env.variable import NamedVariable, Variable, merged
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
+from toolwright.core.files.file import ANY_TYPE, clean_mime_type
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_FAULTS
 from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
+from toolwright.core.schemas.provider_forms import can_be_object
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.approval import Approval, approval_from_json
+from toolwright.core.tools.http.body import Encoding
 from toolwright.core.tools.http.execution import HttpExecution, execution_faults
+from toolwright.core.tools.http.styles import FORM_STYLES, STYLES, Parameter, Place, Style
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
 LONGEST = 10**12  # milliseconds, some thirty years
@@ -36,7 +40,26 @@ FIELDS: Mapping[str, str] = {
 }
 _REQUIRED = ("name", "description", "inputSchema", "executionType")
 _LENGTHS: Mapping[str, int] = {"name": MAX_NAME, "description": MAX_DESCRIPTION}  # of a tool that is new
-_EXECUTION: Mapping[str, str] = {"url": "string", "method": "string", "headers": "object"}
+_EXECUTION: Mapping[str, str] = {
+    "url": "string",
+    "method": "string",
+    "headers": "object",
+    "parameters": "object",
+    "body": "boolean or string",
+    "encoding": "object",
+    "basicAuth": "object",
+    "fields": "array",
+    "publicOnly": "boolean",
+}
+_PARAMETER: Mapping[str, str] = {
+    "in": "string",
+    "name": "string",
+    "style": "string",
+    "explode": "boolean",
+    "allowReserved": "boolean",
+}
+_ENCODING: Mapping[str, str] = {"contentType": "string", "style": "string", "explode": "boolean"}
+_BASIC: Mapping[str, str] = {"username": "string", "password": "string"}
 _VARIABLE: Mapping[str, str] = {
     "name": "string",
     "type": "string",
@@ -155,6 +178,8 @@ def _typed(entry: JSONObject, types: Mapping[str, str], path: str, fault: Fault)
 def _is(value: JSON, wanted: str) -> bool:
     if wanted == "boolean or object":
         return isinstance(value, bool | dict)
+    if wanted == "boolean or string":
+        return isinstance(value, bool | str)
     if wanted == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, _TYPES[wanted])
@@ -176,6 +201,9 @@ def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
         return {}
     if schema.get("type", "object") != "object":
         fault("inputSchema.type", "must be 'object': a tool's arguments always are one")
+        return {}
+    if not can_be_object(schema):
+        fault("inputSchema", "must be the schema of an object: a tool's arguments always are one")
         return {}
     if has_more_values(schema, MAX_SCHEMA_VALUES):
         fault("inputSchema", f"must have at most {MAX_SCHEMA_VALUES} values: a model reads it at every step")
@@ -252,14 +280,99 @@ def _execution(
         fault(f"execution.{path}", message)
     if faults:
         return None
-    execution = HttpExecution(
-        url=str(url),
-        method=cast("Any", method),  # one of the methods, as just judged
-        headers=tuple([(name, str(text)) for name, text in headers.items()]),
-        required=tuple([each.name for each in variables if each.required]),
-        trusted=trusted,
-    )
+    parameters = _parameters(parts.get("parameters"), fault)
+    encoding = _encodings(parts.get("encoding"), fault)
+    basic = _basic(parts.get("basicAuth"), fault)
+    try:
+        execution = HttpExecution(
+            url=str(url),
+            method=cast("Any", method),  # one of the methods, as just judged
+            headers=tuple([(name, str(text)) for name, text in headers.items()]),
+            required=tuple([each.name for each in variables if each.required]),
+            trusted=trusted and parts.get("publicOnly") is not True,
+            parameters=parameters,
+            body=cast("bool | str | None", parts.get("body")),  # as just judged
+            encoding=encoding,
+            basic=basic,
+            fields=_paths(parts.get("fields"), fault),
+        )
+    except DefinitionError as error:
+        fault("execution", error.message.removeprefix("An HTTP tool's ").rstrip("."))
+        return None
     unknown = execution.fault_with(schema) if schema else None
     if unknown is not None:
         fault("execution.url", unknown)
     return execution
+
+
+def _parameters(entries: JSON, fault: Fault) -> tuple[tuple[str, Parameter], ...]:
+    """Read `{argument: {in, name?, style?, explode?, allowReserved?}}`."""
+    parameters: list[tuple[str, Parameter]] = []
+    for argument, fine, path in _objects(entries, "parameters", _PARAMETER, fault):
+        place = fine.get("in")
+        styles = STYLES.get(cast("Place", place))
+        if styles is None:
+            fault(f"{path}.in", f"must be one of {', '.join(STYLES)}")
+            continue
+        style = fine.get("style", styles[0])
+        if style not in styles:
+            fault(f"{path}.style", f"must be one of {', '.join(styles)} in {place}")
+            continue
+        parameter = Parameter(
+            name=str(fine.get("name", argument)),
+            place=cast("Place", place),
+            style=style,
+            explode=cast("bool | None", fine.get("explode")),
+            reserved=fine.get("allowReserved") is True,
+        )
+        parameters.append((argument, parameter))
+    return tuple(parameters)
+
+
+def _encodings(entries: JSON, fault: Fault) -> tuple[tuple[str, Encoding], ...]:
+    """Read `{field: {contentType?, style?, explode?}}`."""
+    encodings: list[tuple[str, Encoding]] = []
+    for name, fine, path in _objects(entries, "encoding", _ENCODING, fault):
+        style, content_type = fine.get("style"), fine.get("contentType")
+        if style is not None and style not in FORM_STYLES:
+            fault(f"{path}.style", f"must be one of {', '.join(FORM_STYLES)}")
+        elif content_type is not None and clean_mime_type(str(content_type)) == ANY_TYPE != content_type:
+            fault(f"{path}.contentType", "must be one content type, as image/png")
+        else:
+            encoding = Encoding(
+                content_type=cast("str | None", content_type),
+                style=cast("Style | None", style),
+                explode=cast("bool | None", fine.get("explode")),
+            )
+            encodings.append((name, encoding))
+    return tuple(encodings)
+
+
+def _objects(
+    entries: JSON, field: str, types: Mapping[str, str], fault: Fault
+) -> Iterator[tuple[str, JSONObject, str]]:
+    """The objects of an object by their names, with their known fields and their paths."""
+    for name, each in (entries if isinstance(entries, dict) else {}).items():
+        path = f"execution.{field}.{brief(name, 60)}"
+        if isinstance(each, dict):
+            yield name, _typed(each, types, f"{path}.", fault), path
+        else:
+            fault(path, f"must be an object, not {type_name(each)}")
+
+
+def _basic(entry: JSON, fault: Fault) -> tuple[str, str] | None:
+    if not isinstance(entry, dict):
+        return None
+    fine = _typed(entry, _BASIC, "execution.basicAuth.", fault)
+    for name in _BASIC:
+        if entry.get(name) is None:
+            fault(f"execution.basicAuth.{name}", "is missing")
+    return str(fine.get("username", "")), str(fine.get("password", ""))
+
+
+def _paths(entries: JSON, fault: Fault) -> tuple[str, ...]:
+    paths = entries if isinstance(entries, list) else []
+    if not all(isinstance(each, str) and each for each in paths):
+        fault("execution.fields", "must be a list of paths, as owner.login")
+        return ()
+    return tuple(map(str, paths))

@@ -73,8 +73,12 @@ class FunctionExecutor:
                 value = await cast("Awaitable[object]", value)  # whatever it yields
             kind = type(value)
             if kind is not str and kind is not dict and has_large_file(value):
-                return await asyncio.to_thread(as_result, value)
-            return as_result(value)
+                result = await asyncio.to_thread(as_result, value)
+            else:
+                result = as_result(value)
+            if result.status == "error":
+                _warn_of_result(tool.name, value, result)
+            return result
         except BaseException as error:
             if _passes(error):
                 raise
@@ -140,7 +144,10 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
         kind = type(value)
         if kind is not str and kind is not dict and has_large_file(value):
             return _result_from_thread(tool, value)
-        return as_result(value)
+        result = as_result(value)
+        if result.status == "error":
+            _warn_of_result(tool.name, value, result)
+        return result
     except BaseException as error:
         if _passes(error):
             raise
@@ -149,7 +156,10 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
 
 async def _result_from_thread(tool: Tool, value: object) -> ToolResult:
     try:
-        return await asyncio.to_thread(as_result, value)
+        result = await asyncio.to_thread(as_result, value)
+        if result.status == "error":
+            _warn_of_result(tool.name, value, result)
+        return result
     except BaseException as error:
         if _passes(error):
             raise
@@ -165,6 +175,12 @@ def _failed(tool: str, error: BaseException) -> ToolResult:
     level = logging.WARNING if is_first(tool, *place) else logging.INFO
     _log.log(level, "The tool %r raised %s.", tool, type(error).__name__, exc_info=error)
     return as_failure(error)
+
+
+def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
+    """Log once that what the tool returned is no result: an error that the tool did not mean."""
+    if not (isinstance(value, ToolResult) and value.status == "error") and is_first(tool, "returns"):
+        _log.warning("The tool %r: %s", tool, result.error)
 
 
 def _warn_of_hold(tool: str, seconds: float) -> None:

@@ -1,26 +1,20 @@
-"""MCP servers as they are configured: where one is, who may use it, which of its tools, and how these behave;
-and who may use the app as one."""
+"""MCP servers as they are configured: where one is, who may use it, which of its tools, and how these behave."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import field
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
-from toolwright.core.checks import brief_value
-from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.tools.approval import Approval
+from toolwright.core.tools.http.styles import percent
 from toolwright.core.tools.http.url_template import Piece, Slot, Unfillable, read_header, read_url
 from toolwright.core.value import value
 
 Transport: TypeAlias = Literal["http", "sse", "stdio"]
 Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
 """A revision of the protocol."""
-
-Permitted: TypeAlias = Literal["all", "read_only", "none"] | frozenset[str]
-"""The tools that a kind of caller has permission to use: a rule, or their names."""
-_RULES: tuple[Literal["all", "read_only", "none"], ...] = ("all", "read_only", "none")
 
 
 @value
@@ -40,9 +34,10 @@ class McpServer:
     `revision` is the only one of the protocol that is spoken with it; None is the newest that it knows.
     `allowed_tools` None means all of them; `timeout` is that of its tools, in seconds. With `sampling` the server may
     have the agent's model answer; with `hold_changes` a tool that changes its definition once it was called is held
-    back until somebody accepts it. Calls wait for an approval where it `requires_approval`, unless a tool's options say
-    otherwise. One that is not `trusted` was configured over HTTP: its URL reaches no private
-    address that the operator has not allowed.
+    back until somebody accepts it. With `instructions` the model is shown what the server says of itself,
+    with `resources` it has a tool that reads the server's resources. Calls wait for an approval where it
+    `requires_approval`, unless a tool's options say otherwise. One that is not `trusted` was
+    configured over HTTP: its URL reaches no private address that the operator has not allowed.
     """
 
     name: str
@@ -59,6 +54,8 @@ class McpServer:
     tools: tuple[tuple[str, McpToolOptions], ...] = ()
     sampling: bool = False
     hold_changes: bool = False
+    instructions: bool = True
+    resources: bool = False
     trusted: bool = True
     requires_approval: Approval | None = None
 
@@ -108,7 +105,8 @@ class McpCall:
     """The relation of a tool of the kind `mcp`: to the tool of a server that is called, by its name there.
 
     `output` is the schema of its structured results; `digest` tells its definitions apart. With `as_task` a server of
-    the revision 2025-11-25 is asked to carry the call out as a task.
+    the revision 2025-11-25 is asked to carry the call out as a task. With `reads` the call
+    reads the resource that its argument `uri` names.
     """
 
     server: McpServer
@@ -116,6 +114,7 @@ class McpCall:
     output: JSONObject | None = None
     digest: str = ""
     as_task: bool = False
+    reads: bool = False
 
 
 def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = frozenset()) -> McpTarget:
@@ -143,7 +142,11 @@ def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = f
 
 
 def _url(server: McpServer, values: Mapping[str, str]) -> str | None:
-    return None if server.url is None else read_url(server.url).fill(lambda slot: values.get(slot.name))
+    def filled(slot: Slot) -> str | None:
+        text = values.get(slot.name)
+        return None if text is None else percent(text)
+
+    return None if server.url is None else read_url(server.url).fill(filled)
 
 
 def _digest(parts: list[JSON]) -> str:
@@ -157,58 +160,3 @@ def _text(name: str, template: str, values: Mapping[str, str]) -> str:
     if any(ord(letter) < 32 and letter != "\t" for letter in filled):
         raise Unfillable(f"{name!r} would hold a line break or another control character.")
     return filled.strip()
-
-
-@value
-class McpPermissions:
-    """The tools that people and services can list and call over MCP, and whose tasks they find."""
-
-    people: Permitted = "read_only"
-    services: Permitted = "all"
-
-    def allow(self, kind: Literal["person", "service"], name: str, *, read_only: bool) -> bool:
-        """Return whether such a caller has permission to use the tool of that name."""
-        permitted = self.people if kind == "person" else self.services
-        if isinstance(permitted, frozenset):
-            return name in permitted
-        return permitted == "all" or (permitted == "read_only" and read_only)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All tools that are named."""
-        named = [each for each in (self.people, self.services) if isinstance(each, frozenset)]
-        return frozenset[str]().union(*named)
-
-
-def mcp_permissions(declared: object) -> McpPermissions:
-    """Return the permissions of `App(mcp_server=…)`. Raises `DefinitionError`."""
-    if declared is None:
-        return McpPermissions()
-    if not isinstance(declared, Mapping):
-        raise DefinitionError(
-            f"App: mcp_server must be a dict with the keys people and services, not {brief_value(declared)}."
-        )
-    rules = cast("Mapping[object, object]", declared)
-    unknown = next((key for key in rules if key not in ("people", "services")), None)
-    if unknown is not None:
-        raise DefinitionError(
-            f"App: mcp_server has no key {brief_value(unknown)}: it has people and services."
-        )
-    return McpPermissions(
-        people=_permitted("people", rules.get("people", "read_only")),
-        services=_permitted("services", rules.get("services", "all")),
-    )
-
-
-def _permitted(key: str, declared: object) -> Permitted:
-    for rule in _RULES:
-        if declared == rule:
-            return rule
-    if isinstance(declared, list | tuple | set | frozenset):
-        names = cast("Iterable[object]", declared)
-        if all(isinstance(name, str) for name in names):
-            return frozenset(cast("Iterable[str]", names))
-    raise DefinitionError(
-        f"App: mcp_server: {key} must be 'all', 'read_only', 'none' or a list of tools' names, "
-        f"not {brief_value(cast('object', declared))}."
-    )

@@ -17,11 +17,13 @@ from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.meta import Meta, call_schema, offered
+from toolwright.core.schemas.provider_forms import can_be_object
 from toolwright.core.schemas.schema_tool import read_schema_tool
+from toolwright.core.text import brief
 from toolwright.core.tools.approval import Approval, Requirement, approval_of
 from toolwright.core.tools.config import check_tool_lengths, read_tool_config
 from toolwright.core.tools.frameworks import adapter
@@ -249,6 +251,7 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(
             f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout: an agent never waits for ever."
         )
+    _check_parameters(tool)
     _check_way(tool)
     if tool.read_only and tool.destructive:
         raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
@@ -260,6 +263,20 @@ def _check(tool: Tool) -> None:
         )
     if tool.kind not in _NAMED_ELSEWHERE and tool.meta is None and not _CONFORMING.fullmatch(tool.name):
         _warn_of_name(tool.name)
+
+
+def _check_parameters(tool: Tool) -> None:
+    """Raise `DefinitionError` unless the parameters can be an object, as arguments always are."""
+    if not isinstance(tool.parameters, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise DefinitionError(
+            f"Tool {tool.name!r}: its parameters must be a JSON Schema, which is a dict, not "
+            f"{brief_value(tool.parameters)}."
+        )
+    if not can_be_object(tool.parameters):
+        raise DefinitionError(
+            f"Tool {tool.name!r}: its parameters must be the JSON Schema of an object, as arguments always are one. "
+            f"No object fits {brief(dumps_unescaped(tool.parameters), 200)}."
+        )
 
 
 def _check_way(tool: Tool) -> None:

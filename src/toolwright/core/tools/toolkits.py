@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from toolwright.core.threads.compaction import READ_RESULT
+
 SPACES, MIND, CHANNELS, MEMORY = "spaces", "mind", "channels", "memory"
 ENTER_SPACE, SEND_MESSAGE = "enter_space", "send_message"
 
@@ -47,5 +49,5 @@ def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
 
 
 def reserved(toolkits: Iterable[str]) -> frozenset[str]:
-    """The names that the tools of these toolkits have."""
-    return frozenset(name for kit in toolkits for name in TOOLKITS[kit])
+    """The names that the tools of these toolkits have, and those that every agent can get."""
+    return frozenset([READ_RESULT, *[name for kit in toolkits for name in TOOLKITS[kit]]])

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_callee, check_kind
-from toolwright.core.errors import DefinitionError
+from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.model import ToolDefinition
+from toolwright.core.plain import plain
 from toolwright.core.results.result import ToolResult
+from toolwright.core.schemas.property_names import PropertyNames
+from toolwright.core.schemas.provider_forms import ProviderForm, ToolFault, alias_of, provider_form
+from toolwright.core.schemas.provider_rules import Provider
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.approval import Requirement, is_needed, needs_approval
@@ -29,9 +33,38 @@ from toolwright.core.tools.pipeline import (
     prepare,
 )
 from toolwright.core.tools.tool import Kind, Tool
-from toolwright.core.value import changed
+from toolwright.core.value import changed, value
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
+
+
+@value
+class Told:
+    """A tool that a model was told under another name, or with other names of properties."""
+
+    name: str
+    names: PropertyNames | None
+
+    def arguments(self, args: RawArguments) -> RawArguments:
+        """Return the arguments under the names of the tool's own schema; what is no JSON as it is."""
+        if self.names is None:
+            return args
+        if isinstance(args, bytes):
+            return self.names.real(args.decode("utf-8", "replace"))
+        if isinstance(args, str):
+            return self.names.real(args)
+        if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            return args
+        try:
+            return self.names.real(dumps(plain(dict(args))))
+        except InvalidJSON:
+            return args  # judging them says what is wrong
+
+    def result(self, result: ToolResult) -> ToolResult:
+        """Return the result with faults of arguments under the names that the model knows."""
+        if self.names is None or result.error is None or result.error_code != "invalid_arguments":
+            return result
+        return changed(result, error=self.names.told(result.error))
 
 
 class Toolset:
@@ -60,7 +93,8 @@ class Toolset:
         self._calls_functions = type(functions) is FunctionExecutor
         self._executors.setdefault("internal", answer_internal)
         self._executors.setdefault("latent", answer_latent)
-        self._rendered: dict[Format, str] = {}
+        self._rendered: dict[tuple[Format, Provider | None], str] = {}
+        self._told: dict[str, Told] = {}
         self._model_definitions: tuple[ToolDefinition, ...] | None = None
 
     @property
@@ -70,14 +104,48 @@ class Toolset:
             self._model_definitions = tuple(tool.definition for tool in self)
         return self._model_definitions
 
-    def definitions(self, format: Format = "openai") -> list[JSONObject]:
-        """The tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list."""
+    def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
+        """The tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.
+
+        With a `provider` each tool is an equivalent that it accepts, those without one are left out (`faults`), and
+        `call` takes the names that the model was told.
+        """
         if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(f"There is no format {format!r}; there are {', '.join(map(repr, _FORMS))}.")
-        if format not in self._rendered:
-            form = _FORMS[format]
-            self._rendered[format] = dumps([form(tool) for tool in self])
-        return json.loads(self._rendered[format])
+        if (format, provider) not in self._rendered:
+            definitions = [form.definition for form in self._forms(provider)]
+            listed = [_FORMS[format](self[self._name_of(each.name)], each) for each in definitions]
+            self._rendered[format, provider] = dumps(listed)
+        return json.loads(self._rendered[format, provider])
+
+    def faults(self, provider: Provider) -> list[ToolFault]:
+        """Return the tools that `definitions` leaves out for this provider, and why."""
+        forms = [provider_form(tool.definition, _known(provider)) for tool in self]
+        return [form for form in forms if isinstance(form, ToolFault)]
+
+    def told(self, name: str) -> Told | None:
+        """Return what stands behind a name that a model was told by `definitions`, or None if it is the tool's own."""
+        return self._told.get(name)
+
+    def _forms(self, provider: Provider | None) -> Iterator[ProviderForm]:
+        for tool in self:
+            definition = tool.definition
+            form = (
+                ProviderForm(definition=definition)
+                if provider is None
+                else provider_form(definition, _known(provider))
+            )
+            if isinstance(form, ToolFault):
+                continue
+            if provider is not None:
+                alias = alias_of(tool.name)
+                if alias != tool.name or form.names is not None:
+                    self._told[alias] = Told(name=tool.name, names=form.names)
+                form = changed(form, definition=changed(form.definition, name=alias))
+            yield form
+
+    def _name_of(self, told: str) -> str:
+        return self._told[told].name if told in self._told else told
 
     async def call(self, name: str, args: RawArguments, state: ThreadState | None = None) -> ToolResult:
         """Call a tool by name with JSON text or an object.
@@ -90,6 +158,8 @@ class Toolset:
                 f"A tool is called by its name, which is text, not {brief_value(name)}.",
                 error_code="unknown_tool",
             )
+        if name in self._told:
+            return await self._call_told(self._told[name], args, state)
         tool = self._tools.get(name)
         if tool is not None and tool.stands_alone and self._calls_functions:
             result = call_at_once(tool, args)
@@ -113,6 +183,10 @@ class Toolset:
             f"The result of {name!r} comes later, which only a run can wait for.",
             error_code="pending_outside_run",
         )
+
+    async def _call_told(self, told: Told, args: RawArguments, state: ThreadState | None) -> ToolResult:
+        own = self._with([self[told.name]])  # which knows the tool by its own name alone
+        return told.result(await own.call(told.name, told.arguments(args), state))
 
     def filtered(self, predicate: Callable[[Tool], bool]) -> "Toolset":
         """The tools for which `predicate` is true."""
@@ -190,29 +264,44 @@ class Toolset:
         return f"Toolset([{', '.join(self._tools)}])"
 
 
-def _openai(tool: Tool) -> JSON:
+def _known(provider: object) -> Provider:
+    """The provider, if there is one of that name."""
+    for each in get_args(Provider):
+        if each == provider:
+            return each
+    names = ", ".join(map(repr, get_args(Provider)))
+    raise DefinitionError(
+        f"There are no rules of the provider {brief_value(provider)}; there are those of {names}."
+    )
+
+
+def _openai(tool: Tool, told: ToolDefinition) -> JSON:
     return {
         "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": tool.offered},
+        "function": {"name": told.name, "description": told.description, "parameters": told.parameters},
     }
 
 
-def _anthropic(tool: Tool) -> JSON:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.offered}
+def _anthropic(tool: Tool, told: ToolDefinition) -> JSON:
+    return {"name": told.name, "description": told.description, "input_schema": told.parameters}
 
 
-def _mcp(tool: Tool) -> JSON:
+def _mcp(tool: Tool, told: ToolDefinition) -> JSON:
     hints: JSONObject = {
         "readOnlyHint": tool.read_only,
         "idempotentHint": tool.idempotent,
         "destructiveHint": tool.destructive,
     }
     return {
-        "name": tool.name,
-        "description": tool.description,
-        "inputSchema": tool.offered,
+        "name": told.name,
+        "description": told.description,
+        "inputSchema": told.parameters,
         "annotations": hints,
     }
 
 
-_FORMS: dict[Format, Callable[[Tool], JSON]] = {"openai": _openai, "anthropic": _anthropic, "mcp": _mcp}
+_FORMS: dict[Format, Callable[[Tool, ToolDefinition], JSON]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "mcp": _mcp,
+}

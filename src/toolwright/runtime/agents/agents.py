@@ -7,7 +7,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, faulty, read_agent
-from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import (
@@ -26,6 +26,7 @@ from toolwright.core.plain import one_line, plain, unwritable
 from toolwright.core.ports import Clock, Models, NewId
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.text import brief
+from toolwright.core.tools.openapi import OperationFault, ReadApi, api_entries, with_apis
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.configured import (
     bare_agent,
@@ -53,10 +54,11 @@ REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """An agent, and whether it is a new one."""
+    """An agent, whether it is a new one, and the operations of its OpenAPI documents that are no tools."""
 
     agent: Agent
     created: bool
+    faults: Sequence[OperationFault] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +80,10 @@ class Agents:
         models: Models,
         clock: Clock,
         new_id: NewId,
+        read_api: ReadApi | None = None,
     ) -> None:
         self._models = models
+        self._read_api = read_api
         self._store = store
         self.catalog = catalog
         self._environment = environment
@@ -113,17 +117,18 @@ class Agents:
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
         """The declared ones in their order, then the configured ones, the oldest first."""
         rows = await self.show_all(limit, offset)
-        return Rows([each.agent for each in rows], broken_of(rows))
+        return rows.made_of([each.agent for each in rows])
 
-    async def show_all(self, limit: int = 50, offset: int = 0) -> Sequence[Shown]:
+    async def show_all(self, limit: int = 50, offset: int = 0) -> Rows[Shown]:
         """A page of all agents, with their configurations."""
         page(limit, offset)
         declared = [Shown(agent=agent) for agent in self.declared[offset : offset + limit]]
-        rest = limit - len(declared)
+        rest = type(limit)(limit - len(declared))
         if not rest:
-            return declared
+            return Rows(declared)
         rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
-        return Rows([*declared, *[await self._view(row) for row in rows]], broken_of(rows))
+        shown = [*declared, *[await self._view(row) for row in rows]]
+        return Rows(shown, broken_of(rows), more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """The agent that is this entity."""
@@ -176,12 +181,28 @@ class Agents:
         """
         check_name(name)
         check_description(description)
+        config, faults = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
-                return Saved(agent=saved, created=was is None)
+                return Saved(agent=saved, created=was is None, faults=faults)
+
+    async def read_apis(
+        self, config: JSON, *, trusted: bool = False
+    ) -> tuple[JSON, Sequence[OperationFault]]:
+        """The configuration with the tools of its OpenAPI documents in their place, and the faults of these.
+
+        A saved agent keeps these tools as they are, until it is configured anew. Raises `InvalidConfiguration`.
+        """
+        read = self._read_api
+        if read is None or not api_entries(config):
+            return config, ()
+        try:
+            return await with_apis(config, lambda entry: read(entry, trusted))
+        except InvalidConfiguration as error:
+            raise faulty([within_config(fault) for fault in error.details]) from error
 
     async def update(
         self,
@@ -197,6 +218,7 @@ class Agents:
             check_name(name)
         if description is not None:
             check_description(description)
+        config, _ = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._configured(name_or_id)
@@ -324,26 +346,30 @@ class Agents:
         return agent
 
     async def _check_model(self, agent: Agent) -> None:
-        """Refuse a model whose name no provider has, or a script that is none.
+        """Refuse models whose names no provider has, or scripts that are none: the agent's, and the one for summaries.
 
-        What it lacks otherwise, a key or a library, may come later.
+        What else they need, a key or a library, may come later.
         """
         active = self.catalog.activate(agent)
-        model = active.model
-        if not isinstance(model, str):
-            return
+        named: dict[str, object] = {"config.model": active.model}
+        policy = active.prompt.context or agent.context
+        if policy is not None:
+            named["config.context.summarizeWith"] = policy.summarize_with
+        for path, model in named.items():
+            if isinstance(model, str):
+                await self._check_model_name(model, path)
+
+    async def _check_model_name(self, model: str, path: str) -> None:
         provider, _, name = model.partition(":")
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
             fault = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
-            raise faulty([{"path": "config.model", "message": fault}])
+            raise faulty([{"path": path, "message": fault}])
         if provider in COMMON_PROVIDERS and name:
             return
         try:
             await self._models(model)
         except DefinitionError as error:
-            raise faulty(
-                [{"path": "config.model", "message": f"cannot work: {error.message.rstrip('.')}"}]
-            ) from error
+            raise faulty([{"path": path, "message": f"cannot work: {error.message.rstrip('.')}"}]) from error
         except ToolwrightError:
             return
 

@@ -8,7 +8,7 @@ from toolwright.core.agents.mind import Plan
 from toolwright.core.agents.schedule import next_run
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, StoreError
-from toolwright.core.journal.effects import DropPlan, Effect, FirePlan, SetPlan
+from toolwright.core.journal.effects import DropPlan, Effect, FirePlan, SetPlan, SetTimer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import JSONObject
@@ -52,7 +52,10 @@ class Plans:
         agent_id, _, plan_id = what.rpartition(":")
         while True:
             plan = await self._store.agents.plan(agent_id, plan_id)
-            if plan is None or plan.next_run_at > self._clock.now():
+            if plan is None:
+                return
+            if plan.next_run_at > self._clock.now():  # the clock was set back: its timer is not lost
+                await self._commit(SetTimer(name=plan.timer, due=plan.next_run_at))
                 return
             then = self._next_firing(plan)
             thread = None if plan.thread_id is None else await self._store.thread(plan.thread_id)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import is_declared_id
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, InvalidRequest
@@ -11,6 +12,12 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.agents.agents import Agents
+
+
+class UnknownAgent(str):
+    """Why an agent cannot run: the app of this process does not declare it, and that of another one may."""
+
+    __slots__ = ()
 
 
 class Speakers:
@@ -33,7 +40,7 @@ class Speakers:
 
         A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
         or have another model, since; so does one that is open again, for calls of the tools that there are now.
-        That of an agent which is deleted since does not ask a failing model for ever.
+        A run of a deleted agent asks neither a failing model for ever, nor any model when it is retried.
         """
         agent_id = thread.answering
         if agent_id == REQUESTS.id:
@@ -44,10 +51,15 @@ class Speakers:
         renewed = waits or backs_off or run.opened_again
         try:
             speaker = await self._agents.usable(agent_id) if began and renewed else None
-            if speaker is None and (not backs_off or await self._agents.exists(agent_id)):
+            asks_anew = backs_off or (run.opened_again and not run.calls_only)
+            if speaker is None and (not asks_anew or await self._agents.exists(agent_id)):
                 speaker = await self._agents.find(agent_id, run.revision if began else None)
         except (InvalidRequest, DefinitionError) as error:
             return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
+        if speaker is None and is_declared_id(agent_id):
+            return UnknownAgent(
+                f"The app of this process does not declare the agent {agent_id!r}: its run waits for one that does."
+            )
         if speaker is None:
             return f"The agent {agent_id!r} of this thread is not configured in this app."
         equipped = self._equip(speaker, thread.user_id)

@@ -20,8 +20,7 @@ from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.calls.approvals import asked, needs_approval
-from toolwright.runtime.calls.last_words import INTERRUPTED, LastWords
-from toolwright.runtime.calls.messages import Instant, answer_message, call_message
+from toolwright.runtime.calls.messages import INTERRUPTED, Instant, LastWords, answer_message, call_message
 from toolwright.runtime.calls.request_state import resolver, write_output, written_size
 from toolwright.runtime.calls.variables import changed_for, lacking_for
 from toolwright.runtime.calls.visible import finished, outside_any_space, show

@@ -140,6 +140,11 @@ class Handlers:
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
         state = ran.state
+        if not context.has_read_all:
+            try:
+                await state.check()
+            except NotFound as error:
+                outcome = ToolResult.fail(error.message, error_code=error.code)
         changes, drafted = state.written(), state.drafted
         if drafted is not None:
             await context.retry_until_available(drafted.rename_taken)

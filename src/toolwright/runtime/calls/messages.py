@@ -1,6 +1,7 @@
-"""Messages for the model about calls, and the beginning of calls that nobody in this process carries out."""
+"""Messages for the model about calls, also about those whose run ends first; calls that no process here executes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -78,3 +79,30 @@ INSTANTS: Mapping[Kind, Instant] = {
     "space": wait_outside,
 }
 """The decision order of a call (S3, D8). What goes over HTTP is not here: `Tool.carrier` names its executor."""
+
+
+INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+CANCELLED = "Run cancelled while this call was running; its effect is unknown."
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """The result of a call whose run ends before it: `what` happened, and the text and code if it was `running`.
+
+    `stops_children`: children at work are stopped with it, so that no late result of theirs can come.
+    """
+
+    what: str
+    running: str
+    code: str
+    stops_children: bool = False
+
+    @property
+    def still_open(self) -> str:
+        """The text that a call reads whose result may still come."""
+        return f"{self.what} while this call was waiting; a late result arrives in the inbox."
+
+    @property
+    def unapproved(self) -> ToolResult:
+        """The result of a call that waited for an approval, which nobody can give any more."""
+        return ToolResult.fail(f"{self.what} before this call was approved.", error_code="not_begun")

@@ -4,8 +4,9 @@ They have rows of their own, named after the call that made them, and no place i
 that runs again after a crash finds what it has made, and goes on from there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.store import Store
@@ -19,7 +20,8 @@ from toolwright.runtime.calls.prompt_tools import answer_of, as_heard, config_of
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import heard_by
 from toolwright.runtime.context.frame import Frame
-from toolwright.runtime.model.answer import in_message, new_call
+from toolwright.runtime.env.redaction import clean_arguments, clean_message
+from toolwright.runtime.model.answer import in_message, new_call, sent_with
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json
 
@@ -27,8 +29,9 @@ from toolwright.wire.result import result_from_json
 class Nested:
     """Reads what lies below a call."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, with_reader: Callable[[ActiveAgent], ActiveAgent]) -> None:
         self._store = store
+        self._with_reader = with_reader
 
     async def frame(self, context: RunContext, call: Call, prepared: PreparedCall) -> Frame | ToolResult:
         """The conversation within this call of a prompt tool, from its beginning or from where it was.
@@ -41,14 +44,23 @@ class Nested:
             files = await self._files(context, paths(prepared.arguments, config.init_attachments_property))
         except (InvalidRequest, NotFound) as error:
             return ToolResult.fail(error.message, error_code=error.code)
-        messages = await context.retry_until_available(lambda: self._store.children.within(call.id))
+        said = await context.retry_until_available(lambda: self._store.children.within(call.id))
+        messages = [clean_message(each, context.redactor) for each in said]  # of what is a secret since then
         below = await context.retry_until_available(lambda: self._store.children.nested(call.id))
         last = next((m for m in reversed(messages) if m.role == "assistant"), None)
         asked = set[str]() if last is None else {each.id for each in last.calls}
         active = context.active.nested[tool.name]
         frame = Frame.of(active, messages, [each for each in below if each.id in asked])
         frame.call = call
-        frame.opening = opening(active, config, call, prepared.arguments, _chat(context), files)
+        if context.thread.compacted:
+            rows = await context.retry_until_available(
+                lambda: self._store.compactions(context.thread.id, call.id)
+            )
+            if rows:
+                frame.compactions = {each.side: context.clean_row(each) for each in rows}
+                frame.active = self._with_reader(active)
+        begun = opening(active, config, call, prepared.arguments, _chat(context), files)
+        frame.opening = tuple([clean_message(each, context.redactor) for each in begun])
         return frame
 
     async def _files(self, context: RunContext, named: Sequence[str]) -> list[AttachmentRef]:
@@ -73,12 +85,17 @@ class Nested:
     async def recorded(
         self, context: RunContext, state: RunState, name: str, arguments: str
     ) -> tuple[str, int, Call | None]:
-        """The id and the number of the next call that a handler makes, and its row if it was made before."""
+        """The id and the number of the next call that a handler makes, and its row if it was made before.
+
+        The `arguments` are without secrets; those of the row may have values that have become secrets since.
+        """
         while True:
             state.number += 1
             call_id = f"{state.call_id}.{state.number}"
             call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
-            if call is None or (call.name == name and call.arguments == arguments):
+            if call is None:
+                return call_id, state.number, None
+            if call.name == name and clean_arguments(call.arguments, context.redactor) == arguments:
                 return call_id, state.number, call
 
     async def left_open(self, context: RunContext, parent: Call) -> list[Call]:
@@ -98,11 +115,11 @@ class Nested:
 def _chat(context: RunContext) -> list[Message]:
     """Messages before, as whoever calls the prompt has heard them."""
     if context.frame.call is not None:
-        return [*context.frame.opening, *context.frame.messages]
+        return context.frame.shown(None)
     active = context.active
     if len(active.sides) < 2:
-        return context.root.messages
-    return heard_by(active.side, context.root.messages, active.agent.sides)
+        return context.root.shown(None)
+    return heard_by(active.side, context.root.shown(context.side), active.agent.sides)
 
 
 def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> list[Call]:
@@ -137,5 +154,6 @@ def nested_message(
         by=frame.active.prompt.name if response.model else None,
         calls=in_message(calls),
         native=response.native,
+        sent=sent_with(frame, response) if response.model else None,
         created_at=context.clock.now(),
     )

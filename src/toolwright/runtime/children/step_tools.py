@@ -11,11 +11,13 @@ from toolwright.core.journal.mcp_effects import HoldMcpTool
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.relations import AgentCall, Lifecycle, is_on
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import SUBAGENT_CREATE, SUBAGENT_MESSAGE
 from toolwright.core.tools.toolset import Toolset
+from toolwright.core.value import changed
 from toolwright.runtime.children.immediate import groups, immediate_arguments
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -42,7 +44,14 @@ class ImmediateCall:
 class StepTools:
     """Reads the flags, the children and the MCP servers of a thread, and makes of them what its agent is offered."""
 
-    def __init__(self, store: Store, lifecycle: LifecycleTools, mcp: McpOffers) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lifecycle: LifecycleTools,
+        mcp: McpOffers,
+        with_reader: Callable[[ActiveAgent], ActiveAgent],
+    ) -> None:
+        self.with_reader = with_reader
         self._store = store
         self._lifecycle = lifecycle
         self._mcp = mcp
@@ -50,6 +59,13 @@ class StepTools:
 
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
         """The active agent with what it may call now; the same one while nothing changes."""
+        offered = await self._offered(context, base)
+        reads = context.root.compactions or any(
+            call.name == READ_RESULT for call in context.root.unanswered()
+        )
+        return self.with_reader(offered) if reads else offered
+
+    async def _offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
         if not base.relations and not base.mcp:
             return base
         await context.retry_until_available(context.look_at_env)
@@ -77,6 +93,8 @@ class StepTools:
             offered = self._lifecycle(resumable, free) if resumable else ()
             all_tools = self._lifecycle(resumable, resumable) if resumable else ()
             made = base.offering([*own, *offered, *mcp.tools], [*own, *all_tools, *mcp.tools])
+        if mcp.instructions:
+            made = changed(made, instructions=mcp.instructions)
         self._ready[key] = base, made
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)

@@ -20,7 +20,6 @@ from toolwright.core.files.file import File
 from toolwright.core.journal.child_effects import ChildLimit, HandOff, OpenRequest, Spawn, Speak
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import one_line
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
@@ -39,6 +38,7 @@ from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.family import child_id_of, copy_files, first_run, message_for
 from toolwright.wire.event import run_event
+from toolwright.wire.text import is_title
 from toolwright.wire.variables import required_json
 
 LONGEST_NAME = 200  # characters
@@ -186,7 +186,7 @@ class Subagents:
         arguments: JSONObject,
     ) -> Outcome:
         """A child begins; or what it lacks is asked for, and it begins when it is given."""
-        if name is not None and not (one_line(name) and name.strip() and len(name) <= LONGEST_NAME):
+        if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
             )

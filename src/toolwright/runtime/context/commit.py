@@ -35,6 +35,7 @@ Answered: TypeAlias = Literal[
     "space",
     "message",
     "mind",
+    "compaction",
     "busy",
     "child_limit",
     "terminated",

@@ -23,6 +23,7 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.spaces.entity import entity_of
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.tools.pipeline import PreparedCall
@@ -40,6 +41,7 @@ from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_event
 
 T = TypeVar("T")
+OLDER = 500  # messages that are read at once
 
 
 class RunContext(RunRecord):
@@ -75,7 +77,7 @@ class RunContext(RunRecord):
         self.redactor = NOTHING
         enters = None if active is None else SPACES in active.agent.toolkits
         self.where = ActiveSpace(
-            view.thread, self.reading, membership, store, self.retry_until_available, enters
+            view.thread, self.reading, membership, store, self._writer.retry_until_available, enters
         )
         self.base = active
         self.author = None if active is None else entity_of(active.agent)
@@ -177,6 +179,15 @@ class RunContext(RunRecord):
             for frame in self.frames:
                 frame.messages = [clean_message(message, grown) for message in frame.messages]
                 frame.opening = tuple([clean_message(message, grown) for message in frame.opening])
+                frame.compactions = {side: self.clean_row(row) for side, row in frame.compactions.items()}
+            if self._older is not None:
+                self._older = [clean_message(message, grown) for message in self._older]
+
+    def clean_row(self, row: Compaction) -> Compaction:
+        """Return the compaction without secrets that are known by now."""
+        if not self.redactor.secrets:
+            return row
+        return changed(row, text=self.redactor.text(row.text), summary=self.redactor.optional(row.summary))
 
     # ── what this process does for the run ──────────────────────────────────────────────────────────────────
 
@@ -279,7 +290,50 @@ class RunContext(RunRecord):
         if wake is not None:
             self.gen = wake.gen
         self.put_inbox(await self.retry_until_available(lambda: self._store.unread(self.thread.id)))
+        if self.thread.compacted:
+            await self.look_at_compactions()
+        await self.look_at_pins()
         await self.retry_until_available(self.look_at_env)
+
+    async def read_all(self) -> None:
+        """Read the messages that a shortened conversation leaves out, once."""
+        if self.has_read_all:
+            return
+        older: list[Message] = []
+        before: int | None = self.thread.cut + 1
+        while before is not None:
+            page = await self.retry_until_available(
+                lambda at=before: self._store.messages_before(self.thread.id, at, OLDER)
+            )
+            older = [*page, *older]
+            before = page[0].seq if len(page) == OLDER else None
+        self.put_older([clean_message(each, self.redactor) for each in older if each.kept])
+
+    async def look_at_compactions(self) -> None:
+        """Re-read what is left out of the thread's conversations: the owner can edit summaries and remove them."""
+        thread_id, cut = self.thread.id, self.thread.cut
+        thread = await self.retry_until_available(lambda: self._store.thread(thread_id))
+        while thread is not None:
+            for frame in self.frames:
+                within = frame.id or ""
+                rows = await self.retry_until_available(
+                    lambda within=within: self._store.compactions(thread_id, within)
+                )
+                frame.compactions = {each.side: self.clean_row(each) for each in rows}
+            before, thread = thread, await self.retry_until_available(lambda: self._store.thread(thread_id))
+            # Else a row was made between the reads.
+            if thread is not None and thread.compacted == before.compacted:
+                self.thread = changed(self.thread, compacted=thread.compacted, cut=thread.cut)
+                break
+        if self.thread.cut < cut:  # messages are shown again that were not read
+            view = await self.retry_until_available(lambda: self._store.view(thread_id))
+            if view is not None:
+                self.put_messages([clean_message(each, self.redactor) for each in view.messages])
+
+    async def look_at_pins(self) -> None:
+        """Re-read which messages are pinned."""
+        pinned = await self.retry_until_available(lambda: self._store.pinned_messages(self.thread.id))
+        self.put_pins([clean_message(each, self.redactor) for each in pinned])
 
     async def look_at_env(self) -> None:
         """Read the env anew. Secrets that the run has known once it does not forget."""
@@ -363,6 +417,9 @@ class RunContext(RunRecord):
                 return conflict.guard
             case "space":
                 await self.where.look()
+                return conflict.guard
+            case "compaction":
+                await self.look_at_compactions()
                 return conflict.guard
             case "unread" | "inbox":
                 await self.look()

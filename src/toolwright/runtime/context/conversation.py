@@ -2,8 +2,10 @@
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Side as SideConfig
 from toolwright.core.agents.turns import answer_in
+from toolwright.core.env.redact import Redactor
 from toolwright.core.requests.conversation import GO_ON
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side
@@ -51,6 +53,43 @@ def prompted(messages: list[Message], at: Message | None) -> list[Message]:
     if at is None or at.role != "assistant" or at.calls:
         return messages
     return [*messages, changed(at, id=f"{at.id}.go", role="user", content=GO_ON, native=None)]
+
+
+def as_read(
+    messages: list[Message], active: ActiveAgent | None, *, is_arranged: bool = False
+) -> list[Message]:
+    """Return a thread's own conversation as the model of the active agent reads it.
+
+    If it `is_arranged`, no message lies in it between a call and its result.
+    """
+    if not is_arranged:
+        messages = arranged(messages)
+    last = messages[-1] if messages else None
+    has_sides = active is not None and len(active.sides) > 1
+    if not has_sides and (last is None or last.role != "assistant"):
+        return messages
+    side = None if active is None else active.side
+    if last is not None and last.role == "assistant" and last.side not in (None, side):
+        last = None  # the other side has spoken: that is heard as a user
+    if active is not None and has_sides:
+        messages = heard_by(active.side, messages, active.agent.sides)
+    return prompted(messages, last)
+
+
+def as_formed(messages: list[Message], active: ActiveAgent | None, redactor: Redactor) -> list[Message]:
+    """Return the messages as the form of the agent's answers has them, those without secrets that are none of the
+    journal's.
+    """
+    form = None if active is None else active.form
+    if form is None:
+        return messages
+    messages = form.heard(messages)
+    if not redactor.secrets:
+        return messages
+    return [
+        message if message.seq is not None else changed(message, content=redactor.text(message.content))
+        for message in messages
+    ]
 
 
 def _words(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:

@@ -1,14 +1,30 @@
 """One conversation with a model within a run: the thread's own, or that of a prompt tool."""
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from operator import is_
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.compaction import (
+    Compaction,
+    SentText,
+    compaction_for,
+    message_digest,
+    message_tokens,
+    shown,
+)
+from toolwright.core.threads.message import Message, Sent
+from toolwright.core.threads.run import Side
 from toolwright.runtime.context.conversation import arranged
 from toolwright.runtime.context.execution import RunExecution
+
+
+def is_mixed(messages: Sequence[Message]) -> bool:
+    """Return whether something was said between a call and its result."""
+    return [each.id for each in arranged(messages)] != [each.id for each in messages]
 
 
 @dataclass(slots=True)
@@ -18,6 +34,10 @@ class Frame:
     That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
     handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation
     then parks the run or ends it. It is `mixed` if something was said between a call and its answer.
+
+    `compactions` are those in force, by side. `sent` is the record of the last request, `texts` those that it refers to
+    and that may not be in the journal. `printed` are a system text and tools, with the digests of their parts;
+    `budget` is the most tokens of a request of an agent to a model.
     """
 
     active: ActiveAgent | None
@@ -29,13 +49,23 @@ class Frame:
     holder: RunExecution | None = None
     answer: ToolResult | None = None
     mixed: bool = False
+    compactions: dict[str, Compaction] = field(default_factory=dict[str, Compaction])
+    sent: Sent | None = None
+    texts: tuple[SentText, ...] = ()
+    printed: tuple[object, object, tuple[str, str, str]] = (None, None, ("", "", ""))
+    budget: tuple[object, object, int | None] = (None, None, None)
+    _shown: list[Message] = field(default_factory=list[Message])
+    _shown_of: tuple[object, object, int] = (None, None, 0)
+    _counted: tuple[Sequence[Message], bool, int, blake2b] = field(
+        default_factory=lambda: ((), False, 0, blake2b(digest_size=16))
+    )
 
     @classmethod
     def of(cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
         """The frame of these messages."""
         frame = cls(active, [*messages], {}, {})
         frame.begin(calls, {message.call_id for message in messages})
-        frame.mixed = [m.id for m in arranged(messages)] != [m.id for m in messages]
+        frame.mixed = is_mixed(messages)
         return frame
 
     @property
@@ -78,3 +108,50 @@ class Frame:
             self.open.pop(message.call_id, None)
         elif self.open:
             self.mixed = True
+
+    # ── what its model is shown ─────────────────────────────────────────────────────────────────────────────
+
+    def compaction(self, side: Side | None) -> Compaction | None:
+        """Return the compaction by which a side reads the conversation, None if nothing is left out."""
+        return compaction_for(self.compactions.values(), side) if self.compactions else None
+
+    def shown(self, side: Side | None) -> list[Message]:
+        """Return the messages that the model of a side is shown. Only what is new since the last time is looked at."""
+        row = self.compaction(side)
+        if row is None and not self.opening:
+            return self.messages
+        messages, known, count = self.messages, self._shown, self._shown_of[2]
+        if self._shown_of[0] is not messages or self._shown_of[1] is not row:
+            known = shown([*self.opening, *messages], row)
+        elif count < len(messages):
+            known += messages[count:]
+        self._shown, self._shown_of = known, (messages, row, len(messages))
+        return known
+
+    def counts_anew(self, messages: Sequence[Message]) -> bool:
+        """Return whether `count` would look at all messages, and not only at those that have come since."""
+        known = self._counted[0]
+        return not (known and len(known) <= len(messages) and known[0] is messages[0])
+
+    def count(self, messages: Sequence[Message], *, tokens: bool) -> tuple[int, str]:
+        """Return the estimated tokens of a request's messages, 0 unless asked for, and their digest.
+
+        Only those that follow the ones of the last request are looked at, if it began with the same.
+        """
+        known, was_counted, total, digest = self._counted
+        same = len(known) <= len(messages) and was_counted == tokens and all(map(is_, known, messages))
+        if not (known and same):  # the digest that a frame begins with is every frame's
+            known, total, digest = (), 0, blake2b(digest_size=16)
+        for message in messages[len(known) :]:
+            digest.update(message_digest(message))
+            total += message_tokens(message) if tokens else 0
+        self._counted = messages, tokens, total, digest
+        return total, digest.hexdigest()
+
+    @property
+    def factor(self) -> float:
+        """The tokens that the provider counted in the last request, for each that was estimated; 1 if unknown."""
+        last = next((each.sent for each in reversed(self.messages) if each.sent is not None), None)
+        if last is None or not last.tokens or not last.counted:
+            return 1.0
+        return min(max(last.counted / last.tokens, 0.25), 4.0)

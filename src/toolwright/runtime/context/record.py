@@ -1,6 +1,7 @@
 """The record of a run: what the journal says of its thread, its conversations and its calls, as of the last commit."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -10,19 +11,20 @@ from toolwright.core.agents.catalog import APP_TOOLS
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import RowBroken
 from toolwright.core.journal.child_effects import Activated, BackOff, HandOff, SetValue
-from toolwright.core.journal.effects import Effect, Source
-from toolwright.core.journal.store import ThreadView
+from toolwright.core.journal.effects import Compact, Effect, Source
+from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.units import Advance, Claim, Committed, Leaving, Takeover
 from toolwright.core.json_value import JSON
 from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.execution import RunExecution
-from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.frame import Frame, is_mixed
 
 CALL_ID = attrgetter("call_id")
 
@@ -44,15 +46,46 @@ class RunRecord:
         self.epoch, self.seq = view.thread.epoch, view.thread.seq
         self.root = self.frame = Frame.of(active, view.messages, view.calls)
         self._frames = [self.root]
+        self._older: list[Message] | None = None
+        self.root.compactions = {each.side: each for each in view.compactions}
         self.nested: dict[str, Call] = {}
         self.inbox = _by_id(view.inbox)
         self.reading = _by_id(view.reading)
         self.posted = view.thread.posted
         self.gen = view.wake.gen if view.wake is not None else 0
+        self.node: str | None = None  # the node that must have leased the thread, until the hold has begun
         self.left = False
         self.step_usage: Usage | None = None  # of the step at work, if it began in this process
         self.values: dict[str | None, dict[str, JSON]] | None = None
         self._due: datetime | None = None
+        self._has_dropped = False
+
+    @property
+    def known(self) -> KnownMessages | None:
+        """The messages as the journal has them, None if some of them are no longer kept, or some are left out."""
+        if self._has_dropped or self.thread.compacted or not all(each.kept for each in self.root.messages):
+            return None
+        return KnownMessages(epoch=self.epoch, seq=self.seq, messages=tuple(self.root.messages))
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the thread's messages were all read, also those that a shortened conversation leaves out."""
+        return self._older is not None or not self.thread.cut
+
+    @property
+    def all_messages(self) -> list[Message]:
+        """The messages of the thread's own conversation, as far as they were read."""
+        if not self._older:
+            return self.root.messages
+        read = {each.id for each in self.root.messages}
+        older = [each for each in self._older if each.id not in read]
+        return sorted(
+            [*older, *self.root.messages], key=_place
+        )  # pinned ones lie between those that were left out
+
+    def put_older(self, messages: Sequence[Message]) -> None:
+        """Keep messages of the thread's own conversation that were not read when it was claimed."""
+        self._older = [*messages]
 
     @property
     def frames(self) -> Sequence[Frame]:
@@ -129,16 +162,19 @@ class RunRecord:
             events=tuple(changes.events),
             effects=tuple(effects),
             leaving=changes.leaving,
+            node=self.node,
         )
 
     def absorb(self, unit: Advance, answer: Committed) -> list[Call]:
         """Take over what a unit has written; the calls that it has begun, and that others may answer from now on."""
         if isinstance(unit, Claim | Takeover):
-            self.epoch += 1
+            self.epoch, self.node = self.epoch + 1, None
         turn, self.run = self.run.turn, unit.run
         if unit.step is not None:
             self.step_usage = unit.step.usage
         self.seq += len(unit.messages)
+        if unit.dropped:
+            self._has_dropped = True
         for message in unit.messages:
             (self.root if message.within is None else self._frame_of(message.within)).take(message)
         begun = self._absorb_calls(unit)
@@ -153,6 +189,8 @@ class RunRecord:
     def _absorb_rest(self, unit: Advance) -> None:
         """Absorbs what few units do: to messages that were said, to the inbox and to the thread."""
         for edited in unit.edited:
+            if self._older is not None:
+                self._older = [edited if each.id == edited.id else each for each in self._older]
             self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
         for event_id in unit.read:
             self.inbox.pop(event_id, None)
@@ -206,10 +244,42 @@ class RunRecord:
                 self.thread = changed(self.thread, activated=effect.sides)
             case BackOff():
                 self.thread = changed(self.thread, faults=effect.faults, not_before=effect.until)
+            case Compact():
+                self.put_compaction(effect)
             case SetValue() if self.values is not None:
                 _put_value(self.values, effect.key, effect.value)
             case _:
                 pass
+
+    def put_compaction(self, effect: Compact) -> None:
+        """Keep what is left out of a conversation from now on."""
+        row = effect.compaction
+        cut = self.thread.cut if effect.cut is None else effect.cut
+        self.thread = changed(self.thread, compacted=max(self.thread.compacted, row.number), cut=cut)
+        for frame in self._frames:
+            if (frame.id or "") == row.within:
+                frame.compactions = {**frame.compactions, row.side: row}
+
+    def put_messages(self, messages: Sequence[Message]) -> None:
+        """Keep the messages of the thread's own conversation as they were re-read, with those that only we know."""
+        known = {each.id for each in messages}
+        own = [each for each in self.root.messages if each.id not in known]
+        self.root.messages = sorted([*messages, *own], key=lambda each: each.seq or 0)
+        self.root.mixed = is_mixed(self.root.messages)  # messages that are shown again can be
+
+    def put_pins(self, pinned: Sequence[Message]) -> None:
+        """Keep which messages are pinned, as it was re-read; those that were left out are shown again."""
+        ids = {each.id for each in pinned}
+        known = self.root.messages
+        if ids == {each.id for each in known if each.pinned}:
+            return
+        said = [
+            each if each.pinned == (each.id in ids) else changed(each, pinned=each.id in ids)
+            for each in known
+        ]
+        there = {each.id for each in known}
+        older = [each for each in pinned if each.id not in there]
+        self.root.messages = sorted([*older, *said], key=lambda each: each.seq or 0)
 
     def put_values(self, texts: Mapping[str, str]) -> None:
         """The thread's values were read, as JSON text by their keys; raises `RowBroken` if one is none."""
@@ -255,6 +325,10 @@ class RunRecord:
     def put_inbox(self, unread: Iterable[InboxEvent]) -> None:
         """The inbox was read anew."""
         self.inbox = _by_id(unread)
+
+
+def _place(message: Message) -> float:
+    return math.inf if message.seq is None else message.seq
 
 
 def _put_value(values: dict[str | None, dict[str, JSON]], key: str, text: str | None) -> None:

@@ -1,7 +1,7 @@
 """The files of threads: kept, named, read (D19)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence, Set
 from typing import Any, TypeVar
 
 from toolwright.core.broken_rows import is_there
@@ -20,6 +20,7 @@ from toolwright.runtime.files.limits import as_bytes, recordable, shortened, tex
 
 T = TypeVar("T")
 
+PIECE = 256 * 1024  # bytes of a file that are read at once
 MOST_FILES = 100  # of one message or result
 
 
@@ -82,9 +83,9 @@ class FileKeeper:
         drafts.put(file)
         return file.ref
 
-    async def read(self, file: File) -> bytes:
-        """The bytes of a file."""
-        return await self._files.get(file.digest)
+    async def read(self, file: File, part: slice | None = None) -> bytes:
+        """The bytes of a file, or of a part of it."""
+        return await self._files.get(file.digest, part)
 
     async def load(self, ref: AttachmentRef) -> bytes | None:
         """The bytes of an attachment of a message, None if they are gone."""
@@ -252,3 +253,8 @@ class ThreadFiles:
     async def content(self, file: File) -> bytes:
         """The bytes of a file whose row is at hand."""
         return await self._keeper.read(file)
+
+    async def pieces(self, file: File, part: slice) -> AsyncGenerator[bytes]:
+        """The bytes of a part of a file, a piece at a time: the next is read once it is asked for."""
+        for start in range(part.start, part.stop, PIECE):
+            yield await self._keeper.read(file, slice(start, min(start + PIECE, part.stop)))

@@ -1,7 +1,7 @@
 """The tools that an agent has of its MCP servers now, beside its own."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
@@ -10,9 +10,9 @@ from toolwright.core.env.redact import NOTHING
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.mcp_effects import HoldMcpTool, UnholdMcpTool
 from toolwright.core.journal.store import Store
-from toolwright.core.mcp.listing import McpFault, McpListing, side_by_side
+from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompts, side_by_side
 from toolwright.core.mcp.records import McpDefinition
-from toolwright.core.mcp.servers import McpServers
+from toolwright.core.mcp.servers import McpPromptText, McpServers, McpUnavailable
 from toolwright.core.ports import Clock
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpServer, McpTarget, target_of
@@ -38,6 +38,12 @@ class McpOffer:
     faults: Sequence[tuple[str, McpFault]]
     held: tuple[McpDefinition, ...] = ()
     news: tuple[HoldMcpTool | UnholdMcpTool, ...] = ()
+
+    @property
+    def instructions(self) -> tuple[tuple[str, str], ...]:
+        """The instructions of the servers for the model, by server name."""
+        told = [(each.server.name, each.instructions) for each in self.listings]
+        return tuple([(name, text) for name, text in told if text])
 
 
 NO_SERVERS = McpOffer((), (), (), ())
@@ -70,6 +76,24 @@ class McpOffers:
         tools, faults = side_by_side(held.listings, own - built_in, built_in)
         key = (*[(each.server.name, each.number) for each in listings], *[each.tool for each in held.tools])
         return McpOffer(tools, key, listings, faults, held.tools, held.news)
+
+    async def prompts(self, server: McpServer, env: ThreadEnv) -> McpPrompts:
+        """The prompts that a server offers in a thread with that env; no run waits for them."""
+        target = target_in(server, env)
+        return (
+            McpPrompts()
+            if isinstance(target, McpFault)
+            else await self._servers.prompts(target, self._first_wait)
+        )
+
+    async def prompt(
+        self, server: McpServer, env: ThreadEnv, name: str, arguments: Mapping[str, str]
+    ) -> McpPromptText:
+        """A prompt of a server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        target = target_in(server, env)
+        if isinstance(target, McpFault):
+            raise McpUnavailable(target.message)
+        return await self._servers.prompt(target, name, arguments)
 
     async def _listing(self, server: McpServer, env: ThreadEnv) -> McpListing:
         target = target_in(server, env)

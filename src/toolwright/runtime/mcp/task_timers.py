@@ -31,6 +31,7 @@ def follow(
         created_at=now,
         output=task.output,
         place=task.place,
+        session=task.session,
         space_id=space_id,
     )
     return (SetMcpTask(task=row), SetTimer(name=task_timer(call.id), due=next_look(now, task.poll)))

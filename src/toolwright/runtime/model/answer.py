@@ -8,10 +8,13 @@ from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.schemas.answer_form import AnswerFault, correction
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.message import Message, MessageCall, Sent
 from toolwright.core.threads.run import QueuedCall, Step
 from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
+from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_name
 
 
@@ -86,8 +89,15 @@ def assistant_message(
         by=context.speaker,
         calls=in_message(calls),
         native=response.native,
+        sent=sent_with(context.frame, response),
         created_at=at,
     )
+
+
+def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:
+    """Return the record of the request that was answered, with the tokens that the provider counted."""
+    counted = response.usage.input_tokens or None
+    return frame.sent if frame.sent is None or counted is None else changed(frame.sent, counted=counted)
 
 
 CORRECTION = "fix_"
@@ -105,6 +115,23 @@ def correction_message(context: RunContext, fault: AnswerFault, step: int, seq: 
         step=step,
         created_at=context.clock.now(),
     )
+
+
+def ask_again(context: RunContext, changes: Changes) -> None:
+    """Add a user message to a retried run whose last answer was rejected: a model continues from a user message."""
+    messages, active = context.root.messages, context.root.active
+    if active is None or active.form is None or not messages or messages[-1].role != "assistant":
+        return
+    message = Message(
+        id=context.new_id("again"),
+        role="user",
+        content="Your last answer was not accepted. Answer again, in the required form.",
+        seq=context.place(changes),
+        run_id=context.run.id,
+        step=context.run.step_count + 1,
+        created_at=context.clock.now(),
+    )
+    context.say(changes, message)
 
 
 def corrections(messages: Sequence[Message], run_id: str) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -10,28 +11,42 @@ from toolwright.core.agents.turns import steps_of
 from toolwright.core.concurrency import is_cancelled
 from toolwright.core.env.logs import internal_error, internal_errors, logger
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable, ToolwrightError
+from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.message import Message
-from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import arranged, heard_by, prompted
+from toolwright.runtime.context.conversation import as_read
 from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.model.context_window import (
+    MOST_ATTEMPTS,
+    MOST_EDITS,
+    ContextWindows,
+    ConversationChanged,
+    formed,
+)
 from toolwright.runtime.model.stream import AnswerStream
-from toolwright.runtime.prompts.system_prompt import Section, SystemPrompts, prompt, sections
+from toolwright.runtime.prompts.system_prompt import (
+    Section,
+    SystemPrompts,
+    bare_prompt,
+    prompt,
+    sections,
+    stable_part,
+)
 from toolwright.runtime.threads.inbox import preview
 
 SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more often, and rings so much later
 
 
 log = logger("toolwright.models")
+EDITED_TOO_OFTEN = "The conversation was changed repeatedly while it was shortened."
 
 
 def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
@@ -97,7 +112,7 @@ ANSWER_LIMITS = (600.0, 3600.0)
 
 
 class ModelAnswers:
-    """Asks models for answers; nothing here commits."""
+    """Asks models for answers. Nothing here commits but `windows`, which shorten conversations."""
 
     def __init__(
         self,
@@ -105,10 +120,12 @@ class ModelAnswers:
         bus: Bus,
         files: FileKeeper,
         system_prompts: SystemPrompts,
+        windows: ContextWindows,
         *,
         default_model: str | None,
         answer_limits: tuple[float, float] = ANSWER_LIMITS,
     ) -> None:
+        self.windows = windows
         self._models = models
         self._bus = bus
         self._files = files
@@ -123,28 +140,69 @@ class ModelAnswers:
         Raises an error of our own tree, or `ModelRaised`.
         """
         try:
-            active, root, number = context.active, context.root, context.run.step_count + 1
-            system = await self._system(context, active, changes) if active.agent.toolkits else active.system
-            messages = [*root.messages, *changes.messages]
-            if root.mixed:
-                messages = arranged(messages)
-            if len(active.sides) > 1 or (messages and messages[-1].role == "assistant"):
-                messages = _heard(active, messages)
-            turn = number
-            if context.speaker is not None:
-                turn = steps_of(context.speaker, root.messages, context.run) + 1
-                number = turn if _alone(active) else number
-            request = self._request(context, active, messages, system, number, turn)
-            unspoken = await context.where.unspoken() if context.where.seen else NOTHING
-            stream = AnswerStream(context, self._bus, active.by_name, unspoken)
-            try:
-                return await self._answer(context, active, request, stream)
-            finally:
-                stream.close()
+            active, system, stable = context.active, context.active.system, None
+            if active.agent.toolkits:
+                system, stable = await self._system(context, active, changes)
+            elif active.instructions:
+                system = bare_prompt(active)
+            for _ in range(MOST_EDITS):
+                request = self._next_request(context, active, changes, system, stable)
+                try:
+                    return await self._fitting(context, context.root, active, request)
+                except ConversationChanged:
+                    active = context.active
+            raise ModelUnavailable(EDITED_TOO_OFTEN)
         except (ToolwrightError, ThreadLost, ModelRaised):
             raise
         except Exception as error:
             raise internal_error("asking the model", error) from error
+
+    def _next_request(
+        self, context: RunContext, active: ActiveAgent, changes: Changes, system: str, stable: str | None
+    ) -> ModelRequest:
+        """The request for the next step of the thread's own conversation."""
+        root, number = context.root, context.run.step_count + 1
+        shown = root.shown(context.side) if root.compactions else root.messages
+        messages = as_read([*shown, *changes.messages], active, is_arranged=not root.mixed)
+        turn = number
+        if context.speaker is not None:
+            turn = steps_of(context.speaker, root.messages, context.run) + 1
+            number = turn if _alone(active) else number
+        return self._request(context, active, messages, system, number, turn, stable)
+
+    async def _fitting(
+        self, context: RunContext, frame: Frame, active: ActiveAgent, request: ModelRequest
+    ) -> ModelResponse | None:
+        """Return the answer to the request, or to a shorter one if it is too long. The thread's own is streamed."""
+        model = await self._model(active)
+        request = await self.windows.fit(context, frame, active, model, request, self._summarizing)
+        attempt = 1
+        while True:
+            stream = None
+            if frame is context.root:
+                unspoken = await context.where.unspoken() if context.where.seen else NOTHING
+                stream = AnswerStream(context, self._bus, context.active.by_name, unspoken)
+            try:
+                compacted = frame.sent is not None and frame.sent.compaction > 0
+                sent = request if context.active.form is None else formed(context, request)
+                response = await self._answer(context, model, sent, stream, compacted=compacted)
+                if attempt > 1 and response is not None:
+                    self.windows.accepted(frame, model)
+                return response
+            except ContextTooLong as refused:
+                if attempt == MOST_ATTEMPTS:
+                    raise
+                attempt += 1
+                request = await self.windows.refit(context, frame, model, request, self._summarizing, refused)
+            finally:
+                if stream is not None:
+                    stream.close()
+
+    async def _summarizing(
+        self, context: RunContext | None, model: Model, request: ModelRequest
+    ) -> ModelResponse | None:
+        """Return the answer of a model that writes a summary: within the time of the run that waits for it, if any."""
+        return await self._answer(context, model, request, None)
 
     async def ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
         """Return the answer within a prompt tool, which is not streamed. Raises as `ask` does."""
@@ -153,14 +211,42 @@ class ModelAnswers:
 
     async def _ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
         active, number = context.active, frame.turns + 1
-        request = self._request(
-            context, active, [*frame.opening, *frame.messages], active.system, number, number
+        for _ in range(MOST_EDITS):
+            messages = frame.shown(None)
+            request = self._request(context, active, messages, bare_prompt(active), number, number)
+            try:
+                return await self._fitting(context, frame, active, request)
+            except ConversationChanged:
+                active = context.active
+        raise ModelUnavailable(EDITED_TOO_OFTEN)
+
+    async def fit_loop(
+        self,
+        active: ActiveAgent,
+        messages: Sequence[Message],
+        *,
+        fixed: int,
+        max_tokens: int | None,
+        refer: Callable[[Message], Message],
+    ) -> list[Message]:
+        """Return the messages of a loop outside, shortened for the agent's model: see `ContextWindows.fit_loop`.
+
+        An agent without a model needs `max_tokens`; older turns are left out then, without a summary.
+        """
+        model = active.model if active.model is not None else self._default_model
+        return await self.windows.fit_loop(
+            active,
+            None if model is None else await self._models(model),
+            messages,
+            self._summarizing,
+            fixed=fixed,
+            max_tokens=max_tokens,
+            refer=refer,
         )
-        return await self._answer(context, active, request, None)
 
     async def ask_beside(self, context: RunContext, request: ModelRequest) -> ModelResponse | None:
         """The answer of the model of whoever speaks to a request of somebody else; None if the run was cancelled."""
-        return await self._answer(context, context.active, request, None)
+        return await self._answer(context, await self._model(context.active), request, None)
 
     def _request(
         self,
@@ -170,11 +256,15 @@ class ModelAnswers:
         system: str,
         number: int,
         turn: int,
+        stable: str | None = None,
     ) -> ModelRequest:
+        """The request; `stable` is the beginning of the system text that does not change, None for all of it."""
         form = active.form
+        if context.redactor.secrets:
+            system, stable = _redacted(system, stable, context.redactor)
         return ModelRequest(
-            messages=tuple(messages if form is None else _clean(form.heard(messages), context.redactor)),
-            system=context.redactor.text(system) if context.redactor.secrets else system,
+            messages=tuple(messages),
+            system=system,
             tools=active.tools.model_definitions,
             tool_choice=active.prompt.tool_choice,
             step=number,
@@ -184,18 +274,26 @@ class ModelAnswers:
             turn=turn,
             answer=None if form is None else form.schema,
             settings=active.settings,
+            stable=None if stable is None else len(stable),
         )
 
     async def _answer(
-        self, context: RunContext, active: ActiveAgent, request: ModelRequest, stream: AnswerStream | None
+        self,
+        context: RunContext | None,
+        model: Model,
+        request: ModelRequest,
+        stream: AnswerStream | None,
+        *,
+        compacted: bool = False,
     ) -> ModelResponse | None:
-        model = await self._model(active)
-        if context.trace is not None:
-            model = context.trace.model(model, context.frame.id)
+        """Return the answer, or None if its run was cancelled; raises `ModelUnavailable` if it takes too long."""
         silence, total = self._answer_limits
-        if context.time_limit is not None:
+        abort = Abort() if context is None else context.abort
+        if context is not None and context.trace is not None:
+            model = context.trace.model(model, context.frame.id, compacted)
+        if context is not None and context.time_limit is not None:
             total = min(total, context.seconds_left())
-        limit = AnswerLimit(silence, total, context.abort)
+        limit = AnswerLimit(silence, total, abort)
         reading = Supervision(_read(model, request, limit, stream), model.name)
         limit.begin(reading)
         began = asyncio.get_running_loop().time()
@@ -214,12 +312,15 @@ class ModelAnswers:
             raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
-        if log.isEnabledFor(logging.INFO):
-            _log_answer(active, model.name, response, asyncio.get_running_loop().time() - began)
+        if context is not None and log.isEnabledFor(logging.INFO):
+            _log_answer(context.active, model.name, response, asyncio.get_running_loop().time() - began)
         return response
 
-    async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:
-        """System prompt of an agent with toolkits. A space that it may be in no longer it is put out of (D10)."""
+    async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> tuple[str, str]:
+        """System prompt of an agent with toolkits, and the part of it that does not change.
+
+        A space that it may be in no longer it is put out of (D10).
+        """
         await context.where.check(changes, active)
         reach = await context.where.reach(active.agent)
         parts = sections(
@@ -231,8 +332,8 @@ class ModelAnswers:
         )
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
-            parts.append(Section(name="inbox", text=preview(waiting) or ""))
-        return prompt(parts)
+            parts.append(Section(name="inbox", text=preview(waiting) or "", changes=True))
+        return prompt(parts), stable_part(parts)
 
     async def _model(self, active: ActiveAgent) -> Model:
         model = active.model if active.model is not None else self._default_model
@@ -272,26 +373,14 @@ async def _read(
     return response, None
 
 
-def _clean(messages: list[Message], redactor: Redactor) -> list[Message]:
-    """The messages, those without secrets too that are none of the journal's."""
-    if not redactor.secrets:
-        return messages
-    return [
-        message if message.seq is not None else changed(message, content=redactor.text(message.content))
-        for message in messages
-    ]
+def _redacted(system: str, stable: str | None, redactor: Redactor) -> tuple[str, str | None]:
+    """The system text without secrets and its stable beginning, which is None if a secret reaches across its end."""
+    clean = redactor.text(system)
+    beginning = None if stable is None else redactor.text(stable)
+    return clean, beginning if beginning is not None and clean.startswith(beginning) else None
 
 
 def _alone(active: ActiveAgent) -> bool:
     """Whether nobody else in the thread speaks through the model of this prompt."""
     others = [side.model for name, side in active.sides.items() if name != active.side]
     return active.model is not None and not isinstance(active.model, str) and active.model not in others
-
-
-def _heard(active: ActiveAgent, messages: list[Message]) -> list[Message]:
-    last = messages[-1] if messages else None
-    if last is not None and last.role == "assistant" and last.side not in (None, active.side):
-        last = None  # the other side has spoken: that is heard as a user
-    if len(active.sides) > 1:
-        messages = heard_by(active.side, messages, active.agent.sides)
-    return prompted(messages, last)

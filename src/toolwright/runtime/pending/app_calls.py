@@ -1,9 +1,10 @@
 """Calls of the app's tools by hosts outside: each in a thread of its own, so that it is a row from its beginning."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from toolwright.core.agents.catalog import APP_TOOLS
+from toolwright.core.agents.prompt import Prompt
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import AlreadyOver, CallCancelled, CallResolved, NotFound, RunOver, StoreError
 from toolwright.core.journal.store import Sight
@@ -52,6 +53,11 @@ class AppCalls:
     def tools(self) -> Toolset:
         """The tools that hosts may call. Raises `DefinitionError` for what cannot be called so."""
         return self._parts.catalog.app_tools.tools
+
+    @property
+    def prompts(self) -> Mapping[str, Prompt]:
+        """The prompts that the app declares, by name."""
+        return self._parts.catalog.prompts
 
     @property
     def cipher(self) -> Cipher:

@@ -119,7 +119,7 @@ class McpTasks:
 
     async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
         with self._look(target):
-            return await self._servers.task(target, task.task_id, task.output)
+            return await self._servers.task(target, task.task_id, task.output, task.session)
 
     @contextmanager
     def _look(self, target: McpTarget) -> Generator[None]:
@@ -166,7 +166,7 @@ class McpTasks:
         if target is not None:
             try:
                 with self._look(target):
-                    await self._servers.cancel_task(target, task.task_id)
+                    await self._servers.cancel_task(target, task.task_id, task.session)
             except McpTaskGone as error:
                 log.info("The task of the call %s is not cancelled: %s", task.call_id, error)
         await self._drop(task)
@@ -214,7 +214,7 @@ class McpTasks:
     async def _answer(self, task: McpTask, target: McpTarget, answers: JSONObject) -> None:
         """Hand answers in; the next look tells what became of a task that takes none any more."""
         try:
-            await self._servers.answer_task(target, task.task_id, answers)
+            await self._servers.answer_task(target, task.task_id, answers, task.session)
         except McpTaskGone as error:
             log.info("The task of the call %s takes no answer: %s", task.call_id, error)
 

@@ -1,8 +1,9 @@
 """Calls on offer to outside workers: all open ones, then each as it comes (D25), in a queue for each reader.
 
-A call that opens in this process is told at once. One watcher for all readers looks at the journal, slowly, for those
-that other processes have opened, and for leases that are over. What was open before a reader came it reads itself, page
-by page, taking turns with the others. A reader may be told twice of a call: who claims it first carries it out.
+A call that opens in this process is sent to readers at once. One watcher for all readers looks at the journal for calls
+that other processes have opened, slowly or as soon as one is announced, and for leases that are over. What was open
+before a reader came it reads itself, page by page, taking turns with the others. A reader may be sent a call twice: the
+first to claim it executes it.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ from toolwright.core.journal.reads import Offer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, Motor
+from toolwright.core.ports import Bus, Clock, Follower, Motor
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import Event
+from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.checks import by_list
 from toolwright.runtime.threads.events import Following
 from toolwright.wire.call import arguments_json
@@ -87,9 +88,14 @@ PAGE = 100  # calls that are read at once
 PACE = 0.01  # seconds from one full page to the next, of whichever reader
 LOOK_AGAIN = 2.0  # seconds between two looks at the journal
 LOOK_ABROAD = 0.5  # the same while another process drives the journal
+NEWEST = timedelta(seconds=1)  # before now: the calls that are read when another process has opened one
+SPACING = 0.1  # seconds before the next of such looks
 MOST = 10_000  # leases that are over, at one look
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 ENVELOPE = 300  # bytes of an offer beside its arguments, about
+
+
+TOOLS = Topic(kind="tools", id="")
 
 
 class Offers:
@@ -101,11 +107,12 @@ class Offers:
         motor: Motor,
         clock: Clock,
         outage: Outage,
+        bus: Bus,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._outage, self._away = outage, False
         self._telemetry = telemetry
-        self._store = store
+        self._store, self._bus = store, bus
         self._motor = motor
         self._clock = clock
         self._queues = set[OfferQueue]()
@@ -116,8 +123,10 @@ class Offers:
 
     def opened(self, call: Call, agent: str) -> None:
         """A call has been opened here: its row is in the journal."""
-        if self._queues and call.kind == "external" and not call.is_asked:
-            self._tell(Offer(call=call, agent=agent))
+        if call.kind == "external" and not call.is_asked:
+            if self._queues:
+                self._tell(Offer(call=call, agent=agent))
+            self._bus.announce(TOOLS)
 
     @asynccontextmanager
     async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Following]:
@@ -138,31 +147,42 @@ class Offers:
         """Look at the journal again and again as long as anybody reads, for ever."""
         while True:
             await self._wanted.wait()
-            since = self._clock.now()
-            while self._queues:
-                try:
-                    since = await self._look(since)
-                except StoreError as error:
-                    self._away = True
-                    self._outage.failed(error)
-                else:
-                    if self._away:
-                        self._away = False
-                        self._outage.over()
-                await asyncio.sleep(
-                    LOOK_AGAIN if self._motor.driving else LOOK_ABROAD
-                )  # real time, as for streams
+            with self._bus.subscribe(TOOLS) as follower:
+                await self._keep_looking(follower)
             self._again.clear()
 
-    async def _look(self, since: datetime) -> datetime:
-        """Tell of calls that began lately, and of leases over at `since` or later; since when to look next."""
+    async def _keep_looking(self, follower: Follower) -> None:
+        """Look as long as anybody reads: at the newest calls as soon as another process has opened one."""
+        since, time = self._clock.now(), asyncio.get_running_loop().time  # real time, as for streams
+        whole_at = 0.0
+        while self._queues:
+            is_whole = time() >= whole_at
+            try:
+                since = await self._look(since, OVERLAP if is_whole else NEWEST)
+            except StoreError as error:
+                self._away = True
+                self._outage.failed(error)
+            else:
+                if self._away:
+                    self._away = False
+                    self._outage.over()
+            if is_whole:
+                whole_at = time() + (LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
+            if await follower.next(max(whole_at - time(), 0.0)):
+                await asyncio.sleep(SPACING)
+
+    async def _look(self, since: datetime, back: timedelta) -> datetime:
+        """Tell of calls that began lately, and of leases over at `since` or later; since when to look next.
+
+        Calls are read that began `back` before now or later.
+        """
         now = self._clock.now()
         horizon = now - OVERLAP
         self._start_times = {
             call_id: began for call_id, began in self._start_times.items() if began >= horizon
         }
         self._again = {call_id: ended for call_id, ended in self._again.items() if ended >= horizon}
-        after = (horizon, "")
+        after = (now - back, "")
         while page := await self._store.offers.begun(now, after=after, before=now + OVERLAP, limit=PAGE):
             for offer in page:
                 self._tell(offer)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import (
@@ -138,7 +138,7 @@ class PendingCalls:
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
         redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
-        return Rows(redacted, broken_of(calls))
+        return Rows(redacted, broken_of(calls), more=ended_early(calls))
 
     async def submit(
         self,

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id
+from toolwright.runtime.mcp.offer import McpOffers, env_of_agent
 from toolwright.runtime.prompts.channel_history import Place
 from toolwright.runtime.prompts.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.spaces.membership import Membership
@@ -31,12 +33,14 @@ class Prompts:
         system_prompts: SystemPrompts,
         membership: Membership,
         equip: Callable[[ActiveAgent, str | None], ActiveAgent],
+        mcp: McpOffers,
     ) -> None:
         self._store = store
         self._agents = agents
         self._system_prompts = system_prompts
         self._membership = membership
         self._equip = equip
+        self._mcp = mcp
 
     async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> Told:
         """The prompt of the agent in its home thread, as if it were in that space; without one, where it is.
@@ -51,6 +55,8 @@ class Prompts:
         elif (open_space_id := await self._open(active, by_id("space", space_id), reach.person)) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         places = [] if open_space_id is None else [Place(space_id=open_space_id)]
+        offer = await self._mcp.of(active, env_of_agent(active))
+        active = changed(active, instructions=offer.instructions)
         parts = sections(active, await self._system_prompts.of(active, reach, places), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 

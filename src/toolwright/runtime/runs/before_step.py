@@ -10,6 +10,7 @@ from toolwright.core.journal.child_effects import Activated
 from toolwright.core.journal.units import Finish, Result
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import prepare
@@ -133,6 +134,9 @@ class BeforeStep:
         run = context.run
         if run.calls_only:
             run = changed(run, step_count=run.step_count + 1)
+        reads = any(event.content["name"] == READ_RESULT for event in events)
+        if reads and context.base is not None:
+            context.set_speaker(context.base, self._step_tools.with_reader(context.active))
         calls = outside_calls(context, events, run.step_count)
         read = tuple([event.event_id for event in events])
 

@@ -1,6 +1,7 @@
 """Commits of a run: what its steps come to, its end with what its open calls read last, and word to its family."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
@@ -8,7 +9,8 @@ from toolwright.core.agents.turns import steps_of
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
-from toolwright.core.journal.units import Advance, Finish, Result
+from toolwright.core.journal.units import Advance, Finish, Release, Result
+from toolwright.core.json_value import JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
@@ -18,7 +20,7 @@ from toolwright.core.threads.run import Run, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
 from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.last_words import CANCELLED, INTERRUPTED, LastWords
+from toolwright.runtime.calls.messages import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes, End, Next
@@ -32,6 +34,7 @@ from toolwright.runtime.runs.poison import (
     give_back,
     keep_back_off,
     next_try,
+    retries,
     tried_again,
 )
 from toolwright.runtime.threads.inbox import own_message
@@ -247,6 +250,16 @@ class RunCommits:
     async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:
         """End the run as failed, for what it has read or how it is set up."""
         await self.end(context, Finish, Changes(), End("failed", error=error, error_code=code))
+
+    async def wait(self, context: RunContext, waiting: JSONObject) -> None:
+        """Release the run until it is to be tried again, as `outage` or `unknown_agent` says."""
+        run = changed(context.run, status="queued", error=str(waiting["error"]), waiting=waiting)
+        events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
+        until = datetime.fromisoformat(str(waiting["retryAt"]))
+        pause = (until - context.clock.now()).total_seconds()
+        await context.commit(Release, back_off(context, Changes(events=events), until), run)
+        why = "its model failed" if waiting["reason"] == "model" else "its agent is not known here"
+        _log.warning("Run %s is tried again in %.0f s, since %s: %s", run.id, pause, why, waiting["error"])
 
     async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
         """The turn is over: every call without an answer gets one."""

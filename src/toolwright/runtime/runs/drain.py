@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
-from toolwright.core.journal.store import Store, ThreadView
+from toolwright.core.journal.store import KnownMessages, Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import JSONObject
@@ -23,16 +24,17 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.core.value import changed
-from toolwright.runtime.agents.speakers import Speakers
+from toolwright.runtime.agents.speakers import Speakers, UnknownAgent
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.commits import RunCommits, presence
 from toolwright.runtime.runs.loop import Loop
-from toolwright.runtime.runs.poison import back_off_end, refused, retries
+from toolwright.runtime.runs.poison import back_off_end, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message, within_limit
@@ -45,6 +47,7 @@ failures = logger("toolwright.runs")
 LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
 STRAGGLERS = 20.0  # seconds within which a commit that was under way when a run parked is over
+MOST_KNOWN, MOST_KNOWN_TEXT = 32, 1_000_000  # threads whose messages are kept in memory, characters of each
 LAST_WORD = 5.0  # seconds to give a run back
 
 
@@ -54,12 +57,13 @@ def _name_of(context: RunContext) -> str:
     return context.run.agent if active is None else active.agent.name
 
 
-def _log_end(context: RunContext, began: float, clock: Clock) -> None:
-    """Log how the run has ended, was suspended or released here, with names."""
+def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> None:
+    """Log how the run has ended, was suspended or released here, with names; at the level `failed` if it has failed."""
     run, active = context.run, context.root.active
     if run.status == "failed":
         model = None if active is None else getattr(active.model, "name", active.model)
-        failures.warning(
+        failures.log(
+            failed,
             "Run %s of the agent %r failed (model %s, code %s): %s",
             run.id, _name_of(context), model or "of the settings", run.error_code or "none", run.error,
         )  # fmt: skip
@@ -107,11 +111,13 @@ class Drainer:
         self._new_id = new_id
         self._holds: dict[str, RunContext] = {}
         self._checks: set[asyncio.Task[None]] = set()
+        self._known: OrderedDict[str, KnownMessages] = OrderedDict()
         self._stopping = False
+        self.raised: set[str] = set()  # threads the failures of whose runs are raised to somebody who waits
 
-    async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict:
-        """Serve one run of the thread, then leave it."""
-        view = await self._store.view(thread_id)
+    async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
+        """Serve one run of the thread, then leave it; in a cluster the `node` must have leased it."""
+        view = await self._store.view(thread_id, self._known.get(thread_id))
         if view is None:
             return await self._leave_nothing(thread_id)
         if view.wake is None:
@@ -126,7 +132,7 @@ class Drainer:
         if run is not None and (early := await self._early(view, run, alone)) is not None:
             return early
         try:
-            return await self._serve(view, run or self._new_run(view))
+            return await self._serve(view, run or self._new_run(view), node)
         except ThreadLost as lost:
             log.info("%s", lost)
             await self._clock.sleep(LOST_PAUSE)  # whoever has it now shall not be fought over it
@@ -216,7 +222,7 @@ class Drainer:
         answer = await self._store.commit(unit)
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
-    async def _serve(self, view: ThreadView, run: Run) -> Verdict:
+    async def _serve(self, view: ThreadView, run: Run, node: str | None) -> Verdict:
         agent = await self._speakers.of(view.thread, run)
         active = agent if isinstance(agent, ActiveAgent) else None
         resolve = await self._lineages.resolver(view.thread)
@@ -232,9 +238,11 @@ class Drainer:
             self._membership,
             self._lifespan,
         )
+        context.node = node
         if self._stopping:
             context.stop()
         self._holds[context.thread.id] = context
+        self._known.pop(context.thread.id, None)
         if self._telemetry is not None:
             context.trace = _trace(self._telemetry, context, view)
         try:
@@ -250,17 +258,34 @@ class Drainer:
             del self._holds[context.thread.id]
             if context.run.over:
                 self._speakers.forget(context.thread)
+                self._keep_messages(context)
         return "again" if context.is_due and not self._stopping else "done"
 
+    def _keep_messages(self, context: RunContext) -> None:
+        """Keep the messages of a run of calls: the next call opens it again, and reads the whole thread otherwise."""
+        known = context.known if context.run.calls_only else None
+        if known is None or sum(len(each.content) for each in known.messages) > MOST_KNOWN_TEXT:
+            return
+        self._known[context.thread.id] = known
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
     async def _lead(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
-        began = self._clock.monotonic()
+        is_shared = context.node is not None
+        began, raised = self._clock.monotonic(), context.thread.id in self.raised
         try:
             await self._take(context, view, agent)
             if failures.isEnabledFor(logging.INFO):
                 failures.info(
                     "Run %s of the agent %r begins or continues.", context.run.id, _name_of(context)
                 )
-            if isinstance(agent, str) and not context.run.over:
+            if (
+                isinstance(agent, UnknownAgent)
+                and context.run.cancel_requested_at is None
+                and not context.run.over
+            ):
+                await self._commits.wait(context, unknown_agent(context, agent, is_shared=is_shared))
+            elif isinstance(agent, str) and not context.run.over:
                 await self._commits.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:
                 await self._loop.go(context)
@@ -272,7 +297,7 @@ class Drainer:
         except Exception as error:
             log.exception("Run %s cannot go on.", context.run.id)
             await self._commits.fail(context, f"The run cannot go on: {words(error)}", ServerFailed.code)
-        _log_end(context, began, self._clock)
+        _log_end(context, began, self._clock, logging.INFO if raised else logging.WARNING)
         if not context.left:
             await self._give_back(context)
 
@@ -301,6 +326,8 @@ class Drainer:
             renewed = isinstance(asked, str) or retries(run) or run.opened_again
             if renewed and isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
                 taken = changed(taken, revision=agent.agent.revision)
+            if run.opened_again and not run.calls_only:
+                ask_again(context, changes)
             if run.opened_again:
                 await context.where.check(changes, context.base)
                 changes.effects += (*presence(context, context.where.space_id, "agent.active"),)

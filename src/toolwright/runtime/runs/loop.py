@@ -2,22 +2,26 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from toolwright.core.agents.turns import after_text
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import (
+    ContextTooLong,
     DefinitionError,
     MissingExtra,
     ModelError,
+    ModelRefused,
     ModelUnavailable,
     ServerFailed,
     StoreError,
     ToolwrightError,
 )
-from toolwright.core.journal.units import Answer, Finish, Release
+from toolwright.core.journal.effects import KeepTexts
+from toolwright.core.journal.units import Answer, Finish
+from toolwright.core.limits import MAX_CALLS
 from toolwright.core.model import ModelResponse
 from toolwright.core.results.result import ToolResult
 from toolwright.core.schemas.answer_form import (
@@ -53,19 +57,12 @@ from toolwright.runtime.model.answer import (
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.before_step import BeforeStep
 from toolwright.runtime.runs.commits import RunCommits
-from toolwright.runtime.runs.poison import (
-    back_off,
-    end_back_off,
-    has_own_message,
-    lasts_too_long,
-    outage,
-    retries,
-)
+from toolwright.runtime.runs.poison import end_outage, has_own_message, lasts_too_long, outage
 from toolwright.runtime.runs.prompt_runs import PromptRuns
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.inbox import own_message
-from toolwright.wire.event import run_event, step_event
+from toolwright.wire.event import step_event
 
 log = logger("toolwright.runtime")
 
@@ -96,11 +93,20 @@ class Loop:
         self._max_outage = max_outage
         self._calls = calls
         self._model_answers = model_answers
+        self._windows = model_answers.windows
         self._commits = commits
         self._step_calls = StepCalls(calls, handlers, waiting, nested, commits, self._invoke)
         self._before_step = BeforeStep(self._step_calls, commits, speakers, step_tools, environment)
         self._prompt_runs = PromptRuns(
-            self._step_calls, calls, handlers, model_answers, waiting, nested, commits, handler_tools
+            self._step_calls,
+            calls,
+            handlers,
+            model_answers,
+            waiting,
+            nested,
+            commits,
+            handler_tools,
+            max_outage,
         )
 
     async def go(self, context: RunContext) -> None:
@@ -143,6 +149,9 @@ class Loop:
         context.name_calls({})
         try:
             response = await self._model_answers.ask(context, changes)
+        except ContextTooLong as error:  # the fault of what was read: asking again does not help
+            await self._commits.fail(context, error.message, error.code)
+            return
         except MODEL_FAULTS as error:
             if context.seconds_left() <= 0:
                 await self._commits.end(context, Finish, Changes(), End("completed", "max_seconds"))
@@ -184,27 +193,33 @@ class Loop:
                 await self._commits.fail(context, error.message, error.code)
                 return
             response = formed.response
-        await self._commits.commit(context, partial(self._answer, context, changes, response, formed))
+        if len(response.calls) > MAX_CALLS:
+            error = f"The model asked for {len(response.calls)} calls in one answer. At most {MAX_CALLS} are made."
+            await self._commits.fail(context, error, ModelError.code)
+            return
+        answered = await self._commits.commit(
+            context, partial(self._answer, context, changes, response, formed)
+        )
+        if context.root.texts and answered == "done":
+            self._windows.records.kept(context.root)
 
     async def _model_failed(self, context: RunContext, fault: ToolwrightError) -> None:
         """Wait for the model to be back, with pauses (D21): at most `max_outage` for a message of the thread's own.
 
-        A model that refuses such a message is not asked again.
+        A model that refuses such a message is not asked again. One that refuses what the inbox has brought is asked as
+        long, since what is set up wrongly can be mended; then the run fails, and it counts against the events, which
+        are not waited for again.
         """
         waiting = outage(context, fault)
-        refused = not isinstance(fault, ModelUnavailable) or lasts_too_long(waiting, self._max_outage)
-        if refused and has_own_message(context):
+        is_too_long = lasts_too_long(waiting, self._max_outage)
+        was_tried = any(event.attempts for event in context.reading.values())
+        if has_own_message(context) and (is_too_long or not isinstance(fault, ModelUnavailable)):
             end = End("failed", error=fault.message, error_code=fault.code, fault="model")
             await self._commits.end(context, Finish, Changes(), end)
-            return
-        run = changed(context.run, status="queued", error=str(waiting["error"]), waiting=waiting)
-        events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
-        until = datetime.fromisoformat(str(waiting["retryAt"]))
-        pause = (until - context.clock.now()).total_seconds()
-        await context.commit(Release, back_off(context, Changes(events=events), until), run)
-        log.warning(
-            "Run %s is tried again in %.0f s, since its model failed: %s", run.id, pause, fault.message
-        )
+        elif isinstance(fault, ModelRefused) and fault.of_content and (is_too_long or was_tried):
+            await self._commits.fail(context, fault.message, fault.code)
+        else:
+            await self._commits.wait(context, waiting)
 
     async def _answer(
         self,
@@ -219,11 +234,11 @@ class Loop:
         calls = calls_of(context, response, number, at) if response.calls else []
         seq = context.place(changes)
         context.put(changes, assistant_message(context, response, calls, number, seq, at))
-        if context.run.error is not None:  # the model was asked again
-            changes.events.insert(0, run_event(changed(context.run, error=None, waiting=None)))
-        if context.thread.faults:
-            changes = end_back_off(context, changes)
+        if context.run.error is not None or context.thread.faults:
+            changes = end_outage(context, changes)
         changes.step = step_row(context, response, number, at)
+        if context.root.texts:
+            changes.effects += (KeepTexts(texts=context.root.texts),)
         run = changed(
             context.run,
             step_count=number,

@@ -17,7 +17,9 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.threads.inbox import OWN
+from toolwright.wire.event import run_event
 
+SHARED_PAUSE = timedelta(seconds=1)
 LONGEST_RETRY_AFTER = 86_400.0  # seconds; a provider that names more is believed no more
 
 
@@ -107,6 +109,18 @@ def outage(context: RunContext, fault: ToolwrightError) -> JSONObject:
     }
 
 
+def unknown_agent(context: RunContext, why: str, *, is_shared: bool) -> JSONObject:
+    """Return what a run waits for whose agent this process does not know: until when, and since when that has been so.
+
+    Where other processes execute runs too (`is_shared`), one of them may know it: then the pause stays short.
+    """
+    now = context.clock.now()
+    before = context.run.waiting if retries(context.run) else None
+    retry_at = now + SHARED_PAUSE if is_shared else next_try(context)
+    since = (before or {}).get("since") or now.isoformat()
+    return {"reason": "agent", "retryAt": retry_at.isoformat(), "since": since, "error": why}
+
+
 def lasts_too_long(waiting: JSONObject, most: timedelta) -> bool:
     """Return whether the next try comes later than an outage may last."""
     since, retry_at = (datetime.fromisoformat(str(waiting[name])) for name in ("since", "retryAt"))
@@ -117,6 +131,13 @@ def back_off(context: RunContext, changes: Changes, until: datetime) -> Changes:
     """The changes, after which the thread is left alone until then, since its model has failed once more."""
     effect = BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
     return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
+
+
+def end_outage(context: RunContext, changes: Changes) -> Changes:
+    """Return the changes of a model's answer with the end of the outage that the run has waited for, if it has."""
+    if retries(context.run):
+        changes.events.insert(0, run_event(changed(context.run, error=None, waiting=None)))
+    return end_back_off(context, changes)
 
 
 def keep_back_off(context: RunContext, changes: Changes) -> Changes:

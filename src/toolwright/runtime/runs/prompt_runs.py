@@ -5,9 +5,11 @@ any call, in a frame of its own on top of the thread's; what a handler calls is 
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import ToolwrightError, Unwritable
+from toolwright.core.errors import ModelUnavailable, ToolwrightError, Unwritable
+from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.units import Answer, Result
 from toolwright.core.mcp.questions import HOST_TOOLS
 from toolwright.core.model import ModelCall, ModelResponse
@@ -31,6 +33,7 @@ from toolwright.runtime.env.redaction import clean_arguments, clean_response
 from toolwright.runtime.model.answer import asked_call, total_cost
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.runs.poison import end_outage, lasts_too_long, outage
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
 
@@ -53,7 +56,9 @@ class PromptRuns:
         nested: Nested,
         commits: RunCommits,
         handler_tools: Mapping[str, Tool],
+        max_outage: timedelta,
     ) -> None:
+        self._max_outage = max_outage
         self._step_calls = step_calls
         self._calls = calls
         self._handlers = handlers
@@ -89,12 +94,25 @@ class PromptRuns:
             await self._answered(context, frame, response)
         elif response is not None:
             usage, cost = context.run.usage + response.usage, total_cost(context.run.cost, response.cost)
-            await self._say(context, frame, response, changed(context.run, usage=usage, cost=cost))
+            run = changed(context.run, usage=usage, cost=cost, error=None, waiting=None)
+            await self._say(context, frame, response, run)
 
     async def _answer(self, context: RunContext, frame: Frame) -> ModelResponse | ToolResult | None:
-        """The model's answer; the error that its failure is to the caller; None if the run was cancelled."""
+        """Return the model's answer, or the error that its failure is to the caller.
+
+        None if the run was cancelled, or is suspended until the model is available: a handler that waits for the answer
+        cannot be suspended, so it gets the error.
+        """
         try:
             response = await self._model_answers.ask_within(context, frame)
+        except ModelUnavailable as error:
+            waiting = outage(context, error)
+            held = any(each.holder is not None for each in context.frames)
+            if not held and not lasts_too_long(waiting, self._max_outage):
+                await self._commits.wait(context, waiting)
+                return None
+            context.run = changed(context.run, error=None, waiting=None)  # another model's outage begins anew
+            return ToolResult.fail(error.message, error_code=error.code)
         except ToolwrightError as error:
             return ToolResult.fail(error.message, error_code=error.code)
         except ModelRaised as error:
@@ -112,12 +130,17 @@ class PromptRuns:
     async def _say(self, context: RunContext, frame: Frame, response: ModelResponse, run: Run) -> None:
         async def said() -> Next:
             changes, calls = Changes(), nested_calls(context, frame, response)
+            if run.error is None:
+                changes = end_outage(context, changes)
             changes.messages.append(nested_message(context, frame, response, calls, context.place(changes)))
+            if response.model and frame.texts:
+                changes.effects += (KeepTexts(texts=frame.texts),)
             if calls:
                 return self._step_calls.begin(context, changes, calls, run)
             return Next(kind=Answer, changes=changes, run=run)
 
-        await self._commits.commit(context, said)
+        if await self._commits.commit(context, said) == "done" and frame.texts:
+            self._model_answers.windows.records.kept(frame)
 
     async def _answered(self, context: RunContext, frame: Frame, result: ToolResult) -> None:
         """The conversation is over: its call has its result, or the handler that has made the call."""

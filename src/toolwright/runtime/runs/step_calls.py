@@ -17,7 +17,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.calls.approvals import decide
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers, Ran
-from toolwright.runtime.calls.last_words import LastWords
+from toolwright.runtime.calls.messages import LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.variables import lacking_for, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.env.env import EnvType, EnvVar, Given, read_env
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.journal.store import Store
@@ -122,9 +122,10 @@ class Entities:
         if len(agent_page) == limit:
             return Rows(agent_page, broken_of(agent_rows))
         humans = await self._store.entities(
-            limit=limit - len(agent_page), offset=max(0, offset - len(agents))
+            limit=type(limit)(limit - len(agent_page)), offset=max(0, offset - len(agents))
         )
-        return Rows([*agent_page, *humans], [*broken_of(agent_rows), *broken_of(humans)])
+        broken = [*broken_of(agent_rows), *broken_of(humans)]
+        return Rows([*agent_page, *humans], broken, more=ended_early(humans))
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
         """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""

@@ -1,10 +1,11 @@
-"""Front-ends that are registered for entities."""
+"""Front-ends that are registered for entities, and ended sessions of the console."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Conflict, DropFrontEnd, SaveFrontEnd
+from toolwright.core.journal.units import Conflict, DropFrontEnd, SaveFrontEnd, SignOut, UseOnce
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import FrontEnd
@@ -59,3 +60,20 @@ class FrontEnds:
         unit = DropFrontEnd(token=self._new_id("unit"), at=self._clock.now(), id=by_id("client", id))
         if isinstance(await self._store.commit(unit), Conflict):
             raise NotFound(f"There is no client {id!r}.")
+
+    async def sign_out(self, key: str, at: datetime, until: datetime) -> None:
+        """End the console's session with the id `key`, or all sessions of the caller `key` that have begun by `at`.
+
+        It is remembered until `until`, when the sessions have expired.
+        """
+        unit = SignOut(token=self._new_id("unit"), at=at, key=key, until=until)
+        await self._store.commit(unit)
+
+    async def use_once(self, key: str, until: datetime) -> bool:
+        """Use up the key of a token, which is remembered until `until`; false if it was used before, in any process."""
+        unit = UseOnce(token=self._new_id("unit"), at=self._clock.now(), key=key, until=until)
+        return not isinstance(await self._store.commit(unit), Conflict)
+
+    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
+        """Return when the session with this id, and all sessions of this caller, were signed out, by key."""
+        return await self._store.front_ends.signed_out(session, caller)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolwright.core.broken_rows import Rows, all_of, broken_of
+from toolwright.core.broken_rows import Rows, all_of, broken_of, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import React, Unreact
 from toolwright.core.journal.store import Store
@@ -43,7 +43,7 @@ class History:
         page(limit)
         for name, seq in (("after", after), ("before", before)):
             whole(name, 0 if seq is None else seq)
-        limit = min(limit, LONGEST_PAGE)
+        limit = type(limit)(min(limit, LONGEST_PAGE))
         rows = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
         return await self.shown(rows)
 
@@ -71,7 +71,7 @@ class History:
             )
             for message in messages
         ]
-        return Rows(rows, [*broken_of(messages), *broken_of(reactions)])
+        return Rows(rows, [*broken_of(messages), *broken_of(reactions)], more=ended_early(messages))
 
 
 class Reactions:

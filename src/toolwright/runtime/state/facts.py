@@ -17,7 +17,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.state import checks as given
 from toolwright.core.state.checks import tool_call
-from toolwright.core.text import brief
+from toolwright.core.text import brief, clean_text
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import QueuedCall
@@ -191,6 +191,7 @@ class Words:
         self._context = context
         self._injected: dict[str, Injected] = {}
         self._edits: dict[str, str] = {}
+        self._unchecked: set[str] = set()  # edited messages that are not among those that were read
 
     def messages(self, limit: int, offset: int) -> Sequence[Message]:
         """The messages with what this call has said and changed, oldest first."""
@@ -209,18 +210,31 @@ class Words:
             raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
         message_id = self._context.new_id("msg")
         speaker: Speaker = "user" if role == "user" else "assistant"
-        self._injected[message_id] = Injected(message_id, speaker, given.message(content))
+        self._injected[message_id] = Injected(message_id, speaker, clean_text(given.message(content)))
         return message_id
 
     def update(self, message_id: str, content: str) -> None:
         """Change what a message says, with the call's result."""
         if self.message(message_id) is None:
-            raise NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
-        text, injected = given.text("A message", content), self._injected.get(message_id)
+            if self._context.has_read_all:
+                raise _no_message(message_id)
+            self._unchecked.add(message_id)
+        text = clean_text(given.text("A message", content))
+        injected = self._injected.get(message_id)
         if injected is None:
             self._edits[message_id] = text
         else:
             self._injected[message_id] = changed(injected, content=text)
+
+    async def check(self) -> None:
+        """Read the edited messages that a shortened conversation leaves out; raises `NotFound` for one that is none."""
+        if not self._unchecked:
+            return
+        await self._context.read_all()
+        for message_id in self._unchecked:
+            if self.message(message_id) is None:
+                del self._edits[message_id]
+                raise _no_message(message_id)
 
     @property
     def injected(self) -> list[Injected]:
@@ -235,7 +249,7 @@ class Words:
 
     def _all(self) -> list[Message]:
         """Messages, with those of this call, which have no place yet."""
-        there = self._context.root.messages
+        there = self._context.all_messages
         if not self._injected:
             return there
         ids = {each.id for each in there}  # those of a call that is over are there
@@ -247,6 +261,10 @@ class Words:
     def _edited(self, message: Message) -> Message:
         content = self._edits.get(message.id)
         return message if content is None else changed(message, content=content, native=None)
+
+
+def _no_message(message_id: str) -> NotFound:
+    return NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
 
 
 def said(context: RunContext, injected: Injected, seq: int | None = None) -> Message:

@@ -214,10 +214,12 @@ class RunState(Questions):
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
+        await self._context.read_all()
         return self._words.messages(limit, offset)
 
     async def get_message(self, message_id: str) -> Message | None:
         """One message of the thread, None if there is none of that id."""
+        await self._context.read_all()
         return self._words.message(message_id)
 
     @writes
@@ -345,6 +347,11 @@ class RunState(Questions):
         event_type, data = given.event(event_type, data)
         payload: JSONObject = {"toolCallId": self._call.id, "data": data}
         self._emitted.append(EventDraft(type=event_type, payload=payload))
+
+    async def check(self) -> None:
+        """Raise `NotFound` if the call has edited a message that does not exist."""
+        if self._words_or_none is not None:
+            await self._words_or_none.check()
 
     def written(self) -> Changes:
         """Changes of the call, as its unit takes them, without the secrets that are known by now."""

@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import NoneType
 
+from toolwright.core.broken_rows import ended_early
 from toolwright.core.errors import InvalidRequest, Reset
 from toolwright.core.journal.store import Store
+from toolwright.core.limits import PageLimit
 from toolwright.core.ports import Bus, Follower, Motor
-from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.runtime.checks import by_id, by_kind, page
 
 PAGE = 500
@@ -35,7 +37,7 @@ class Events:
 
     def __init__(self, store: Store, bus: Bus, motor: Motor) -> None:
         self._store = store
-        self._bus = bus
+        self.bus = bus
         self._motor = motor
 
     async def list(self, topic: Topic, after: int = 0, limit: int = PAGE, offset: int = 0) -> Sequence[Event]:
@@ -60,7 +62,7 @@ class Events:
         """The events of `follow`; once the block is entered, nothing that happens is missed."""
         _check_topic(topic)
         by_kind("after", after, (int, NoneType), "the number of an event")
-        with self._bus.subscribe(topic) as follower:
+        with self.bus.subscribe(topic) as follower:
             start = await self._start(topic, after)
             yield Following(self._from(topic, follower, start), start, follower.overrun)
 
@@ -84,11 +86,11 @@ class Events:
         return after
 
     async def _recorded(self, topic: Topic, last: int) -> AsyncIterator[Event]:
-        while page := await self._store.events(topic, last, PAGE):
+        while page := await self._store.events(topic, last, PageLimit(PAGE)):
             for event in page:
                 yield event
             last = page[-1].n or last
-            if len(page) < PAGE:
+            if len(page) < PAGE and not ended_early(page):
                 return
 
     async def _live(self, topic: Topic, follower: Follower, last: int) -> AsyncIterator[Event]:
@@ -97,11 +99,15 @@ class Events:
         A space has but some of the numbers: that none of its events is left out the bus itself sees.
         """
         while True:
-            came = await follower.next(LOOK_AGAIN if self._motor.driving else LOOK_ABROAD)
-            if not came or not follower.took_all():
+            came = await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
+            if not came or not (follower.took_all() or GROWN in came):
                 return
             for event in came:
-                if event.n is None:
+                if event is GROWN:
+                    async for each in self._recorded(topic, last):
+                        last = each.n or last
+                        yield each
+                elif event.n is None:
                     yield event
                 elif event.n == last + 1 or (topic.kind == "space" and event.n > last):
                     last = event.n

@@ -8,6 +8,7 @@ from toolwright.core.env.redact import Redactor
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import AttachmentRef
+from toolwright.core.text import clean_text
 from toolwright.core.threads.inbox import InboxEvent, InboxType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
@@ -20,13 +21,21 @@ OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherw
 PREVIEWED = 80  # characters of an event in a preview
 
 
+def is_own(message: Message) -> bool:
+    """Return whether it is a message of the thread's own that its records keep for later runs."""
+    return message.role == "user" and message.kept and message.id.startswith(OWN)
+
+
 def own_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
-    """A message of the thread's own as a user message of the run that reads it, at the place `seq`; it keeps its id."""
+    """A message of the thread's own as a user message of the run that reads it, at the place `seq`; it keeps its id.
+
+    It has nothing that people do not see and a model reads.
+    """
     content = event.content
     return Message(
         id=str(content["messageId"]),
         role="user",
-        content=str(content["content"]),
+        content=clean_text(str(content["content"])),
         seq=seq,
         run_id=run.id,
         step=step,

@@ -8,25 +8,29 @@ from typing import cast
 
 from toolwright.core.agents.run_events import RunEvent
 from toolwright.core.agents.run_result import RunResult
-from toolwright.core.errors import NotFound, RunOver
+from toolwright.core.errors import NotFailed, NotFound, RunOver, ThreadBusy, ThreadTerminated, ToolwrightError
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Conflict, RequestCancel
+from toolwright.core.journal.units import Conflict, Guard, RequestCancel, RetryRun
+from toolwright.core.limits import ALL_ROWS
 from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId
 from toolwright.core.state.elicitation import question_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
-from toolwright.core.value import value
+from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
 from toolwright.runtime.threads.family import children_of
+from toolwright.runtime.threads.inbox import is_own
 from toolwright.runtime.threads.results import PAGE, RunResults
 from toolwright.runtime.threads.streams import RunStreams
+from toolwright.wire.event import run_event
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 WAITS = ENDS | {"run.waiting", "tool.waiting", "tool.started", "tool.approved"}
 LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another process may have ended the run
+LOOK_ABROAD = 0.25  # the same where other processes execute runs
 
 
 @value
@@ -97,13 +101,15 @@ class Runs:
             status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
         )
 
-    async def steps(self, run_id: str) -> Sequence[Step]:
+    async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
         """Return the run's steps, in order."""
-        return await self._store.steps((await self.get(run_id)).id)
+        page(limit)
+        return await self._store.steps((await self.get(run_id)).id, limit)
 
-    async def messages(self, run_id: str) -> Sequence[Message]:
+    async def messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         """Return the run's messages, in order."""
-        return await self._store.run_messages((await self.get(run_id)).id)
+        page(limit)
+        return await self._store.run_messages((await self.get(run_id)).id, limit)
 
     async def result(self, run_id: str) -> RunResult:
         """What the run has come to, so far if it goes on: its output as its prompt declares it, messages and calls."""
@@ -186,7 +192,7 @@ class Runs:
         """The run once it is as is wished, which events of these types may tell of."""
         with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
             while not enough(run := await self.get(run_id)):
-                await follower.next(LOOK_AGAIN)
+                await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
             return run
 
     async def cancel(self, run_id: str) -> Run:
@@ -199,6 +205,56 @@ class Runs:
             raise RunOver(f"The run {run_id!r} is already over.")
         self._motor.wake(run.thread_id)
         return await self.get(run_id)
+
+    async def retry(self, run_id: str) -> Run:
+        """Continue a failed run from its last commit, with its agent as it is configured now.
+
+        Raises `NotFailed` for a run that has not failed, or whose inbox events are retried one by one, `RunOver` if a
+        later run of its thread has been made, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if the
+        thread's session has ended.
+        """
+        run = await self.get(run_id)
+        if run.status != "failed":
+            raise _not_failed(run)
+        messages = await self._store.run_messages(run_id)
+        if not any(is_own(message) for message in messages):
+            raise NotFailed(
+                f"The run {run_id!r} has read inbox events only: retry these events in the inbox of its agent."
+            )
+        unit = RetryRun(
+            token=self._new_id("unit"),
+            at=self._clock.now(),
+            thread_id=run.thread_id,
+            run_id=run_id,
+            queued=run_event(changed(run, status="queued", error=None, error_code=None, completed_at=None)),
+        )
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Conflict):
+            now = await self.get(run_id)
+            if now.status != "failed":  # another retry was faster
+                raise _not_failed(now)
+            raise _not_retried(run, answer.guard)
+        self._motor.wake(run.thread_id)
+        return await self.get(run_id)
+
+
+def _not_failed(run: Run) -> NotFailed:
+    return NotFailed(f"The run {run.id!r} is {run.status}: only a failed run can be retried.")
+
+
+def _not_retried(run: Run, guard: Guard) -> ToolwrightError:
+    """Return the error that says why the failed run cannot go on."""
+    match guard:
+        case "terminated":
+            return ThreadTerminated(f"The session of the thread {run.thread_id!r} has ended.")
+        case "busy":
+            return ThreadBusy(
+                f"A run is open in the thread {run.thread_id!r}: retry this one when it has ended."
+            )
+        case "thread":
+            return NotFound(f"There is no run {run.id!r}.")
+        case _:
+            return RunOver(f"The run {run.id!r} is over: its thread has gone on with a later run.")
 
 
 def _is_over(run: Run) -> bool:

@@ -34,8 +34,10 @@ class RunStreams:
             events = self._recorded(topic) if over else following.events
             async with aclosing(self._values(thread_id, events)) as values:
                 async for each in values:
-                    yield each
-                    if isinstance(each, RunDone):
+                    if not isinstance(each, RunDone):
+                        yield each
+                    elif not over:
+                        yield each
                         return
         yield RunDone(await self._results.result(run_id))
 

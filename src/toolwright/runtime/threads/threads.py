@@ -1,6 +1,6 @@
 """Threads: created, spoken to, read."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import APP_TOOLS, RESERVED
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_events import RunEvent
+from toolwright.core.arguments.faults import ArgumentFault, Fault, list_faults
 from toolwright.core.broken_rows import is_there
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import MOST_NAMES, EnvType, faulty_name
@@ -18,22 +19,34 @@ from toolwright.core.env.types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
+from toolwright.core.journal.effects import Compact, Pin
 from toolwright.core.journal.store import Order, Store
 from toolwright.core.journal.telemetry import Telemetry
-from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
+from toolwright.core.journal.units import (
+    Apply,
+    Committed,
+    Conflict,
+    CreateThread,
+    PostMessage,
+    RenameThread,
+    SetEnv,
+)
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_NAME
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_FAULTS, MOST_PINNED
+from toolwright.core.plain import plain_names, spell, unwritable
 from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_fields
+from toolwright.core.text import clean_text, sentence
+from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
+from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import tenvs_lacking
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_list, by_text, page
+from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.threads.deletion import Deletion
@@ -43,6 +56,7 @@ from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.streams import RunStreams
 from toolwright.wire.event import run_event
+from toolwright.wire.text import is_title
 
 CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
 
@@ -97,8 +111,9 @@ class Threads:
     ) -> Thread:
         """A new thread of that agent, named by name or id, with the values that it brings.
 
-        Raises `TenvsLacking`, which names all that its tools would miss (S2 §9.3), `CannotSeal` for a secret
-        where there are no keys; then there is no thread.
+        Arguments are validated by the `required_schema` of the agent's first prompt and get its defaults. Raises
+        `InvalidRequest` for invalid ones, `TenvsLacking`, which names all that its tools would miss (S2 §9.3), and
+        `CannotSeal` for a secret where there are no keys; then there is no thread.
         """
         _check(agent=agent, user_id=user_id, tags=tags)
         await in_thread_if_large(arguments, _plain, "arguments", arguments)
@@ -107,6 +122,8 @@ class Threads:
         active = await self._agents.active(agent)
         if active.agent_id in RESERVED:  # which is there for something else
             raise NotFound(f"There is no agent {agent!r}.")
+        if arguments is not None:
+            arguments = await in_thread_if_large(arguments, _required, active, arguments)
         thread_id, now = self._new_id("thr"), self._clock.now()
         thread = Thread(
             id=thread_id,
@@ -155,6 +172,26 @@ class Threads:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return thread
 
+    async def rename(self, thread_id: str, name: str | None) -> Thread:
+        """Set the name that people know the thread by; None removes it. Return the thread.
+
+        Raises `InvalidRequest` unless the name is one line of 1 to 200 characters that hides nothing. Only its parent
+        names a child.
+        """
+        thread = await self.get(thread_id)
+        if name is not None:
+            _check(name=name)
+            if not is_title(name):
+                raise _faulty("name", f"must be one line of 1 to {MAX_NAME} characters")
+        if thread.parent_id is not None:
+            raise _faulty(
+                "name", "cannot be set", f"The thread {thread_id!r} is a child: its parent names it."
+            )
+        unit = RenameThread(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, name=name)
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        return changed(thread, name=name)
+
     async def list(
         self,
         user_id: str | None = None,
@@ -189,12 +226,9 @@ class Threads:
         page(limit, offset)
         by_text("run_id", run_id)
         await self._check_there(thread_id)
-        if run_id is None:
-            return await self._store.messages(thread_id, limit, offset)
-        if (await self._runs.get(run_id)).thread_id != thread_id:
+        if run_id is not None and (await self._runs.get(run_id)).thread_id != thread_id:
             raise NotFound(f"There is no run {run_id!r} in the thread {thread_id!r}.")
-        of_run = await self._store.run_messages(run_id)
-        return [each for each in of_run if each.within is None][offset : offset + limit]
+        return await self._store.messages(thread_id, limit, offset, run_id=run_id)
 
     async def messages_before(
         self, thread_id: str, seq: int | None = None, limit: int = 100
@@ -209,6 +243,106 @@ class Threads:
         if not await is_there(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
 
+    async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Compaction]:
+        """Return what was left out of the thread's conversations, the first compaction first."""
+        page(limit, offset)
+        await self._check_there(thread_id)
+        return await self._store.compactions(thread_id, None, limit, offset)
+
+    async def summaries(self, thread_id: str) -> Sequence[Compaction]:
+        """Return the compactions in force of the thread's own conversation, one for each side of an agent with two."""
+        await self._check_there(thread_id)
+        return in_effect(await self._store.compactions(thread_id, ""))
+
+    async def edit_summary(
+        self, thread_id: str, text: str, side: SideName | None = None, *, by: str | None = None
+    ) -> Compaction:
+        """Put a text in place of the summary of what is left out; the next steps are shown it. Return the compaction.
+
+        `side` is the one whose summary it is, of an agent with two. `by` is who edits it. Raises `InvalidRequest` for
+        an empty text or one that is too long, `NotFound` if nothing is left out.
+        """
+        _check(text=text)
+        text = await in_thread_if_large(text, clean_text, text)
+        if not text.strip():
+            raise _faulty("text", "is empty", "A summary needs some text: remove it instead.")
+        if len(text) > MAX_SUMMARY:
+            raise _faulty("text", f"must have at most {MAX_SUMMARY} characters")
+        thread = await self.get(thread_id)
+        env = await self._lineages.env(thread, await self._agents.usable(thread.answering))
+        clean = await in_thread_if_large(text, env.redactor.text, text)
+        return await self._compact(
+            thread_id,
+            side,
+            lambda row, number: Compact(
+                compaction=edited(row, number, clean, by, self._clock.now()), told=True
+            ),
+        )
+
+    async def remove_summary(
+        self, thread_id: str, side: SideName | None = None, *, by: str | None = None
+    ) -> Compaction:
+        """Leave no message out any more: the next steps are shown the whole conversation, and no summary.
+
+        It is made shorter again once that is too long. Raises `NotFound` if nothing is left out.
+        """
+        return await self._compact(
+            thread_id,
+            side,
+            lambda row, number: Compact(
+                compaction=removed(row, number, by, self._clock.now()), cut=0, told=True
+            ),
+        )
+
+    async def _compact(
+        self, thread_id: str, side: SideName | None, change: Callable[[Compaction, int], Compact]
+    ) -> Compaction:
+        """Commit the change of the compaction in force; again if it is another one by then."""
+        by_text("side", side)
+        while True:
+            thread = await self.get(thread_id)
+            rows = await self._store.compactions(thread_id, "")
+            row = _cut_row(rows, thread_id, side)
+            number = max(thread.compacted, *[each.number for each in rows]) + 1
+            effect = change(row, number)
+            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+            answer = await self._store.commit(unit)
+            if not isinstance(answer, Conflict):
+                return effect.compaction
+            if answer.guard != "compaction":
+                raise NotFound(f"There is no thread {thread.id!r}.")
+
+    async def pin(self, thread_id: str, message_id: str, pinned: bool = True) -> Message:
+        """Pin a message, so that it is never left out of a request, or unpin it. Return the message.
+
+        Raises `InvalidRequest` for a message of a tool or one with calls, and if `MOST_PINNED` are pinned already;
+        `NotFound` for one that is not in the thread's own conversation.
+        """
+        by_kind("pinned", pinned, bool, "true or false")
+        await self._check_there(thread_id)
+        while True:
+            message = await self._store.message(thread_id, by_id("message", message_id))
+            if message is None or message.seq is None:
+                raise NotFound(f"There is no message {message_id!r} in the thread {thread_id!r}.")
+            if message.pinned == pinned:
+                return message
+            if pinned and (message.role == "tool" or message.calls):
+                raise InvalidRequest(
+                    f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin what a "
+                    "user or the agent has said."
+                )
+            if pinned and len(await self._store.pinned_messages(thread_id)) >= MOST_PINNED:
+                raise InvalidRequest(
+                    f"{MOST_PINNED} messages of the thread {thread_id!r} are pinned already: unpin another one first."
+                )
+            effect = Pin(thread_id=thread_id, seq=message.seq, pinned=pinned, most=MOST_PINNED)
+            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+            answer = await self._store.commit(unit)
+            if not isinstance(answer, Conflict):
+                return changed(message, pinned=pinned)
+            if answer.guard != "message":  # else others were pinned in the meantime
+                raise NotFound(f"There is no thread {thread_id!r}.")
+
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
         """Send a message, with files; the run that reads it, which may be a running one (D22).
 
@@ -220,6 +354,7 @@ class Threads:
         """Send a message, as `send` does; what was written."""
         _check(content=content)
         attachments = _checked_files(attachments)
+        content = await in_thread_if_large(content, clean_text, content)
         if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
@@ -301,7 +436,7 @@ class Threads:
         return await self._runs.cancel(thread.run_id)
 
 
-_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "tags": MAX_NAME}
+_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "name": MAX_NAME, "tags": MAX_NAME}
 
 
 def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
@@ -331,10 +466,25 @@ def _faulty(path: str, fault: str, message: str | None = None) -> InvalidRequest
     return InvalidRequest(message or f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
+def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
+    """Return the arguments as the model that the agent's prompt requires has them; as they are if it requires none."""
+    judge = active.prompt.judge(active.prompt.parameters())
+    if judge is None:
+        return arguments
+    try:
+        return judge.read(arguments)
+    except ArgumentFault as error:
+        details = [{"path": spell(("arguments", *each.path)), "message": each.text} for each in error.faults]
+        listed = list_faults([Fault(("arguments", *each.path), each.text) for each in error.faults])
+        raise InvalidRequest(
+            sentence(f"The arguments are invalid: {listed}"), details[:MOST_FAULTS]
+        ) from error
+
+
 def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
     """The given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
     try:
-        brought = plain({} if value is None else value)
+        brought = plain_names({} if value is None else value)
     except InvalidJSON as error:
         raise _faulty("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
     if not isinstance(brought, dict):
@@ -349,6 +499,18 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
     if lacking:
         raise tenvs_lacking("The thread cannot be created", lacking)
     return brought
+
+
+def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) -> Compaction:
+    """Return the compaction of that side which leaves something out; without a side that of the only one."""
+    cut = [each for each in in_effect(rows) if each.cut or each.text]
+    chosen = [each for each in cut if side is None or each.side == side]
+    if not chosen:
+        raise NotFound(f"Nothing is left out of the conversation of the thread {thread_id!r}.")
+    if len(chosen) > 1:
+        sides = " or ".join(repr(each.side) for each in chosen)
+        raise _faulty("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
+    return chosen[0]
 
 
 def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:

@@ -1,16 +1,23 @@
 """The MCP servers of an agent as a service sees them: how they are, their tools, what is wrong, what is held back."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.errors import NotFound
+from toolwright.core.checks import misfit
+from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError, Unreachable
 from toolwright.core.journal.mcp_effects import AcceptMcpTool
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Conflict
-from toolwright.core.mcp.servers import McpServerState
-from toolwright.core.ports import Clock, NewId
+from toolwright.core.mcp.listing import McpFault, McpPrompts
+from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable
+from toolwright.core.ports import Clock, Models, NewId
+from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.text import sentence
 from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.env.env import ThreadEnv
@@ -28,9 +35,13 @@ class AgentServers:
         equip: Callable[[ActiveAgent], ActiveAgent],
         lineages: Lineages,
         offers: McpOffers,
+        models: Models,
+        default_model: str | None,
         clock: Clock,
         new_id: NewId,
     ) -> None:
+        self._models = models
+        self._default_model = default_model
         self._store = store
         self._agents = agents
         self._equip = equip
@@ -45,8 +56,67 @@ class AgentServers:
         Raises `NotFound` for an agent or a thread that is not there.
         """
         active = self._equip(await self._agents.active(agent))
-        offer = await self._offers.of(active, await self._env(active, thread_id))
-        return [_state(offer, number) for number in range(len(offer.listings))]
+        env = await self._env(active, thread_id)
+        offer = await self._offers.of(active, env)
+        states = await asyncio.gather(
+            *[self._state(offer, number, env) for number in range(len(offer.listings))]
+        )
+        if not offer.tools:
+            return states
+        withheld = await self._withheld(active, offer.tools)
+        return [changed(each, faults=(*each.faults, *_of_tools(each, withheld))) for each in states]
+
+    async def withheld(self, agent: str) -> Sequence[ToolFault]:
+        """Return which tools of the agent, its own and those of its servers, its models are not offered, and why.
+
+        Known are tools without a form that the provider accepts, and those that it has refused in this process.
+        Raises `NotFound` for an agent that does not exist.
+        """
+        active = self._equip(await self._agents.active(agent))
+        offer = await self._offers.of(active, env_of_agent(active))
+        return await self._withheld(active, [*active.tools, *offer.tools])
+
+    async def _withheld(self, active: ActiveAgent, tools: Iterable[Tool]) -> Sequence[ToolFault]:
+        named = active.model if active.model is not None else self._default_model
+        if named is None:
+            return ()
+        try:
+            model = await self._models(named)
+        except ToolwrightError:
+            return ()  # a model that cannot be made is offered nothing: its runs say why
+        faults = getattr(model, "tool_faults", None)
+        if faults is None:
+            return ()
+        return await asyncio.to_thread(faults, tuple([tool.definition for tool in tools]))
+
+    async def prompt(
+        self,
+        agent: str,
+        server: str,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        thread_id: str | None = None,
+    ) -> McpPromptText:
+        """Fetch a prompt of a server of that agent, with these arguments, as texts that can be sent to a thread.
+
+        The server is asked with the values of one of the agent's threads, or with the agent's own. Raises `NotFound`
+        for an agent, a server or a thread that does not exist, `InvalidRequest` if the server refuses the prompt, and
+        `Unreachable` if it cannot be asked.
+        """
+        by_id("server", server)
+        texts = _texts(arguments)
+        active = self._equip(await self._agents.active(agent))
+        found = next((each for each in active.mcp if each.name == server), None)
+        if found is None:
+            raise NotFound(f"The agent has no MCP server {server!r}.")
+        try:
+            return await self._offers.prompt(found, await self._env(active, thread_id), name, texts)
+        except McpRefused as error:
+            raise InvalidRequest(
+                sentence(f"The MCP server {server!r} refused the prompt {name!r}: {error}")
+            ) from error
+        except McpUnavailable as error:
+            raise Unreachable(sentence(f"The MCP server {server!r} cannot be used: {error}")) from error
 
     async def accept(self, agent: str, server: str, tool: str) -> None:
         """Let the agent have a tool again whose definition its server has changed, as it is defined now.
@@ -82,21 +152,40 @@ class AgentServers:
             raise NotFound(f"There is no thread {thread_id!r} of this agent.")
         return await self._lineages.env(thread, active)
 
+    async def _state(self, offer: McpOffer, number: int, env: ThreadEnv) -> McpServerState:
+        listing = offer.listings[number]
+        name = listing.server.name
+        tools = [tool for tool in offer.tools if _server(tool) == name]
+        clashes = [fault for server, fault in offer.faults if server == name]
+        is_ready = listing.status == "ready"
+        offered = await self._offers.prompts(listing.server, env) if is_ready else McpPrompts()
+        return McpServerState(
+            name=name,
+            transport=listing.server.transport,
+            status=listing.status,
+            protocol=listing.protocol,
+            tools=tuple(tools),
+            faults=(*listing.faults, *clashes, *offered.faults),
+            held=tuple([each for each in offer.held if each.server == name]),
+            instructions=listing.instructions,
+            prompts=offered.prompts,
+        )
 
-def _state(offer: McpOffer, number: int) -> McpServerState:
-    listing = offer.listings[number]
-    name = listing.server.name
-    tools = [tool for tool in offer.tools if _server(tool) == name]
-    clashes = [fault for server, fault in offer.faults if server == name]
-    return McpServerState(
-        name=name,
-        transport=listing.server.transport,
-        status=listing.status,
-        protocol=listing.protocol,
-        tools=tuple(tools),
-        faults=(*listing.faults, *clashes),
-        held=tuple([each for each in offer.held if each.server == name]),
-    )
+
+def _texts(arguments: object) -> Mapping[str, str]:
+    """The arguments of a prompt. Raises `InvalidRequest`."""
+    if arguments is None:
+        return {}
+    if isinstance(arguments, Mapping):
+        given = cast("Mapping[object, object]", arguments)  # isinstance does not know what it holds
+        if misfit([*given, *given.values()], str) is None:
+            return cast("Mapping[str, str]", given)
+    raise InvalidRequest("The arguments of a prompt are texts by their names.")
+
+
+def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[McpFault]:
+    names = {tool.name for tool in state.tools}
+    return [McpFault(message=each.message, tool=each.tool) for each in withheld if each.tool in names]
 
 
 def _server(tool: Tool) -> str | None:

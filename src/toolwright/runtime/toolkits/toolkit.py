@@ -1,12 +1,16 @@
 """An agent's toolkit for a loop of one's own: its tools' definitions, and handlers that record every call (S4)."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import RESERVED, Catalog
+from toolwright.core.agents.model_settings import LEAST_TOKENS
+from toolwright.core.checks import brief_value, faulty
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import place
 from toolwright.core.errors import (
@@ -19,34 +23,67 @@ from toolwright.core.errors import (
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, CreateThread
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.ports import Bus, Cipher, Clock, Motor, NewId
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import (
+    READ_RESULT,
+    SHORT_RESULT,
+    reference,
+    text_digest,
+    text_tokens,
+)
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import tenvs_lacking
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Format, Toolset
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id
+from toolwright.runtime.checks import by_id, by_kind
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.mcp.offer import McpOffers, env_of_agent
 from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.results import call_rows
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
 from toolwright.runtime.toolkits.call_ends import CallEnds
 from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
-from toolwright.wire.result import s4_result
+from toolwright.runtime.toolkits.loop_messages import LoopMessages, given_text, has_left_out
+from toolwright.wire.result import result_from_json, s4_result
 
 Handler = Callable[[object], Awaitable[JSONObject]]
 """Takes a call's input, an object; gives `{"content": [{"type": "text", "text": …}], "is_error"?: true}`."""
+
+
+MOST_RESULTS = 10_000
+"""Long results of which a toolkit remembers the calls."""
+
+
+class FitLoop(Protocol):
+    """Shortens the messages of a loop outside, if they have to be."""
+
+    async def __call__(
+        self,
+        active: ActiveAgent,
+        messages: Sequence[Message],
+        *,
+        fixed: int,
+        max_tokens: int | None,
+        refer: Callable[[Message], Message],
+    ) -> list[Message]:
+        """Return the messages; `fixed` are the tokens sent with them, `refer` makes the reference to a result."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolkitParts:
     """The parts of a runtime that toolkits share.
 
-    `tools_of` are all that an agent may call in a thread that belongs to that user, or to no one.
+    `tools_of` are all that an agent may call in a thread that belongs to that user, or to no one. `reader` is the tool
+    that opens results which are not shown any more.
     """
 
     store: Store
@@ -61,6 +98,8 @@ class ToolkitParts:
     new_id: NewId
     cipher: Cipher
     mcp: McpOffers
+    fit: FitLoop
+    reader: Tool
     telemetry: Telemetry | None = None
 
 
@@ -89,7 +128,12 @@ class Toolkit:
         self._active: ActiveAgent | None = parts.catalog.find_named(agent)
         self._placing = asyncio.Lock()
         self._mcp_tools: Sequence[Tool] = ()
+        self._combined: tuple[tuple[Toolset, Sequence[Tool]], Toolset] | None = None
         self._ends = CallEnds(parts.store, parts.bus, parts.files)
+        self._results: OrderedDict[str, str] = OrderedDict()
+        self._has_recalled = False
+        self._measured: tuple[Toolset | None, int] = None, 0
+        self._has_left_out = False
         self.handlers: Mapping[str, Handler] = Handlers(self)
 
     def __await__(self) -> Generator[object, None, "Toolkit"]:
@@ -104,16 +148,73 @@ class Toolkit:
                 "`await rt.toolkit(…)`."
             )
         tools = self._parts.tools_of(self._active, self._user_id)
-        return tools if not self._mcp_tools else Toolset([*tools, *self._mcp_tools])
+        if not self._mcp_tools:
+            return tools
+        if self._combined is None or self._combined[0] != (tools, self._mcp_tools):
+            self._combined = (tools, self._mcp_tools), Toolset([*tools, *self._mcp_tools])
+        return self._combined[1]  # the same one, which knows what it has told a model
 
     @property
     def definitions(self) -> list[JSONObject]:
-        """What `tools` of Anthropic's `messages.create` takes; a fresh list."""
+        """What `tools` of Anthropic's `messages.create` takes; a fresh list, without those that it refuses."""
         return self.definitions_for("anthropic")
 
     def definitions_for(self, format: Format) -> list[JSONObject]:
-        """The same for OpenAI's chat completions, Anthropic's messages or MCP."""
-        return self.tools.definitions(format)
+        """The same for OpenAI's chat completions, Anthropic's messages or MCP.
+
+        Once `fit` has left something out, `read_result` is among them.
+        """
+        provider = None if format == "mcp" else format
+        definitions = self.tools.definitions(format, provider=provider)
+        if definitions and self._has_left_out:
+            definitions += Toolset([self._parts.reader]).definitions(format, provider=provider)
+        return definitions
+
+    @property
+    def names(self) -> list[str]:
+        """The names of what can be called."""
+        names = [tool.name for tool in self.tools]
+        return [*names, READ_RESULT] if names and self._has_left_out else names
+
+    async def fit(
+        self, messages: Sequence[Any], *, system: str = "", max_tokens: int | None = None
+    ) -> list[Any]:
+        """Return the messages of your loop, shortened if a request with them comes near its limit. Go on with these.
+
+        The messages are those of OpenAI's chat completions or of Anthropic's messages, as dicts or as the client's
+        objects; those that stay are the same objects. The agent's context policy (`tw.Context`) says when they are
+        shortened: then old results of tools become references, which the tool `read_result` opens, one of `definitions`
+        from then on; older turns become a summary, or are left out with a note where none can be written. Every call
+        keeps its result. `system` is a system text that is sent beside the messages, and counts.
+
+        The limit is `max_tokens`, else that of the policy, else the window of the agent's model. Raises
+        `InvalidRequest` if none of these is known, and for what has neither form; `ContextTooLong` if a single message
+        does not fit.
+        """
+        by_kind("messages", messages, (list, tuple), "a list of messages")
+        by_kind("system", system, str, "text")
+        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < LEAST_TOKENS):
+            raise faulty(
+                "max_tokens",
+                f"must be a number of tokens, at least {LEAST_TOKENS}, not {brief_value(max_tokens)}",
+            )
+        if self._active is None:
+            await self._opened()
+        assert self._active is not None, "it was opened"
+        loop = await in_thread_if_large(messages, LoopMessages, messages, self._parts.clock.now())
+        self._has_left_out = self._has_left_out or loop.has_left_out
+        if not loop.messages:
+            return [*messages]
+        await self._recall(loop.messages)
+        fitted = await self._parts.fit(
+            self._active,
+            loop.messages,
+            fixed=text_tokens(system + loop.lead) + self._tool_tokens(),
+            max_tokens=max_tokens,
+            refer=self._refer,
+        )
+        self._has_left_out = self._has_left_out or has_left_out(fitted)
+        return loop.write(fitted)
 
     @property
     def run_id(self) -> str | None:
@@ -131,13 +232,62 @@ class Toolkit:
                     f"The thread {thread.id!r} waits for this handler, and the call would wait for the thread: a "
                     "handler calls its agent's tools with state.invoke_tool."
                 )
+            told = self.tools.told(name)
+            own_name, own_input = name, written
+            if told is not None:
+                own_name = told.name
+                own_input = changed(written, arguments=str(told.arguments(written.arguments)))
             env = await parts.lineages.env(thread, self._active)
-            names = [tool.name for tool in self.tools]
-            event = await call_event(thread, call_id, name, written, env.redactor, names, parts.clock.now())
+            event = await call_event(
+                thread, call_id, own_name, own_input, env.redactor, self.names, parts.clock.now()
+            )
             with self._ends.expect(event, call_id) as end:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
-                    return s4_result(await end)
+                    result = await end
+                    answer = s4_result(result if told is None else told.result(result))
+                    self._remember(given_text(answer), call_id)
+                    return answer
+
+    def _tool_tokens(self) -> int:
+        """The estimated tokens of the definitions with `read_result`, counted once for each toolset."""
+        tools = self.tools
+        if self._measured[0] is not tools:
+            offered: list[JSON] = [*Toolset([*tools, self._parts.reader]).definitions("anthropic")]
+            self._measured = tools, len(dumps(offered)) // 4
+        return self._measured[1]
+
+    # ── results that a loop's messages may leave out ────────────────────────────────────────────────────────
+
+    def _remember(self, text: str, call_id: str) -> None:
+        """Remember which call gave a result that may become a reference."""
+        if len(text) > SHORT_RESULT:
+            self._results[text_digest(text)] = call_id
+            if len(self._results) > MOST_RESULTS:
+                self._results.popitem(last=False)
+
+    async def _recall(self, messages: Sequence[Message]) -> None:
+        """Read the run's calls once, if there are long results that this toolkit has not given."""
+        unknown = [each for each in messages if each.role == "tool" and len(each.content) > SHORT_RESULT]
+        if self._given_run is None or self._has_recalled or all(map(self._opened_by, unknown)):
+            return
+        self._has_recalled = True
+        rows = await call_rows(self._parts.store, self._given_run)
+        await in_thread_if_large([row.result for row in rows], self._remember_all, rows)
+
+    def _remember_all(self, rows: Sequence[Call]) -> None:
+        for row in rows:
+            if row.result is not None:
+                answer = s4_result(self._parts.files.cut(result_from_json(row.result)))
+                self._remember(given_text(answer), row.id)
+
+    def _opened_by(self, message: Message) -> str | None:
+        """Return the id of the call that gave this result, or None for a result of another tool."""
+        return self._results.get(text_digest(message.content))
+
+    def _refer(self, message: Message) -> Message:
+        call_id = self._opened_by(message)
+        return reference(message, call_id, can_open=call_id is not None)
 
     # ── where it is recorded ────────────────────────────────────────────────────────────────────────────────
 
@@ -247,13 +397,15 @@ class Handlers(Mapping[str, Handler]):
         return partial(self._toolkit.call, name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._toolkit.tools
+        return name in self._toolkit.names or (
+            isinstance(name, str) and self._toolkit.tools.told(name) is not None
+        )
 
     def __iter__(self) -> Iterator[str]:
-        return iter([tool.name for tool in self._toolkit.tools])
+        return iter(self._toolkit.names)
 
     def __len__(self) -> int:
-        return len(self._toolkit.tools)
+        return len(self._toolkit.names)
 
 
 def _over(run: Run) -> RunOver:

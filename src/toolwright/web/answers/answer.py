@@ -1,26 +1,52 @@
 """JSON answers, compact and never broken by half a character, and their status codes."""
 
-import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import anyio.lowlevel
+import anyio.to_thread
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from toolwright.core import errors
-from toolwright.core.broken_rows import broken_of
+from toolwright.core.broken_rows import broken_of, ended_early
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.plain import is_large
+from toolwright.core.limits import PAGE_BYTES
+from toolwright.core.plain import is_large, letters_of
 from toolwright.core.threads.call import ForbiddenMove
+from toolwright.web.answers.unread import cut_off, unread_answers
 
 T = TypeVar("T")
+log = logging.getLogger("toolwright.web")
 
 
 _PIECE = 256 * 1024  # bytes that are sent at once
+_MEASURED = 10_000  # parts of an answer that is not rendered yet, which take 5 ms
+MOST_SHOWN = 2 * PAGE_BYTES  # rows are shown with their authors, their places and the like
+
+
+_LIMITER = RunVar[CapacityLimiter]("toolwright_answers")
+
+
+def _one_at_a_time() -> CapacityLimiter:
+    """The limiter of the event loop's large answers."""
+    try:
+        return _LIMITER.get()
+    except LookupError:
+        limiter = CapacityLimiter(1)
+        _LIMITER.set(limiter)
+        return limiter
 
 
 class Answer(Response):
-    """A JSON answer. A large one is written in a thread, and sent in pieces as fast as they are read."""
+    """A JSON answer. A large one is written in a thread, and sent in pieces as fast as they are read.
+
+    One is written at a time: the event loop waits for the interpreter behind at most one of them. All that wait
+    together hold a bounded number of bytes, see `UnreadAnswers`.
+    """
 
     media_type = "application/json"
 
@@ -31,12 +57,31 @@ class Answer(Response):
     def render(self, content: Any) -> bytes:  # as Starlette spells it: JSON by the callers of `answer`
         return b"" if content is None else dumps_unescaped(content).encode()
 
+    def _render_large(self) -> bytes:
+        """The body; what it is made of is not kept beside it, however slowly it is read."""
+        content, self._large = self._large, None
+        return self.render(content)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._large is None:
             await super().__call__(scope, receive, send)
             return
-        content, self._large = self._large, None
-        body = await asyncio.to_thread(self.render, content)
+        begun = False
+        with unread_answers().hold(scope, letters_of(self._large, _MEASURED)) as held:
+            body = await anyio.to_thread.run_sync(self._render_large, limiter=_one_at_a_time())
+            held.resize(len(body))
+            await anyio.lowlevel.checkpoint()
+            begun = True
+            await self._send_body(body, send)
+        if not held.has_made_room:
+            return
+        if not begun:
+            raise errors.Overloaded
+        log.info("An answer for %s is not read, and is cut off to make room for others.", held.caller)
+        cut_off(scope)
+        await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
+
+    async def _send_body(self, body: bytes, send: Send) -> None:
         self.headers["content-length"] = str(len(body))
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         for start in range(0, len(body), _PIECE):
@@ -49,10 +94,34 @@ def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None =
     return Answer(body, status, headers)
 
 
-def listed(plural: str, rows: Sequence[T], show: Callable[[T], JSONObject]) -> Answer:
-    """A list as `{<plural>: […]}`, with what of it is broken beside."""
-    items: list[JSON] = [show(row) for row in rows]
-    return answer({plural: items, **broken_json(rows)})
+def listed(
+    plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
+) -> Answer:
+    """A list as `{<plural>: […]}`, with what of it is broken beside, and `more: true` if the page ends early.
+
+    A page that is read from its end, `newest`, keeps its last items.
+    """
+    items, ended = page_json(rows, show, newest=newest)
+    return answer({plural: items, **broken_json(rows), **ended})
+
+
+def page_json(
+    rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
+) -> tuple[list[JSON], JSONObject]:
+    """The items of a page until they have `MOST_SHOWN` letters; and `more: true` if it ends early, or nothing.
+
+    A journal has ended its pages before, see `PageLimit`; this holds for lists that are made otherwise.
+    """
+    items: list[JSON] = []
+    size, ended = 0, ended_early(rows)
+    for row in reversed(rows) if newest else rows:
+        if size >= MOST_SHOWN:
+            ended = True
+            break
+        item = show(row)
+        size += letters_of(item)
+        items.append(item)
+    return items[::-1] if newest else items, {"more": True} if ended else {}
 
 
 def broken_json(rows: Sequence[object]) -> JSONObject:
@@ -97,6 +166,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.SolutionError: 502,
     errors.RunFailed: 502,
     errors.ModelUnavailable: 503,
+    errors.Overloaded: 503,
     errors.KeysUnavailable: 503,
     errors.StoreError: 503,
     errors.RowBroken: 503,  # without a Retry-After: somebody must mend it

@@ -22,9 +22,10 @@ class ErrorShape(Shape):
 
 
 class ListShape(Shape):
-    """A list; `broken` only where rows of it cannot be read."""
+    """A list; `broken` only where rows of it cannot be read, `more` only where a page has ended early."""
 
     broken: Absent[list[BrokenItem]] = None
+    more: Absent[Literal[True]] = None
 
 
 class EnvNames(Shape):

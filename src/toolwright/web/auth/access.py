@@ -1,10 +1,11 @@
 """Rules of authentication, over what a request says (API §3)."""
 
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
@@ -16,12 +17,59 @@ from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 CLOSED = "This server has no keys, so it serves callers on this machine only."
 
+Scope: TypeAlias = Literal["metrics", "read", "all"]
+"""The rights of a service's key; each scope includes the ones before it."""
+SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
+_MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
+_READING = ("GET", "HEAD", "OPTIONS")
+_ROUTES: Mapping[str, Scope] = {"/metrics": "metrics", "/api/stream-tokens": "read", "/mcp": "all"}
+"""Routes whose scope does not follow from their method. A stream token opens streams, and does nothing else."""
+_ENTRY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\(([^()=]*)\)=(.*)", re.DOTALL)
+
+_NO_KEY = re.compile(r"[()\s]|=(?!=*$)")
+"""Parts of an entry that was meant to have a name: taken as a key, the whole entry would have all rights."""
+
+
+def scope_of(method: str, path: str) -> Scope:
+    """Return the scope that a key needs for the route: `read` for whatever only reads, `all` for the others."""
+    by_method: Scope = "read" if method in _READING else "all"
+    return _ROUTES.get(path, by_method)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceKey:
+    """A service's key: the key itself, its scope, and its name, which the access log shows."""
+
+    key: str = field(repr=False)
+    name: str | None = None
+    scope: Scope = "all"
+
+    @classmethod
+    def read(cls, entry: str) -> "ServiceKey":
+        """Read an entry of the secret keys: the key alone, or `name(scope)=key`. Raises `ValueError`."""
+        named = _ENTRY.fullmatch(entry)
+        if named is None:
+            if _NO_KEY.search(entry):
+                raise ValueError(
+                    "a secret key must hold no parentheses, no blanks and no '=' but at its end; one with a name is "
+                    "written name(scope)=key"
+                )
+            return cls(key=entry)
+        name, wanted, key = named.groups()
+        scope: Scope | None = next((each for each in SCOPES if each == wanted.strip()), None)
+        if scope is None:
+            raise ValueError(
+                f"the scope of the key {name!r} must be {', '.join(SCOPES[:-1])} or {SCOPES[-1]}, not {wanted!r}"
+            )
+        return cls(key=key.strip(), name=name, scope=scope)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The caller of a request. A service has all rights, a person is an entity and has what is theirs.
+    """The caller of a request. A service has the rights of its key, a person is an entity and has what is theirs.
 
-    `until` is when the token ends with which a person calls, in seconds since 1970; `claims` are the token's.
+    `until` is when the token ends with which a person calls, in seconds since 1970; `claims` are the token's. `name`
+    and `scope` are those of a service's key.
     """
 
     kind: Literal["service", "person"]
@@ -29,6 +77,21 @@ class Caller:
     external_id: str | None = None
     until: float | None = None
     claims: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False, hash=False)
+    name: str | None = None
+    scope: Scope = "all"
+
+    @property
+    def label(self) -> str:
+        """The caller in a line of the log: the kind, with the key's name or the person's id."""
+        known = self.name if self.kind == "service" else self.entity_id
+        return self.kind if known is None else f"{self.kind}:{known}"
+
+    def check_scope(self, needed: Scope) -> None:
+        """Raise `Forbidden` if the key has not the scope."""
+        if SCOPES.index(self.scope) < SCOPES.index(needed):
+            raise Forbidden(
+                f"The key {self.name!r} may only {_MAY[self.scope]}: this needs a key with the scope {needed!r}."
+            )
 
     @property
     def user_ids(self) -> tuple[str, ...]:
@@ -82,7 +145,8 @@ class Access:
     ) -> None:
         if public_keys and verify_token is None:
             raise DefinitionError("Public keys need a way to verify the tokens of those who send them.")
-        self._secret = _Keys(secret_keys)
+        self._services = [ServiceKey.read(entry) for entry in secret_keys]
+        self._secret = _Keys(tuple(each.key for each in self._services))
         self._public = _Keys(public_keys)
         self._verify = verify_token
         self.keyed = bool(secret_keys or public_keys)
@@ -108,7 +172,7 @@ class Access:
         """The person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
         if public_key is None or self._verify is None:
             raise Unauthorized("A person needs a public key: send it as the header x-public-key.")
-        if public_key not in self._public:
+        if self._public.find(public_key) is None:
             raise Unauthorized("The public key is wrong.")
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -153,9 +217,11 @@ class Access:
     def _with_key(self, key: str | None) -> Caller:
         if key is None:
             raise Unauthorized
-        if key not in self._secret:
+        found = self._secret.find(key)
+        if found is None:
             raise Unauthorized("The secret key is wrong.")
-        return SERVICE
+        known = self._services[found]
+        return Caller(kind="service", name=known.name, scope=known.scope)
 
 
 class _Keys:
@@ -164,10 +230,11 @@ class _Keys:
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = [key.encode("utf-8", "surrogateescape") for key in keys]
 
-    def __contains__(self, key: str) -> bool:
+    def find(self, key: str) -> int | None:
+        """Return the place of the key, None if it is none of them."""
         sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
         same = [hmac.compare_digest(sent, known) for known in self._keys]  # all of them: no early end
-        return any(same)
+        return same.index(True) if any(same) else None
 
 
 def is_loopback(name: str) -> bool:

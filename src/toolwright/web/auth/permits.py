@@ -339,3 +339,11 @@ def check_approver(caller: Caller, by: str | tuple[str, ...]) -> None:
 
 def _no_run(run_id: str) -> NotFound:
     return NotFound(f"There is no run {run_id!r}.")
+
+
+def reads_system_text(caller: Caller) -> bool:
+    """Return whether the caller can read the system text and the tools of requests to models.
+
+    People cannot: these can hold what an agent remembers of others.
+    """
+    return caller.kind == "service"

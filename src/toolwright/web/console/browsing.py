@@ -5,9 +5,10 @@ from typing import Final, Generic, TypeVar
 
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import broken_of
+from toolwright.core.broken_rows import BrokenRow, Rows, broken_of, ended_early
 from toolwright.core.errors import Forbidden
 from toolwright.core.json_value import JSON
+from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief
 from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
@@ -48,6 +49,22 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
     details.on("toggle", lambda: visit.act(fill()), args=[])
 
 
+async def read_short(
+    read: Callable[[int, int], Awaitable[Sequence[T]]], limit: int, offset: int, short: Callable[[T], T]
+) -> Rows[T]:
+    """So many rows, each made short as it is read: however large they are, few of them are held at once."""
+    rows = list[T]()
+    broken = list[BrokenRow]()
+    while len(rows) + len(broken) < limit:
+        have = len(rows) + len(broken)
+        page = await read(PageLimit(limit - have), offset + have)
+        rows += map(short, page)
+        broken += broken_of(page)
+        if not ended_early(page):
+            break
+    return Rows(rows, broken)
+
+
 class Listing(Generic[T]):
     """A list on the page, read a page at a time: `read` takes a limit and an offset, `draw` shows a row."""
 
@@ -72,7 +89,7 @@ class Listing(Generic[T]):
     async def show(self, offset: int | None = None) -> None:
         """Read the page anew, or the one from that offset on; the page before, if nothing is left of it."""
         self._offset = self._offset if offset is None else max(0, offset)
-        rows = await self._read(self._size + 1, self._offset)
+        rows = await self._read(PageLimit(self._size + 1), self._offset)
         if not rows and self._offset:
             await self.show(self._offset - self._size)
             return
@@ -80,7 +97,7 @@ class Listing(Generic[T]):
 
     async def follow(self) -> None:
         """Read the page anew, and draw it if it is another: what somebody has opened there stays open else."""
-        rows = await self._read(self._size + 1, self._offset)
+        rows = await self._read(PageLimit(self._size + 1), self._offset)
         if [*rows] != [*self._rows]:
             self._draw_rows(rows)
 
@@ -99,7 +116,7 @@ class Listing(Generic[T]):
         with box("ul", "list"):
             for row in rows[: self._size]:
                 self._draw(row)
-        more = len(rows) > self._size
+        more = len(rows) > self._size or ended_early(rows)
         if self._offset or more:
             self._pager(more=more)
 
@@ -109,7 +126,11 @@ class Listing(Generic[T]):
                 action("Back", lambda: self._go(self._offset - self._size), icon="chevron_left")
             words(f"From {self._offset + 1}", "span", "quiet small")
             if more:
-                action("More", lambda: self._go(self._offset + self._size), icon="chevron_right")
+                action(
+                    "More",
+                    lambda: self._go(self._offset + min(self._size, max(1, len(self._rows)))),
+                    icon="chevron_right",
+                )
 
     async def _go(self, offset: int) -> None:
         await self._visit.act(self.show(offset))

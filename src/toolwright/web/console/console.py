@@ -19,9 +19,11 @@ from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unautho
 from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.text import brief
 from toolwright.web.answers.answer import answer
+from toolwright.web.answers.unread import CALLER
 from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
 from toolwright.web.console.engine import ENGINE
+from toolwright.web.console.presence import Presence
 from toolwright.web.console.sessions import COOKIE, LINK_LIFE, OPEN, Session, Sessions
 from toolwright.web.console.sign_in import Form, form_of, sign_in_page
 from toolwright.web.console.visit import SCOPE, Site
@@ -55,7 +57,12 @@ class Console:
 
     def __init__(self, serving: Serving, tool_uis: Sequence[ToolUI] = ()) -> None:
         sessions = Sessions(serving.options.clock, serving.options.secret_keys)
-        self.site = Site(serving=serving, sessions=sessions, tool_uis={each.name: each for each in tool_uis})
+        self.site = Site(
+            serving=serving,
+            sessions=sessions,
+            presence=Presence(lambda: serving.runtime.events.bus),
+            tool_uis={each.name: each for each in tool_uis},
+        )
         self._serving = serving
         self._sessions = sessions
         self._pages: ASGIApp | None = None
@@ -80,7 +87,7 @@ class Console:
             session = self._session(scope)
         except ToolwrightError:
             session = None
-        if session is None:
+        if session is None or not await self.site.knows(session):
             await receive()
             await send({"type": "websocket.close", "code": REFUSED})
             return
@@ -95,7 +102,7 @@ class Console:
         elif path == "/links" and request.method == "POST":
             response = await self._link(request)
         elif path == "/sign-out" and request.method == "POST":
-            response = self._sign_out(request)
+            response = await self._sign_out(request)
         elif path.startswith("/static/"):
             await _STATIC({**scope, "path": path.removeprefix("/static"), "root_path": ""}, receive, send)
             return
@@ -151,6 +158,8 @@ class Console:
         """The session of whoever asks for a page or a file: a person's ends once they are not known any more."""
         session = self._session(scope)
         if session is None or path.startswith("/_nicegui") or await self.site.knows(session):
+            if session is not None:
+                scope[CALLER] = session.caller.label
             return session
         self._sessions.end(session)
         return None
@@ -168,13 +177,14 @@ class Console:
             except (Unauthorized, Forbidden) as error:
                 return sign_in_page(then, takes_people=takes_people, error=error.message, status=401)
         elif code is not None:
-            caller = self._sessions.redeem(code)
+            caller = await self._sessions.links.redeem(code, self._serving.runtime.clients.use_once)
             if caller is None:
                 error = "This link was used, or is too old: sign in with a key."
                 return sign_in_page(then, takes_people=takes_people, error=error, status=401)
             session = self._sessions.begin(caller)
         else:
             return sign_in_page(then, takes_people=takes_people)
+        session = await self.site.renewed(session)
         response = RedirectResponse(then, 303)
         response.set_cookie(
             COOKIE,
@@ -189,7 +199,9 @@ class Console:
     async def _session_of(self, request: Request, form: Form) -> Session:
         access = self._serving.access
         if form.secret_key:
-            return self._sessions.begin(access.service(form.secret_key, request.headers, None))
+            service = access.service(form.secret_key, request.headers, None)
+            service.check_scope("all")
+            return self._sessions.begin(service)
         if not access.takes_people:
             raise Unauthorized("Enter a secret key.")
         named = await access.named(form.public_key, f"Bearer {form.token}")
@@ -200,19 +212,20 @@ class Console:
         caller = self._serving.access.service(
             request.headers.get("x-secret-key"), request.headers, address_of(request)
         )
+        caller.check_scope("all")
         entity_id = request.query_params.get("entityId")
         if entity_id is not None:
             entity = await self._serving.runtime.entities.human(entity_id)
             if entity is None:
                 raise NotFound(f"There is no person {entity_id!r}.")
             caller = person(entity)
-        path = f"{PATH}/sign-in?link={self._sessions.link(caller)}"
+        path = f"{PATH}/sign-in?link={self._sessions.links.issue(caller)[0]}"
         return answer({"path": path, "expiresIn": round(LINK_LIFE.total_seconds() * 1_000)}, 201)
 
-    def _sign_out(self, request: Request) -> Response:
+    async def _sign_out(self, request: Request) -> Response:
         session = self._session(request.scope)
         if session is not None:
-            self._sessions.end(session)
+            await self.site.sign_out(session, everywhere="everywhere" in request.query_params)
         response = RedirectResponse(f"{PATH}/sign-in", 303)
         response.delete_cookie(COOKIE, path=PATH)
         return response

@@ -1,8 +1,5 @@
 """Sessions of the console: signed cookies that expire, and links that sign in once."""
 
-import base64
-import hashlib
-import hmac
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -13,6 +10,7 @@ from typing import Any
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.web.auth.access import SERVICE, Caller
+from toolwright.web.auth.one_time import OneTimeTokens, Signature
 
 COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
@@ -26,11 +24,21 @@ LONGEST_COOKIE = 4_096  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Somebody who has signed in, until then: seconds since 1970. Without keys nobody signs in, and nothing ends."""
+    """A caller who has signed in; `begun` and `until` are seconds since 1970.
+
+    Without keys nobody signs in, and no session ends.
+    """
 
     id: str
     caller: Caller
+    begun: float = 0.0
     until: float | None = None
+
+    @property
+    def caller_key(self) -> str:
+        """The key of all sessions of this caller: the person's, or those of a secret key of that name."""
+        caller = self.caller
+        return f"person:{caller.entity_id}" if caller.kind == "person" else f"service:{caller.name or ''}"
 
 
 OPEN = Session(id="open", caller=SERVICE)
@@ -41,50 +49,54 @@ class Sessions:
     """Sessions of one server.
 
     A cookie holds its session, signed with a key made of the server's secret keys: it outlives a restart, and ends when
-    those keys change. Without secret keys it ends with the process. Those that were signed out are remembered here.
+    those keys change. Without secret keys it ends with the process. The journal keeps which were signed out, see
+    `Site.sign_out`; this process knows its own without asking. `links` sign in once, within ten minutes.
     """
 
     def __init__(self, clock: Clock, secret_keys: Sequence[str]) -> None:
         self._clock = clock
-        seed = "\n".join(secret_keys).encode("utf-8", "surrogateescape") or secrets.token_bytes(32)
-        self._key = hmac.digest(seed, b"toolwright console session", "sha256")
+        self._signature = Signature(secret_keys, "toolwright console session")
+        self.links = OneTimeTokens(clock, secret_keys, "console link", LINK_LIFE)
         self._ended: dict[str, float] = {}
-        self._links: dict[str, tuple[float, Caller]] = {}
 
     def begin(self, caller: Caller) -> Session:
         """A new session; a person's lasts no longer than their token."""
-        until = self._now() + LIFE.total_seconds()
-        return Session(id=secrets.token_urlsafe(16), caller=caller, until=min(until, caller.until or until))
+        now = self._now()
+        until = now + LIFE.total_seconds()
+        until = min(until, caller.until or until)
+        return Session(id=secrets.token_urlsafe(16), caller=caller, begun=now, until=until)
 
     def seal(self, session: Session) -> str:
         """The session as a cookie's value."""
         caller = session.caller
         content: JSONObject = {
             "id": session.id,
+            "begun": session.begun,
             "until": session.until,
             "kind": caller.kind,
             "entity": caller.entity_id,
             "external": caller.external_id,
+            "name": caller.name,
         }
         content["claims"] = _kept(caller.claims, ROOM - len(_written(content)))
-        body = base64.urlsafe_b64encode(_written(content))
-        return f"{body.decode()}.{self._signature(body)}"
+        return self._signature.seal(_written(content))
 
     def read(self, cookie: str | None) -> Session | None:
         """The session of a cookie that this server has signed, None if it is another's, over or signed out."""
-        body, _, signature = (cookie or "")[:LONGEST_COOKIE].partition(".")
-        sent = signature.encode("utf-8", "replace")
-        if not hmac.compare_digest(sent, self._signature(body.encode()).encode()):
+        written = self._signature.open((cookie or "")[:LONGEST_COOKIE])
+        if written is None:
             return None
-        content: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body))
+        content: dict[str, Any] = json.loads(written)
         caller = Caller(
             kind=content["kind"],
             entity_id=content["entity"],
             external_id=content["external"],
             until=content["until"],
             claims=content.get("claims") or {},
+            name=content.get("name"),
         )
-        session = Session(id=content["id"], caller=caller, until=content["until"])
+        begun, until = content.get("begun", 0.0), content["until"]
+        session = Session(id=content["id"], caller=caller, begun=begun, until=until)
         return session if self.is_open(session) else None
 
     def is_open(self, session: Session) -> bool:
@@ -99,27 +111,10 @@ class Sessions:
         if session.until is not None:
             self._ended[session.id] = session.until
 
-    def link(self, caller: Caller) -> str:
-        """A code that signs in as that caller, once, within ten minutes."""
-        self._forget()
-        code = secrets.token_urlsafe(24)
-        self._links[code] = (self._now() + LINK_LIFE.total_seconds(), caller)
-        return code
-
-    def redeem(self, code: str) -> Caller | None:
-        """The caller whom a link's code signs in, once."""
-        self._forget()
-        issued = self._links.pop(code, None)
-        return None if issued is None else issued[1]
-
-    def _signature(self, body: bytes) -> str:
-        return hmac.new(self._key, body, hashlib.sha256).hexdigest()
-
     def _forget(self) -> None:
-        """What has expired is no session and no link anyway."""
+        """Forget the sessions that have expired: they are refused without it."""
         now = self._now()
         self._ended = {id_: until for id_, until in self._ended.items() if until > now}
-        self._links = {code: issued for code, issued in self._links.items() if issued[0] > now}
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
 from toolwright.web.auth.permits import Permits
 from toolwright.web.console.presence import Presence
-from toolwright.web.console.sessions import Session, Sessions
+from toolwright.web.console.sessions import LIFE, Session, Sessions
 from toolwright.web.serving import Serving
 
 log = logging.getLogger("toolwright.web")
@@ -35,26 +35,54 @@ class Site:
     serving: Serving
     sessions: Sessions
     tool_uis: Mapping[str, ToolUI] = field(default_factory=dict[str, ToolUI])
-    presence: Presence = field(default_factory=Presence)
+    presence: Presence
     speakers: dict[str, str] = field(default_factory=dict[str, str])
     """The entity for whom a service speaks, by its session."""
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
     async def knows(self, session: Session) -> bool:
-        """Whether a person who has signed in is there still, by the name that their token gave them."""
+        """Return whether nobody has signed the session out, and its person exists by the name in their token."""
         caller = session.caller
-        if caller.entity_id is None:
-            return True
         try:
+            if session.until is not None and await self._was_signed_out(session):
+                return False
+            if caller.entity_id is None:
+                return True
             entity = await self.serving.runtime.entities.human(caller.entity_id)
         except StoreError:
             return True  # which says nothing of them
         return entity is not None and entity.external_id == caller.external_id
 
+    async def renewed(self, session: Session) -> Session:
+        """Return a new session that no earlier sign-out of its caller ends, also if the clock was ahead then."""
+        ended = await self.serving.runtime.clients.signed_out(session.id, session.caller_key)
+        everywhere = ended.get(session.caller_key)
+        if everywhere is None or everywhere.timestamp() < session.begun:
+            return session
+        return replace(session, begun=everywhere.timestamp() + 0.001)
+
+    async def _was_signed_out(self, session: Session) -> bool:
+        ended = await self.serving.runtime.clients.signed_out(session.id, session.caller_key)
+        everywhere = ended.get(session.caller_key)
+        return session.id in ended or (everywhere is not None and everywhere.timestamp() >= session.begun)
+
+    async def sign_out(self, session: Session, *, everywhere: bool = False) -> None:
+        """End the session, or all of its caller, in every process and over restarts."""
+        if session.until is None:
+            return
+        self.sessions.end(session)
+        for visit in self.visits if everywhere else ():
+            if visit.session.caller_key == session.caller_key:
+                self.sessions.end(visit.session)
+        now = self.serving.options.clock.now()
+        key = session.caller_key if everywhere else session.id
+        await self.serving.runtime.clients.sign_out(key, now, now + LIFE)
+
     def close(self) -> None:
         """The server stops: nothing is followed any more, and browsers that come back load their pages again."""
         for visit in [*self.visits]:
             visit.end()
+        self.presence.close()
 
 
 class Visit:

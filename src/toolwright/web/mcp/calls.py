@@ -185,7 +185,7 @@ class _Following:
 
     async def _result(self, row: Call) -> Answer:
         until = self._clock.time() + SETTLE
-        while not self._relay.ended and self._runtime.driving and self._clock.time() < until:
+        while not self._relay.ended and self._runtime.is_only_driver and self._clock.time() < until:
             await self._relay.tell(await self._watch.next(until - self._clock.time()))
         result = self._runtime.app_calls.result(row)
         if result is None:
@@ -220,7 +220,7 @@ class _Following:
 
     def _pause(self) -> float:
         """Seconds to wait for news."""
-        pause = min(LOOK_AGAIN, self._parts.beat) if self._runtime.driving else LOOK_ABROAD
+        pause = min(LOOK_AGAIN, self._parts.beat) if self._runtime.is_only_driver else LOOK_ABROAD
         if knows_tasks(self._context):
             left = self._parts.patience - self._elapsed
             return max(0.01, min(pause, left)) if left > 0 else pause

@@ -6,21 +6,25 @@ from contextlib import suppress
 from fastapi import Request
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import PARSE_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core.errors import StoreError, TooLarge, Unauthorized
 from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSONObject
+from toolwright.core.mcp.offered import McpPermissions
 from toolwright.core.text import sentence
-from toolwright.core.tools.mcp import McpPermissions
 from toolwright.web.answers.answer import answer
 from toolwright.web.auth.access import Caller
 from toolwright.web.dependencies import identified
 from toolwright.web.mcp.parts import BEAT, Context, McpParts
 from toolwright.web.mcp.server import mcp_server, principal
+from toolwright.web.mcp.sessions import FORWARDED, MOST, MOST_OF_CALLER, McpSessions, SessionAddresses
 from toolwright.web.middleware.errors import answer_error
 from toolwright.web.serving import Serving
 
@@ -36,11 +40,17 @@ class McpEndpoint:
     """ASGI: who calls is judged as on every route, then the SDK serves the request.
 
     Hosts that wait are told so every `beat` seconds.
-    Sessions are of who opened them; they are there as long as the process, unlike the calls that are made in them.
+    Sessions are of who opened them; they are there as long as the process, unlike the calls that are made in them. In a
+    cluster a request goes to the process in which its session is.
     """
 
     def __init__(
-        self, serving: Serving, *, beat: float = BEAT, permissions: McpPermissions | None = None
+        self,
+        serving: Serving,
+        *,
+        beat: float = BEAT,
+        permissions: McpPermissions | None = None,
+        most_sessions: tuple[int, int] = (MOST_OF_CALLER, MOST),
     ) -> None:
         self._serving = serving
         self._parts = McpParts(
@@ -50,6 +60,11 @@ class McpEndpoint:
             permissions=permissions or McpPermissions(),
         )
         self._server = mcp_server(self._parts)
+        options = serving.options
+        self._addresses = SessionAddresses(
+            lambda: serving.runtime.events.bus, options.node_url, options.secret_keys
+        )
+        self.sessions = McpSessions(self._end_session, self._addresses, *most_sessions)
         self._manager: StreamableHTTPSessionManager | None = None
         self._running: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -71,9 +86,40 @@ class McpEndpoint:
             await fault(scope, receive, send)
             return
         manager = await self._open_manager()
-        token = AccessToken(token="", client_id=principal(caller), scopes=[])
-        served = {**scope, CALLER: caller, "user": AuthenticatedUser(token)}
-        await self._until_closing(manager, served, _again(body, receive), send)
+        who = principal(caller)
+        served = {**scope, CALLER: caller, "user": _user(who)}
+        session_id = request.headers.get(MCP_SESSION_ID_HEADER)
+        again = _again(body, receive)
+        if session_id is not None:
+            if await self._forwarded(session_id, request, body, receive, send):
+                return
+            async with self.sessions.using(session_id):
+                await self._until_closing(manager.handle_request, served, again, send)
+            if request.method == "DELETE":
+                self.sessions.forget(session_id)
+        elif _may_open_session(request):
+            async with self.sessions.opening(who, send) as watched:
+                await self._until_closing(manager.handle_request, served, again, watched)
+        else:
+            await self._until_closing(manager.handle_request, served, again, send)
+
+    async def _forwarded(
+        self, session_id: str, request: Request, body: bytes, receive: Receive, send: Send
+    ) -> bool:
+        """Pass a request on whose session lives in another process; return whether it was."""
+        if session_id in self.sessions or FORWARDED in request.headers:
+            return False
+        url = self._addresses.find(session_id)
+        if url is None:
+            return False
+        reached = True
+
+        async def forward(_: Scope, receive: Receive, send: Send) -> None:
+            nonlocal reached
+            reached = await self._addresses.forward(url, request, body, receive, send)
+
+        await self._until_closing(forward, request.scope, receive, send)
+        return reached
 
     async def aclose(self) -> None:
         """End all sessions; calls that were made in them go on."""
@@ -82,10 +128,23 @@ class McpEndpoint:
             with suppress(asyncio.CancelledError):
                 await self._running
         await self._parts.aclose()
+        await self._addresses.aclose()
 
-    async def _until_closing(
-        self, manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _end_session(self, session_id: str, who: str) -> None:
+        """End a session as its host would."""
+        headers = [(MCP_SESSION_ID_HEADER.encode(), session_id.encode())]
+        scope: Scope = {
+            "type": "http",
+            "method": "DELETE",
+            "path": "/",
+            "query_string": b"",
+            "headers": headers,
+            "user": _user(who),
+        }
+        manager = await self._open_manager()
+        await manager.handle_request(scope, _again(b"", _nothing_more), _unheard)
+
+    async def _until_closing(self, serve: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request; one that is at work when the server stops is cut off, as streams are."""
         started = False
 
@@ -94,7 +153,7 @@ class McpEndpoint:
             started = started or message["type"] == "http.response.start"
             await send(message)
 
-        serving = asyncio.create_task(manager.handle_request(scope, receive, watched))
+        serving = asyncio.ensure_future(serve(scope, receive, watched))
         closing = asyncio.create_task(self._serving.options.closing.wait())
         try:
             await asyncio.wait([serving, closing], return_when=asyncio.FIRST_COMPLETED)
@@ -137,6 +196,24 @@ class McpEndpoint:
         async with manager.run():
             ready.set()
             await self._serving.options.closing.wait()
+
+
+def _user(who: str) -> AuthenticatedUser:
+    return AuthenticatedUser(AccessToken(token="", client_id=who, scopes=[]))
+
+
+def _may_open_session(request: Request) -> bool:
+    """Return whether the request can open a session; newer revisions have no sessions."""
+    version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+    return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _unheard(_: Message) -> None:
+    """Nobody waits for this answer."""
 
 
 def caller_of(context: Context) -> Caller:

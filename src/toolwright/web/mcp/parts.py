@@ -9,7 +9,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import ClientCapabilities, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolwright.core.tools.mcp import McpPermissions
+from toolwright.core.mcp.offered import McpPermissions
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
@@ -73,6 +73,10 @@ class McpParts:
         tool = self.pages.named(name)
         read_only = tool is not None and tool.read_only
         return self.permissions.allow(self.caller(context).kind, name, read_only=read_only)
+
+    def offers(self, context: Context, name: str) -> bool:
+        """Return whether the caller of that request has permission to use the prompt or resource of that name."""
+        return self.permissions.allow(self.caller(context).kind, name, read_only=True)
 
 
 def is_modern(context: Context) -> bool:

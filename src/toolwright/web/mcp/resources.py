@@ -3,44 +3,52 @@
 import asyncio
 import re
 from base64 import b64encode
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     BlobResourceContents,
-    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    Resource,
     ResourceTemplate,
     TextResourceContents,
 )
 
 from toolwright.core.errors import NotFound
+from toolwright.core.mcp.offered import OWN_FILES, FixedResource
 from toolwright.web.mcp.parts import Context, McpParts, is_modern
 
 MOST_BYTES = 8 * 1024 * 1024
 """Bytes of a file that can be read."""
-TEMPLATE = "toolwright://threads/{threadId}/files/{+path}"
+TEMPLATE = f"{OWN_FILES}{{threadId}}/files/{{+path}}"
 NOT_FOUND = -32002
 """The code of 2025-11-25 for a resource that there is not."""
 
-_URI = re.compile(r"toolwright://threads/([^/]{1,200})/files(/.{1,4000})")
+_URI = re.compile(rf"{OWN_FILES}([^/]{{1,200}})/files(/.{{1,4000}})")
 _TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
 
 
 class Resources:
-    """The methods of resources. Nothing is listed: a host knows the URIs from the results of its calls."""
+    """The methods of resources. Fixed ones are listed; a host knows the URIs of files from the results of its calls."""
 
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
     async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         """`resources/list`."""
-        return ListResourcesResult(resources=[], ttl_ms=0, cache_scope="private")
+        listed = [
+            Resource(name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type)
+            for each in self._parts.permissions.resources
+            if self._parts.offers(context, each.name)
+        ]
+        return ListResourcesResult(resources=listed, ttl_ms=0, cache_scope="private")
 
     async def templates(
         self, context: Context, params: PaginatedRequestParams | None
@@ -51,13 +59,12 @@ class Resources:
         )
         return ListResourceTemplatesResult(resource_templates=[template], ttl_ms=0, cache_scope="private")
 
-    async def prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        """`prompts/list`: none, which spares a host that asks every server an error."""
-        return ListPromptsResult(prompts=[], ttl_ms=0, cache_scope="private")
-
     async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """`resources/read`."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
+        fixed = [each for each in self._parts.permissions.resources if each.uri == params.uri]
+        if fixed and self._parts.offers(context, fixed[0].name):
+            return await _read_fixed(fixed[0])
         match = _URI.fullmatch(params.uri)
         try:
             if match is None:
@@ -71,20 +78,38 @@ class Resources:
         except NotFound:
             code = INVALID_PARAMS if is_modern(context) else NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": params.uri[:1000]}) from None
-        made = await asyncio.to_thread(contents, thread_id, path, file.mime_type, content)
+        uri = uri_of(thread_id, path)
+        made = await asyncio.to_thread(contents, uri, file.mime_type, content)
         return ReadResourceResult(contents=[made], ttl_ms=0, cache_scope="private")
 
 
 def uri_of(thread_id: str, path: str) -> str:
     """The URI of a file of a call's thread."""
-    return f"toolwright://threads/{quote(thread_id, safe='')}/files{quote(path)}"
+    return f"{OWN_FILES}{quote(thread_id, safe='')}/files{quote(path)}"
 
 
-def contents(
-    thread_id: str, path: str, mime_type: str, content: bytes
-) -> TextResourceContents | BlobResourceContents:
+async def _read_fixed(resource: FixedResource) -> ReadResourceResult:
+    content = resource.content
+    if isinstance(content, Path):
+        try:
+            content = await asyncio.to_thread(_beginning, content)
+        except OSError as error:
+            raise MCPError(INTERNAL_ERROR, "The resource cannot be read", {"uri": resource.uri}) from error
+    raw = content.encode() if isinstance(content, str) else content
+    if len(raw) > MOST_BYTES:
+        raise MCPError(INVALID_PARAMS, "The resource is too large for MCP", {"uri": resource.uri})
+    made = await asyncio.to_thread(contents, resource.uri, resource.mime_type, raw)
+    return ReadResourceResult(contents=[made], ttl_ms=0, cache_scope="private")
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def contents(uri: str, mime_type: str, content: bytes) -> TextResourceContents | BlobResourceContents:
     """The file, as text if its type says that it is some."""
-    uri, kind = uri_of(thread_id, path), mime_type.partition(";")[0].strip().lower()
+    kind = mime_type.partition(";")[0].strip().lower()
     if kind.startswith(_TEXTS) or kind.endswith(("+json", "+xml")):
         try:
             return TextResourceContents(uri=uri, mime_type=mime_type, text=content.decode())

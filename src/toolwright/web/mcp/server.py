@@ -30,6 +30,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
 from toolwright.web.mcp.calls import ToolCalls
 from toolwright.web.mcp.parts import TASKS, Context, McpParts
+from toolwright.web.mcp.prompts import Prompts
 from toolwright.web.mcp.relay import session_of
 from toolwright.web.mcp.resources import Resources
 from toolwright.web.mcp.state import VALID, StateCodec
@@ -66,7 +67,8 @@ class ToolServer(Server[Any]):
 
 def mcp_server(parts: McpParts) -> ToolServer:
     """The server over these parts."""
-    calls, tasks, resources = ToolCalls(parts), Tasks(parts), Resources(parts)
+    calls, tasks = ToolCalls(parts), Tasks(parts)
+    resources, prompts = Resources(parts), Prompts(parts)
 
     async def list_tools(context: Context, params: PaginatedRequestParams | None) -> Any:  # a page
         page = parts.pages.page(None if params is None else params.cursor)
@@ -89,7 +91,8 @@ def mcp_server(parts: McpParts) -> ToolServer:
         on_list_resources=resources.list,
         on_list_resource_templates=resources.templates,
         on_read_resource=resources.read,
-        on_list_prompts=resources.prompts,
+        on_list_prompts=prompts.list,
+        on_get_prompt=prompts.get,
         get_tool_input_schema=lambda name: parts.pages.schema(name),
     )
     server.add_request_handler("tools/call", CallToolRequestParams, calls.call)

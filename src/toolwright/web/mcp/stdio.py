@@ -6,7 +6,7 @@ from typing import BinaryIO
 import anyio
 from mcp.server.stdio import stdio_server
 
-from toolwright.core.tools.mcp import McpPermissions
+from toolwright.core.mcp.offered import McpPermissions
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import SERVICE
 from toolwright.web.mcp.parts import McpParts

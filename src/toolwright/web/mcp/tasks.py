@@ -108,7 +108,8 @@ class Tasks:
         if result is None:
             raise MCPError(INTERNAL_ERROR, f"The task is {call.status}.")
         made = await self._made(call, result)
-        return {**_written(made), "_meta": {RELATED: {"taskId": call.id}}}
+        written = _written(made)
+        return {**written, "_meta": {**written.get("_meta", {}), RELATED: {"taskId": call.id}}}
 
     async def _ask(self, context: Context, call: Call) -> None:
         """Ask the host's user what the task waits for, while its result is waited for."""

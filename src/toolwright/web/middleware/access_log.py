@@ -6,15 +6,16 @@ from time import perf_counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core.text import brief
-
-CALLER = "toolwright.caller"
-"""The name in a request's scope of what kind its caller is, once that is known."""
+from toolwright.web.answers.unread import CALLER
 
 log = logging.getLogger("toolwright.access")
 
 
 class AccessLog:
-    """Logs method, path, status, milliseconds and the kind of the caller when an answer ends, at the level info."""
+    """Logs each request when its answer ends, at the level info: method, path, status, milliseconds, address, caller.
+
+    The address is that of a trusted proxy's client, as the server has read it. The caller is `-` unless they are known.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -37,4 +38,14 @@ class AccessLog:
         finally:
             ms = (perf_counter() - began) * 1_000
             path = brief(ascii(scope["path"])[1:-1], 300)  # no line breaks, whoever sends them
-            log.info("%s %s %s %.1f ms %s", scope["method"], path, status or "-", ms, scope.get(CALLER, "-"))
+            address = ascii((scope.get("client") or ("-",))[0])[1:-1]  # a proxy's header may say anything
+            caller = scope.get(CALLER, "-")
+            log.info(
+                "%s %s %s %.1f ms %s %s",
+                scope["method"],
+                path,
+                status or "-",
+                ms,
+                brief(address, 100),
+                caller,
+            )

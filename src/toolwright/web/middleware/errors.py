@@ -14,6 +14,7 @@ from toolwright.core.errors import (
     KeysUnavailable,
     MethodNotAllowed,
     NotFound,
+    Overloaded,
     ServerFailed,
     StoreError,
     TenvsLacking,
@@ -52,7 +53,9 @@ def answer_error(error: ToolwrightError) -> Answer:
     if isinstance(error, VariablesLacking):
         body["missing"] = [*error.missing]
         del body["details"]
-    headers = {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError | KeysUnavailable) else None
+    headers = (
+        {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError | KeysUnavailable | Overloaded) else None
+    )
     return answer(body, status, headers)
 
 

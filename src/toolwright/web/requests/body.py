@@ -50,8 +50,10 @@ DEFINITIONS = "#/components/schemas/{model}"
 """Place of schemas in an OpenAPI document."""
 
 
-def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
+def reads(form: type[F], times: int = 1) -> Callable[[Request], Awaitable[F]]:
     """A dependency that reads the body as `form`; it comes after the one that lets the caller in.
+
+    The body may hold so many `times` as many values as others.
 
     The values of a body are counted while it comes, and a large one is parsed and judged in a thread: whatever it
     holds, it costs others nothing.
@@ -60,7 +62,7 @@ def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
     async def read(request: Request) -> F:
         options: GatewayOptions = request.app.state.serving.options
         _refuse_other_kinds(request.headers.get("content-type"))
-        body, count = await _body(request, options.max_json_values)
+        body, count = await _body(request, times * options.max_json_values)
         if len(body) + _COST * count.values <= _QUICK:
             return _form(form, body, count, options.max_nesting)
         return await asyncio.to_thread(_form, form, body, count, options.max_nesting)
@@ -68,11 +70,11 @@ def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
     return read
 
 
-def parse(path: str, text: str, request: Request) -> JSON:
+def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
     """The JSON of a text within a body, which is read as strictly as the body itself."""
     options: GatewayOptions = request.app.state.serving.options
     try:
-        return read_json(text, values=options.max_json_values, nesting=options.max_nesting)
+        return read_json(text, values=times * options.max_json_values, nesting=options.max_nesting)
     except HalfCharacter as error:
         raise _half((path, *error.path)) from None
     except NotJson as error:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from toolwright.core.checks import faulty
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME, PageLimit
 from toolwright.core.plain import LONG_KEY, has_long_key
 from toolwright.core.text import brief
 
@@ -116,7 +116,11 @@ Person = Annotated[
     ),
 ]
 
-Limit = Annotated[int, Query(ge=1, le=1_000, description="The most items of the answer.")]
+Limit = Annotated[
+    int,
+    AfterValidator(PageLimit),
+    Query(ge=1, le=1_000, description="The most items of the answer, which ends early where they are large."),
+]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="How many items to leave out first.")]
 
 EventId = Annotated[str, AfterValidator(_event_id)]

@@ -1,5 +1,6 @@
 """Agents, declared by the app or configured here, what they keep in mind, and their inboxes."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request
@@ -7,6 +8,8 @@ from pydantic import Field, JsonValue, model_validator
 
 from toolwright.core.agents.config import check_script
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import CONFIG_VALUES, PageLimit
+from toolwright.core.tools.openapi import OperationFault as Fault
 from toolwright.runtime.agents.agents import Shown
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, ListShape, answers
@@ -23,18 +26,26 @@ from toolwright.wire.agent import (
     agent_json,
     inbox_json,
 )
-from toolwright.wire.mcp import McpServer, mcp_server_json
-from toolwright.wire.shape import Shape
+from toolwright.wire.mcp import McpFault, McpServer, mcp_server_json, tool_fault_json
+from toolwright.wire.shape import Absent, Shape
 
 router = noun("/api/agents", "agents")
 
 
+class OperationFault(Shape):
+    """An operation of an OpenAPI document that is no tool, and why."""
+
+    operation: str
+    message: str
+
+
 class AgentAnswer(Shape):
-    """One agent."""
+    """One agent; `faults` are there after a change whose OpenAPI documents have some."""
 
     agent: Agent
     agent_id: str
     entity_id: str
+    faults: Absent[list[OperationFault]] = None
 
 
 class AgentSaved(AgentAnswer):
@@ -79,7 +90,7 @@ class Configuration(Form):
     def _parsed(self, request: Request) -> JSON:
         if not isinstance(self.config_json, str):
             return self.config if self.config_json is None else self.config_json
-        return parse("configJson", self.config_json, request)
+        return parse("configJson", self.config_json, request, CONFIG_VALUES)
 
 
 class NewAgent(Configuration):
@@ -117,16 +128,21 @@ class NewTrigger(Form):
     openapi_extra=described(NewAgent),
 )
 async def save_agent(
-    _: Service, runtime: AtWork, request: Request, new: Annotated[NewAgent, Depends(reads(NewAgent))]
+    _: Service,
+    runtime: AtWork,
+    request: Request,
+    new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
 ) -> Answer:
     """Configure an agent, or the one of that name anew: its next run has the new configuration."""
     saved = await runtime.agents.save(new.name, new.whole(request), new.description)
-    body = _one(await runtime.agents.show(saved.agent.id))
+    body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
 
 
 @router.get("", responses=answers(AgentList, "The agents."))
-async def list_agents(_: Service, runtime: AtWork, limit: Limit = 1_000, offset: Offset = 0) -> Answer:
+async def list_agents(
+    _: Service, runtime: AtWork, limit: Limit = PageLimit(1_000), offset: Offset = 0
+) -> Answer:
     """Those that the app declares, in their order, then the configured ones, the oldest first."""
     agents = await runtime.agents.show_all(limit, offset)
     return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
@@ -148,13 +164,14 @@ async def change_agent(
     runtime: AtWork,
     request: Request,
     agent_id: Id,
-    change: Annotated[AgentChange, Depends(reads(AgentChange))],
+    change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
 ) -> Answer:
     """Change a configured agent: its next run sees the change."""
+    config, faults = await runtime.agents.read_apis(change.whole(request))
     changed = await runtime.agents.update(
-        agent_id, name=change.name, config=change.whole(request), description=change.description
+        agent_id, name=change.name, config=config, description=change.description
     )
-    return answer(_one(await runtime.agents.show(changed.id)))
+    return answer(_one(await runtime.agents.show(changed.id), faults))
 
 
 @router.delete("/{agent_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
@@ -187,19 +204,26 @@ async def get_prompt(
     return answer({"prompt": prompt.prompt, "sections": parts})
 
 
-def _one(row: Shown) -> JSONObject:
+def _one(row: Shown, faults: Sequence[Fault] = ()) -> JSONObject:
     agent = row.agent
-    return {
+    body: JSONObject = {
         "agent": agent_json(agent, row.config),
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
+    if faults:
+        body["faults"] = [{"operation": each.operation, "message": each.message} for each in faults]
+    return body
 
 
 class McpServers(Shape):
     """The MCP servers of an agent, in the order of its configuration."""
 
     servers: list[McpServer]
+    withheld: list[McpFault] = Field(
+        default_factory=list[McpFault],
+        description="Tools of the agent, its own among them, that its model is not offered, and why.",
+    )
 
 
 McpThread = Annotated[
@@ -211,7 +235,10 @@ McpThread = Annotated[
 async def list_mcp_servers(_: Service, runtime: AtWork, agent_id: Id, thread_id: McpThread = None) -> Answer:
     """The MCP servers of an agent: which are there, the tools that it has of them, and what is wrong with them."""
     servers: list[JSON] = [mcp_server_json(each) for each in await runtime.mcp.of(agent_id, thread_id)]
-    return answer({"servers": servers})
+    withheld: list[JSON] = [
+        tool_fault_json(each.tool, each.message) for each in await runtime.mcp.withheld(agent_id)
+    ]
+    return answer({"servers": servers, "withheld": withheld})
 
 
 @router.post(
@@ -250,7 +277,7 @@ async def list_inbox(
     runtime: AtWork,
     agent_id: Id,
     thread_id: ThreadId = None,
-    limit: Limit = 50,
+    limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
     """What came to the agent's inbox, the oldest first; what is `failed` waits until it is retried."""

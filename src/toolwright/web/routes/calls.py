@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
+from toolwright.core.limits import PageLimit
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
@@ -101,7 +102,7 @@ async def list_calls(
     run_id: Annotated[Words | None, Query(alias="runId")] = None,
     agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
     space_id: SpaceId = None,
-    limit: Limit = 50,
+    limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
     """Tool calls, the oldest first; those that are open unless asked otherwise.

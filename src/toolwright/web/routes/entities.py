@@ -6,6 +6,7 @@ from fastapi import Depends, Query
 from pydantic import Field, JsonValue
 
 from toolwright.core.env.env import read_env
+from toolwright.core.limits import PageLimit
 from toolwright.core.spaces.entity import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.web.answers.answer import Answer, answer, listed
@@ -78,7 +79,9 @@ async def create_entity(
 
 
 @router.get("", responses=answers(EntityList, "The entities."))
-async def list_entities(_: Service, runtime: AtWork, limit: Limit = 50, offset: Offset = 0) -> Answer:
+async def list_entities(
+    _: Service, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
+) -> Answer:
     """The agents in the order of their declaration, then the humans, the oldest first."""
     return listed("entities", await runtime.entities.list(limit, offset), entity_json)
 
@@ -165,7 +168,7 @@ async def register_client(
 
 @clients_router.get("", responses=answers(ClientList, "The clients."))
 async def list_clients(
-    caller: Known, serving: Here, entity_id: EntityId = None, limit: Limit = 50, offset: Offset = 0
+    caller: Known, serving: Here, entity_id: EntityId = None, limit: Limit = PageLimit(50), offset: Offset = 0
 ) -> Answer:
     """Registered front-ends, the oldest first; a person's are their own."""
     clients = await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)

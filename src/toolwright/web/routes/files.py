@@ -1,14 +1,17 @@
 """Files of threads: listed, and downloaded so that no browser runs them."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import Header, Path
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from toolwright.core.broken_rows import sliced
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File as FileRow
+from toolwright.core.limits import PageLimit
 from toolwright.core.text import quantity
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import ListShape, answers, failures
@@ -40,7 +43,7 @@ FilePath = Annotated[Words, Path(description="The file's path, with or without a
 
 @router.get("", responses=answers(FileList, "The files.", errors=(404,)))
 async def list_files(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
     """The thread's files, by path."""
     await serving.permits.thread(caller, thread_id)
@@ -79,11 +82,15 @@ async def get_file(
         why = f"The file has {quantity(file.size, 'byte')}, and none of these."
         headers = {"Content-Range": f"bytes */{file.size}"}
         return answer({"error": why, "code": InvalidRequest.code}, 416, headers)
-    content = await serving.runtime.files.content(file)
+    whole = part is None
     if part is None:
-        return Response(content, headers=headers)
-    headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
-    return Response(content[part], 206, headers=headers)
+        part = slice(0, file.size)
+    else:
+        headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
+    headers["Content-Length"] = str(part.stop - part.start)
+    pieces = serving.runtime.files.pieces(file, part)
+    first = await anext(pieces, b"")  # raises what is wrong before the answer has begun
+    return StreamingResponse(_and_then(first, pieces), 200 if whole else 206, headers=headers)
 
 
 @router.head("/{path:path}", response_class=Response, include_in_schema=False)
@@ -92,6 +99,13 @@ async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FileP
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})
+
+
+async def _and_then(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with aclosing(rest):
+        yield first
+        async for piece in rest:
+            yield piece
 
 
 def _headers(file: FileRow) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from toolwright.core.agents.memory import LONGEST_TAG, MAX_BLOCK, MAX_PASSAGE, MOST_LINKED, MOST_TAGS
 from toolwright.core.agents.search import LONGEST_QUERY
+from toolwright.core.limits import PageLimit
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Service
@@ -74,7 +75,7 @@ async def list_blocks(
     _: Service,
     runtime: AtWork,
     agent_id: Id,
-    limit: Limit = 1_000,
+    limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
@@ -150,7 +151,7 @@ async def list_passages(
         Words | None,
         Query(max_length=LONGEST_QUERY, description="Words that must stand in them; of 100 at most."),
     ] = None,
-    limit: Limit = 50,
+    limit: Limit = PageLimit(50),
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:

@@ -19,6 +19,7 @@ from toolwright.core.agents.mind import (
     PlanChange,
 )
 from toolwright.core.agents.schedule import LONGEST_SCHEDULE
+from toolwright.core.limits import PageLimit
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Service
@@ -172,7 +173,7 @@ async def list_goals(
     _: Service,
     runtime: AtWork,
     agent_id: Id,
-    limit: Limit = 1_000,
+    limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
@@ -213,7 +214,7 @@ async def list_memories(
     _: Service,
     runtime: AtWork,
     agent_id: Id,
-    limit: Limit = 1_000,
+    limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
@@ -258,7 +259,7 @@ async def list_plans(
     _: Service,
     runtime: AtWork,
     agent_id: Id,
-    limit: Limit = 1_000,
+    limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:

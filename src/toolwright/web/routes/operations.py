@@ -1,6 +1,7 @@
 """Routes for those who operate a server: whether it is able to work, and its figures."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
@@ -10,7 +11,7 @@ from toolwright.web.answers.answer import Answer, answer, status_of
 from toolwright.web.answers.shapes import failures
 from toolwright.web.dependencies import Service
 from toolwright.web.routes.router import noun
-from toolwright.web.serving import Here
+from toolwright.web.serving import Here, Serving
 from toolwright.wire.server import Health
 
 health_router = noun("", "health")
@@ -32,9 +33,25 @@ _NONE = (
 )
 async def health(serving: Here) -> Answer:
     """Whether the journal and the files can be written; open to everyone."""
+    return await _answer(serving, serving.runtime.health.check)
+
+
+@health_router.get(
+    "/ready",
+    responses={
+        200: {"model": Health, "description": "Requests can be sent to this process."},
+        503: {"model": Health, "description": "The journal, the files or the node's heartbeat fail."},
+    },
+)
+async def ready(serving: Here) -> Answer:
+    """Return whether this process should get requests: as `/health`, and its node has a heartbeat; open to everyone."""
+    return await _answer(serving, serving.runtime.health.check_ready)
+
+
+async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Answer:
     body: JSONObject = {"status": "ok", "version": serving.options.version}
     try:
-        await serving.runtime.health.check()
+        await check()
     except StoreError as error:
         unavailable: JSONObject = {"status": "unavailable", "error": error.message}
         return answer(body | unavailable, status_of(type(error)), {"Retry-After": "1"})

@@ -1,22 +1,35 @@
-"""Runs: read, cancelled, and their events."""
+"""Runs: read, cancelled, retried, and their events."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
+from pydantic import Field
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import ALL_ROWS, PageLimit
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import RunStatus
 from toolwright.web.answers.answer import Answer, answer, broken_json, listed
 from toolwright.web.answers.shapes import ListShape, answers
+from toolwright.web.auth.permits import reads_system_text
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.query import EventId, Id, Limit, Offset, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.wire.event import Event, event_json
 from toolwright.wire.reading import BrokenItem
-from toolwright.wire.run import ListedRun, Run, RunProgress, run_json, run_status_json, run_with_steps
+from toolwright.wire.run import (
+    ListedRun,
+    Run,
+    RunProgress,
+    SentPrompt,
+    run_json,
+    run_status_json,
+    run_with_steps,
+    sent_prompt_json,
+)
 from toolwright.wire.shape import Absent, Shape
 
 router = noun("/api/runs", "runs")
@@ -33,12 +46,22 @@ class FullRunAnswer(Shape):
 
     run: Run | RunProgress
     broken: Absent[list[BrokenItem]] = None
+    more: Absent[Literal[True]] = Field(
+        None,
+        description="Its large messages are not all here: `GET /api/threads/:id/messages?runId=` has them.",
+    )
 
 
 class RunList(ListShape):
     """Runs, the newest first."""
 
     runs: list[ListedRun]
+
+
+class PromptList(ListShape):
+    """What models were sent, in order."""
+
+    prompts: list[SentPrompt]
 
 
 class EventList(ListShape):
@@ -54,7 +77,7 @@ async def list_runs(
     status: Annotated[RunStatus | None, Query()] = None,
     agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
     thread_id: Annotated[Words | None, Query(alias="threadId")] = None,
-    limit: Limit = 50,
+    limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
     """Runs, the newest first, without their steps."""
@@ -70,9 +93,22 @@ async def get_run(caller: Known, serving: Here, run_id: Id) -> Answer:
     run, sight = await serving.permits.look(caller, run_id)
     if sight == "status":
         return answer({"run": run_status_json(run)})
-    steps, messages = await serving.runtime.runs.steps(run_id), await serving.runtime.runs.messages(run_id)
+    steps = await serving.runtime.runs.steps(run_id, PageLimit(ALL_ROWS))
+    messages = await serving.runtime.runs.messages(run_id, PageLimit(ALL_ROWS))
     broken = Rows((), [*broken_of(steps), *broken_of(messages)])
-    return answer({"run": run_with_steps(run, steps, messages), **broken_json(broken)})
+    more: JSONObject = {"more": True} if ended_early(steps) or ended_early(messages) else {}
+    return answer({"run": run_with_steps(run, steps, messages), **broken_json(broken), **more})
+
+
+@router.get("/{run_id}/prompts", responses=answers(PromptList, "What was sent.", errors=(404,)))
+async def list_prompts(
+    caller: Known, serving: Here, run_id: Id, limit: Limit = PageLimit(20), offset: Offset = 0
+) -> Answer:
+    """What models were sent at each step of the run, in order, rebuilt from the journal."""
+    await serving.permits.run(caller, run_id)
+    prompts = await serving.runtime.sent_prompts.of_run(run_id, limit, offset)
+    whole, message = reads_system_text(caller), caller.presentation.message
+    return listed("prompts", prompts, lambda each: sent_prompt_json(each, message, whole=whole))
 
 
 @router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))
@@ -81,7 +117,7 @@ async def list_run_events(
     serving: Here,
     run_id: Id,
     after: Annotated[EventId, Query(description="Only events behind the one with this id.")] = "0",
-    limit: Limit = 500,
+    limit: Limit = PageLimit(500),
     offset: Offset = 0,
 ) -> Answer:
     """The run's recorded events, in order."""
@@ -98,3 +134,10 @@ async def cancel_run(caller: Known, serving: Here, run_id: Id) -> Answer:
     """Ask the run to stop."""
     await serving.permits.run(caller, run_id)
     return answer({"run": run_json(await serving.runtime.runs.cancel(run_id))})
+
+
+@router.post("/{run_id}/retry", responses=answers(RunAnswer, "The run, queued again.", errors=(404, 409)))
+async def retry_run(caller: Known, serving: Here, run_id: Id) -> Answer:
+    """Continue a failed run from its last step."""
+    await serving.permits.run(caller, run_id)
+    return answer({"run": run_json(await serving.runtime.runs.retry(run_id))})

@@ -3,10 +3,11 @@
 from typing import Annotated
 
 from fastapi import Depends, Query
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import PageLimit
 from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
 from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
 from toolwright.web.answers.answer import Answer, answer, listed
@@ -107,14 +108,16 @@ async def list_space_messages(
     caller: Known,
     serving: Here,
     space_id: Id,
-    limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="The most messages.")] = 50,
+    limit: Annotated[
+        int, AfterValidator(PageLimit), Query(ge=1, le=LONGEST_PAGE, description="The most messages.")
+    ] = PageLimit(50),
     after: Annotated[Place, Query(alias="afterSeq", description="Those behind this place.")] = None,
     before: Annotated[Place, Query(alias="beforeSeq", description="The last before this place.")] = None,
 ) -> Answer:
     """Messages in order; the newest page where no place is given."""
     await serving.permits.in_space(caller, space_id)
     messages = await serving.runtime.spaces.messages(space_id, limit, after, before)
-    return listed("messages", messages, _json)
+    return listed("messages", messages, _json, newest=after is None)
 
 
 @router.patch(

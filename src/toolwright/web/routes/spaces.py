@@ -5,13 +5,16 @@ from typing import Annotated
 from fastapi import Depends
 from pydantic import Field, JsonValue
 
-from toolwright.core.json_value import JSON
+from toolwright.core.broken_rows import sliced
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import PAGE_BYTES, PageLimit
+from toolwright.core.plain import letters_of
 from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
 from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
-from toolwright.web.answers.answer import Answer, answer, broken_json
+from toolwright.web.answers.answer import Answer, answer, broken_json, page_json
 from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
@@ -126,11 +129,13 @@ async def create_space(
 
 
 @router.get("", responses=answers(SpaceList, "The spaces."))
-async def list_spaces(caller: Known, runtime: AtWork, limit: Limit = 50, offset: Offset = 0) -> Answer:
+async def list_spaces(
+    caller: Known, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
+) -> Answer:
     """Spaces, the oldest first; a person's are those they are in, and the public ones."""
     spaces = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
-    entries: list[JSON] = [space_json(space) for space in spaces]
-    return answer({"spaces": entries, "smartSpaces": entries, **broken_json(spaces)})
+    entries, ended = page_json(spaces, space_json)
+    return answer({"spaces": entries, "smartSpaces": entries, **broken_json(spaces), **ended})
 
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
@@ -159,12 +164,22 @@ async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
 
 
 @router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
-async def list_members(caller: Known, serving: Here, space_id: Id) -> Answer:
+async def list_members(
+    caller: Known, serving: Here, space_id: Id, limit: Limit = PageLimit(1_000), offset: Offset = 0
+) -> Answer:
     """Who is in a space, who came first first."""
     await serving.permits.in_space(caller, space_id)
-    members = await serving.runtime.spaces.members(space_id)
-    entries: list[JSON] = [await _member(serving.runtime, one) for one in members]
-    return answer({"members": entries, **broken_json(members)})
+    members = sliced(await serving.runtime.spaces.members(space_id), limit, offset)
+    entries: list[JSON] = []
+    size = 0
+    for one in members:
+        if size >= PAGE_BYTES:
+            members.more = True
+            break
+        entries.append(await _member(serving.runtime, one))
+        size += letters_of(entries[-1])
+    ended: JSONObject = {"more": True} if members.more else {}
+    return answer({"members": entries, **broken_json(members), **ended})
 
 
 @router.post(

@@ -1,13 +1,14 @@
 """Threads and their messages."""
 
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 from fastapi import Depends, Query, Response
 from pydantic import Field, JsonValue
 
 from toolwright.core.agents.prompt import Env
 from toolwright.core.env.env import Given, read_env, stored_only
-from toolwright.core.results.content import Attachment
+from toolwright.core.limits import MAX_SUMMARY, PageLimit
+from toolwright.core.results.content import unchecked
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import EnvNames, ErrorShape, ListShape, answers, failures
 from toolwright.web.auth.permits import owner_of_new
@@ -18,7 +19,7 @@ from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.wire.message import Message, Sent, message_json
 from toolwright.wire.shape import Absent, Shape
-from toolwright.wire.thread import Child, Thread, child_json, thread_json
+from toolwright.wire.thread import Child, Compaction, Thread, child_json, compaction_json, thread_json
 
 MOST_LISTED = 1_000
 """Most items of a body's lists; how many files a message may have is told in other words where they are kept."""
@@ -71,6 +72,31 @@ class MessageList(ListShape):
     messages: list[Message]
 
 
+class MessageAnswer(Shape):
+    """One message."""
+
+    message: Message
+
+
+class CompactionList(ListShape):
+    """What was left out of a thread's conversations, the first compaction first."""
+
+    compactions: list[Compaction]
+
+
+class CompactionAnswer(Shape):
+    """What is left out of a conversation from then on."""
+
+    compaction: Compaction
+
+
+class NewSummary(Form):
+    """A summary in place of the one that a model wrote; of an agent with two sides the one of a `side`."""
+
+    text: Annotated[Words, Field(max_length=MAX_SUMMARY)]
+    side: Literal["side_a", "side_b"] | None = None
+
+
 class NewThread(Form):
     """A thread to create."""
 
@@ -80,6 +106,12 @@ class NewThread(Form):
     tenvs: dict[str, JsonValue] | None = Field(None, description="What the agent's tools need, by name.")
     tags: Annotated[list[Name], Field(max_length=MOST_LISTED)] | None = None
     arguments: dict[str, JsonValue] | None = None
+
+
+class NewName(Form):
+    """A name for a thread; null removes it."""
+
+    name: Name | None
 
 
 class NewFile(Form):
@@ -136,7 +168,7 @@ async def list_threads(
     caller: Known,
     serving: Here,
     user_id: Annotated[Words | None, Query(alias="userId")] = None,
-    limit: Limit = 50,
+    limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
     """Threads, the oldest first; a person's own."""
@@ -149,6 +181,19 @@ async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
     """One thread."""
     await serving.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
+
+
+@router.patch(
+    "/{thread_id}",
+    responses=answers(ThreadAnswer, "The thread.", errors=(404,)),
+    openapi_extra=described(NewName),
+)
+async def rename_thread(
+    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
+) -> Answer:
+    """Set the name of a thread; null removes it. A child is named by its parent."""
+    await serving.permits.thread(caller, thread_id)
+    return answer({"thread": thread_json(await serving.runtime.threads.rename(thread_id, new.name))})
 
 
 @router.delete(
@@ -171,7 +216,7 @@ async def delete_thread(
 
 @router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
 async def list_children(
-    caller: Known, serving: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
     """The threads that this one has made, the oldest first, and how they stand."""
     await serving.permits.thread(caller, thread_id)
@@ -191,7 +236,7 @@ async def send_message(
     """Send a message: it joins the running run, or starts one."""
     await serving.permits.thread(caller, thread_id)
     files = [
-        Attachment(
+        unchecked(
             name=each.name, mime_type=each.mime_type, data=each.data, width=each.width, height=each.height
         )
         for each in new.attachments or ()
@@ -206,13 +251,77 @@ async def list_messages(
     serving: Here,
     thread_id: Id,
     run_id: Annotated[Words | None, Query(alias="runId", description="Those of one run alone.")] = None,
-    limit: Limit = 100,
+    limit: Limit = PageLimit(100),
     offset: Offset = 0,
 ) -> Answer:
     """The thread's messages, the oldest first; one that no run has read yet is not among them."""
     await serving.permits.thread(caller, thread_id)
     messages = await serving.runtime.threads.messages(thread_id, limit, offset, run_id=run_id)
     return listed("messages", messages, caller.presentation.message)
+
+
+@router.put(
+    "/{thread_id}/messages/{message_id}/pin",
+    responses=answers(MessageAnswer, "The message, pinned.", errors=(404,)),
+)
+async def pin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
+    """Pin a message: it is never left out of a request. Calls and their results cannot be pinned."""
+    await serving.permits.thread(caller, thread_id)
+    message = await serving.runtime.threads.pin(thread_id, message_id)
+    return answer({"message": caller.presentation.message(message)})
+
+
+@router.delete(
+    "/{thread_id}/messages/{message_id}/pin",
+    responses=answers(MessageAnswer, "The message, not pinned.", errors=(404,)),
+)
+async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id: Id) -> Answer:
+    """Unpin a message: it can be left out of requests."""
+    await serving.permits.thread(caller, thread_id)
+    message = await serving.runtime.threads.pin(thread_id, message_id, False)
+    return answer({"message": caller.presentation.message(message)})
+
+
+@router.get("/{thread_id}/compactions", responses=answers(CompactionList, "The compactions.", errors=(404,)))
+async def list_compactions(
+    caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
+) -> Answer:
+    """What was left out of the thread's conversations, with its summaries, the first compaction first."""
+    await serving.permits.thread(caller, thread_id)
+    rows = await serving.runtime.threads.compactions(thread_id, limit, offset)
+    return listed("compactions", rows, compaction_json)
+
+
+@router.patch(
+    "/{thread_id}/summary",
+    responses=answers(CompactionAnswer, "What is left out, with the new summary.", errors=(404, 413)),
+    openapi_extra=described(NewSummary),
+)
+async def edit_summary(
+    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewSummary, Depends(reads(NewSummary))]
+) -> Answer:
+    """Put a text in place of the summary of what is left out: the next steps are shown it."""
+    await serving.permits.thread(caller, thread_id)
+    row = await serving.runtime.threads.edit_summary(thread_id, new.text, new.side, by=caller.label)
+    return answer({"compaction": compaction_json(row)})
+
+
+@router.delete(
+    "/{thread_id}/summary",
+    responses=answers(CompactionAnswer, "Nothing is left out.", errors=(404,)),
+)
+async def remove_summary(
+    caller: Known,
+    serving: Here,
+    thread_id: Id,
+    side: Annotated[
+        Literal["side_a", "side_b"] | None, Query(description="Whose summary, of an agent with two sides.")
+    ] = None,
+) -> Answer:
+    """Leave no message out any more: the next steps are shown the whole conversation, until it is too long again."""
+    await serving.permits.thread(caller, thread_id)
+    row = await serving.runtime.threads.remove_summary(thread_id, side, by=caller.label)
+    return answer({"compaction": compaction_json(row)})
 
 
 @router.patch(

@@ -16,6 +16,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventType, Topic
 from toolwright.runtime.threads.events import Following
 from toolwright.web.answers.frames import Names
+from toolwright.web.answers.unread import cut_off
 from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
 from toolwright.web.streams.expiry import no_longer_allowed
@@ -25,7 +26,6 @@ from toolwright.wire.event import frame, notice_json
 log = logging.getLogger("toolwright.web")
 
 KEEP_ALIVE = b": keep-alive\n\n"
-CUT = "toolwright.cut"  # the extension by which a server offers to cut a connection off at once
 Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Following]]
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -104,9 +104,7 @@ class EventStream(StreamingResponse):
     def _cut(self, scope: Scope) -> None:
         """An orderly end would wait for the reader: the connection is cut off, where the server can do that."""
         log.info("A reader of the %s %s is stuck, and is cut off.", self._topic.kind, self._topic.id)
-        cut = scope.get("extensions", {}).get(CUT)
-        if cut is not None:
-            cut()
+        cut_off(scope)
 
     async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
         """Until the end; whether it came because too much waits for the reader."""

@@ -97,7 +97,9 @@ class RunEvents:
             case _ if type_ in _ENDS and run_id is not None:
                 self._arguments.clear()
                 self._begun.clear()
-                yield RunDone(await self._records.result(run_id))
+                result = await self._records.result(run_id)
+                if type_ == f"run.{result.status}":  # else it is open again, or has ended otherwise since
+                    yield RunDone(result)
             case _:
                 pass
 

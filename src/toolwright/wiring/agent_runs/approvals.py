@@ -18,7 +18,9 @@ Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
 def check_approve(approve: object) -> None:
     """Refuse what cannot be asked. Raises `InvalidRequest`."""
     if approve is not None and not callable(approve):
-        raise InvalidRequest(f"approve= is a function of a call that waits, not {brief_value(approve)}.")
+        raise InvalidRequest(
+            f"approve must be a function of the call that waits, not {brief_value(approve)}."
+        )
 
 
 async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
@@ -53,5 +55,6 @@ def _read(answer: object, name: str) -> JSON:
     if isinstance(answer, Mapping):
         return {**answer}  # pyright: ignore[reportUnknownVariableType]  # judged where it is handed in
     raise InvalidRequest(
-        f"approve= answers about {name!r} with true, false or {{approved, args?, reason?}}, not {brief_value(answer)}."
+        f"approve must answer about {name!r} with true, false or {{approved, args?, reason?}}, "
+        f"not {brief_value(answer)}."
     )

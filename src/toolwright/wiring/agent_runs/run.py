@@ -25,6 +25,7 @@ from toolwright.core.errors import (
 from toolwright.core.json_value import JSON
 from toolwright.core.results.content import Attachment
 from toolwright.core.results.result import ToolResult
+from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.runs import OpenWait
 from toolwright.wire.call import arguments_json
@@ -77,6 +78,7 @@ class AgentStream:
             self._runtime = runtime
             self.thread_id = await _thread(runtime, order)
             await keep(self.thread_id)
+            stack.enter_context(runtime.raising_failures(self.thread_id))
             run = await runtime.threads.send(self.thread_id, order.content, order.attachments)
             self.run_id = run.id
             self._stack = stack.pop_all()
@@ -99,8 +101,10 @@ class AgentStream:
         async with aclosing(self._events()) as events:
             async for event in events:
                 if isinstance(event, RunDone):
-                    self._result = event.result
-                yield event
+                    self._result = await self._with_files(event.result)
+                    yield RunDone(self._result)
+                else:
+                    yield event
         _succeeded(await self.result())
 
     def __iter__(self) -> Iterator[RunEvent]:
@@ -195,8 +199,19 @@ class AgentStream:
         """Return the run's result once it is over. Raises `RunFailed` if it failed or was cancelled."""
         if self._result is None:
             await self._open.runs.wait(self.run_id)
-            self._result = await self._open.runs.result(self.run_id)
+            self._result = await self._with_files(await self._open.runs.result(self.run_id))
         return _succeeded(self._result)
+
+    async def _with_files(self, result: RunResult) -> RunResult:
+        """Return the result with the bytes of its files, if the journal that has them is in memory."""
+        paths = {ref.path for message in result.messages for ref in message.attachments}
+        if not paths or not self._is_in_memory:
+            return result
+        files: dict[str, bytes] = {}
+        for path in sorted(paths):
+            with suppress(NotFound):  # a handler has deleted it
+                files[path] = await self._open.files.read(self.thread_id, path)
+        return changed(result, files=files)
 
     async def finished(self) -> RunResult:
         """Return the result, without reading the events. Raises as `async for` does."""
@@ -400,7 +415,7 @@ def _owner(agent: object, app: object) -> Owner:
         raise DefinitionError(f"app= is a toolwright.App, not {brief_value(app)}.")
     if app is None and not isinstance(agent, Agent):
         raise DefinitionError(
-            f"What is run is a tw.Agent, or the name of one of app=, not {brief_value(agent)}."
+            f"agent must be a tw.Agent, or the name of an agent of app=, not {brief_value(agent)}."
         )
     if app is not None and isinstance(agent, Agent) and agent not in app.catalog.agents:
         raise DefinitionError(f"The agent {agent.name!r} is none of the app's.")

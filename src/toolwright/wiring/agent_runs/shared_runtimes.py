@@ -131,7 +131,7 @@ class _Loop:
             if seat.memory is not None and await seat.memory.store.thread(thread_id) is not None:
                 return seat
         raise NotFound(
-            f"There is no thread {thread_id!r}: without a database_url a thread can be gone on with in the event loop "
+            f"There is no thread {thread_id!r}: without a database_url a thread is continued only in the event loop "
             "where it began, with the same agent."
         )
 

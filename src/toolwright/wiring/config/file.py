@@ -1,6 +1,6 @@
 """An app that is a configuration file: its agents, people and spaces are there whenever it is at work."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -8,6 +8,8 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import AlreadyThere, DefinitionError, InvalidRequest, NotFound
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Clock, Motor
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Space
 from toolwright.runtime.runtime import Runtime
@@ -37,9 +39,10 @@ class ConfigApp(App):
         *,
         grace: float = 10.0,
         memory: MemoryJournal | None = None,
+        motor: Callable[[Store, Clock], Motor] | None = None,
     ) -> AsyncGenerator[Runtime]:
         """The app at work, with all that the file names."""
-        async with super().runtime(settings, grace=grace, memory=memory) as runtime:
+        async with super().runtime(settings, grace=grace, memory=memory, motor=motor) as runtime:
             await apply(self._config, runtime, self._path)
             yield runtime
 

@@ -16,6 +16,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, SpaceKind
 from toolwright.core.text import sentence
+from toolwright.core.tools.openapi import with_apis_of_file
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
@@ -97,7 +98,8 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
         found = ConfigFile.model_validate(given)
     except ValidationError as error:
         raise faulty_file(path, [_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
-    faults = [*_twice(found), *_agents(found.agents, tools), *_crowded(found.spaces)]
+    found, unread = _with_apis(found, path.parent)
+    faults = [*_twice(found), *(unread or _agents(found.agents, tools)), *_crowded(found.spaces)]
     if faults:
         raise faulty_file(path, faults)
     return found
@@ -122,6 +124,24 @@ def _agents(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fa
             {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]} for fault in found
         ]
     return faults
+
+
+def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
+    """The file with the tools of the OpenAPI documents that its agents name, and the faults of these."""
+    agents: list[AgentEntry] = []
+    faults: list[Fault] = []
+    for number, entry in enumerate(found.agents):
+        try:
+            config = cast(
+                "dict[str, JsonValue]", with_apis_of_file(entry.config, folder)
+            )  # an object, as it was
+            agents.append(entry.model_copy(update={"config": config}))
+        except InvalidConfiguration as error:
+            place = f"agents.{number}.config"
+            faults += [
+                {"path": f"{place}.{each['path']}", "message": each["message"]} for each in error.details
+            ]
+    return (found, faults) if faults else (found.model_copy(update={"agents": agents}), [])
 
 
 def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:

@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.openapi import Api, ApiEntry, ReadApi, read_entry
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:
     from toolwright.adapters.executors.http import HttpExecutor
+
+
+def api_reader(settings: Settings) -> ReadApi:
+    """The reader of OpenAPI documents of configured agents, which reaches what HTTP tools reach."""
+
+    async def read(entry: ApiEntry, trusted: bool) -> Api:
+        return await read_entry(entry, trusted=trusted, allow=settings.http_allow)
+
+    return read
 
 
 class HttpTools:

@@ -7,8 +7,8 @@ from typing import Any
 
 from toolwright.core.errors import MissingExtra
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import McpFault, McpListing
-from toolwright.core.mcp.servers import McpServers, McpTaskState, McpUnavailable
+from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompts
+from toolwright.core.mcp.servers import McpPromptText, McpServers, McpTaskState, McpUnavailable
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.mcp import McpTarget
@@ -57,17 +57,33 @@ class LazyMcp:
             return McpListing(server=target.server, status="down", faults=(McpFault(message=error.message),))
         return await servers.listing(target, seconds)
 
-    async def task(self, target: McpTarget, task_id: str, output: JSONObject | None = None) -> McpTaskState:
+    async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
+        """The prompts that the server offers."""
+        try:
+            servers = await self._load()
+        except MissingExtra as error:
+            return McpPrompts(faults=(McpFault(message=error.message),))
+        return await servers.prompts(target, seconds)
+
+    async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
+        """A prompt with these arguments."""
+        return await (await self._loaded()).prompt(target, name, arguments)
+
+    async def task(
+        self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
+    ) -> McpTaskState:
         """The state of a task."""
-        return await (await self._loaded()).task(target, task_id, output)
+        return await (await self._loaded()).task(target, task_id, output, session)
 
-    async def answer_task(self, target: McpTarget, task_id: str, answers: Mapping[str, JSON]) -> None:
+    async def answer_task(
+        self, target: McpTarget, task_id: str, answers: Mapping[str, JSON], session: str | None = None
+    ) -> None:
         """Hand in answers to the questions of a task."""
-        await (await self._loaded()).answer_task(target, task_id, answers)
+        await (await self._loaded()).answer_task(target, task_id, answers, session)
 
-    async def cancel_task(self, target: McpTarget, task_id: str) -> None:
+    async def cancel_task(self, target: McpTarget, task_id: str, session: str | None = None) -> None:
         """Ask the server to stop a task."""
-        await (await self._loaded()).cancel_task(target, task_id)
+        await (await self._loaded()).cancel_task(target, task_id, session)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -1,6 +1,6 @@
 """A provider's stream as our events, and its whole answer as our response."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pydantic_ai.messages import (
     ModelResponse as NativeResponse,
@@ -22,6 +22,7 @@ from toolwright.adapters.models.providers.final_tool import FinalTool, is_final
 from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.adapters.models.providers.transcript import dump_native
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
+from toolwright.core.schemas.property_names import PropertyNames
 from toolwright.core.threads.run import Usage
 
 
@@ -85,18 +86,13 @@ class Reader:
             yield CallDelta(index=index, name=name, arguments=_json_text(part.args))
 
 
-def read_response(response: NativeResponse, aliases: Aliases) -> ModelResponse:
-    """The whole answer."""
+def read_response(
+    response: NativeResponse, aliases: Aliases, names: Mapping[str, PropertyNames] | None = None
+) -> ModelResponse:
+    """The whole answer. Arguments have the property names of the tools' own schemas: `names`, by tool."""
     return ModelResponse(
         text=response.text or "",
-        calls=tuple(
-            ModelCall(
-                id=part.tool_call_id,
-                name=aliases.real(part.tool_name),
-                arguments=_json_text(part.args) if part.args else "{}",
-            )
-            for part in response.tool_calls
-        ),
+        calls=tuple(_call(part, aliases.real(part.tool_name), names or {}) for part in response.tool_calls),
         usage=Usage(
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,
@@ -108,6 +104,13 @@ def read_response(response: NativeResponse, aliases: Aliases) -> ModelResponse:
         model=response.model_name or "",
         native=dump_native(response),
     )
+
+
+def _call(part: ToolCallPart, name: str, names: Mapping[str, PropertyNames]) -> ModelCall:
+    arguments = _json_text(part.args) if part.args else "{}"
+    if name in names:
+        arguments = names[name].real(arguments)
+    return ModelCall(id=part.tool_call_id, name=name, arguments=arguments)
 
 
 def _json_text(arguments: str | dict[str, object]) -> str:

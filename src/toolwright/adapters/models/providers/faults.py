@@ -1,7 +1,7 @@
 """A provider's errors as ours: worth another try, when, or not at all."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -11,14 +11,16 @@ from pydantic_ai.exceptions import (
     AgentRunError,
     ContentFilterError,
     ModelAPIError,
+    ModelContextWindowExceededError,
     ModelHTTPError,
     ModelQuotaExceededError,
+    ModelRateLimitError,
     ModelRequestRejectedError,
     UserError,
 )
 from pydantic_ai.messages import ModelResponse
 
-from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
+from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
 
 PROVIDER_FAULTS: Final = (
@@ -30,6 +32,85 @@ PROVIDER_FAULTS: Final = (
 )
 _PASSING_STATUS: Final = frozenset({408, 409, 425, 429})
 _LONGEST = 500
+
+_LIMIT: Final = r"(?P<limit>[\d,]+)"
+_ASKED: Final = r"(?P<asked>[\d,]+)"
+TOO_LONG: Final = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        # OpenAI, and what follows its wire: vLLM, SGLang, OpenRouter, DeepSeek, Together, Fireworks
+        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?(?:resulted in|requested|request has|contains)"
+        rf"(?: about| at least)? {_ASKED}(?: input)? tokens",
+        rf"maximum context length (?:is|of) {_LIMIT}",
+        rf"input tokens exceed the configured limit of {_LIMIT} tokens.*?resulted in {_ASKED} tokens",
+        rf"\(length {_ASKED}\) is longer than the maximum model length of {_LIMIT}",
+        rf"input \({_ASKED} tokens\) is longer than the model'?s context length \({_LIMIT} tokens\)",
+        # Anthropic
+        rf"prompt is too long: {_ASKED} tokens > {_LIMIT} maximum",
+        rf"exceed context limit: {_ASKED} \+ (?P<answer>[\d,]+) > {_LIMIT}",
+        # Google
+        rf"input token count \({_ASKED}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
+        # Mistral
+        rf"prompt contains {_ASKED} tokens.*?too large for model with {_LIMIT} maximum context length",
+        # xAI
+        rf"maximum prompt length is {_LIMIT} but the request contains {_ASKED}",
+        # Moonshot
+        rf"exceeded model token limit: {_LIMIT} \(requested: {_ASKED}\)",
+        # llama.cpp
+        rf"request \({_ASKED} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
+        # the same and others without numbers
+        r"context[_ ]length[_ ]exceeded",
+        r"exceeds the context window",
+        r"maximum context length",
+        r"maximum model length",
+        r"reduce the length of the messages",  # Groq
+        r"prompt is too long",
+        r"exceed context limit",
+        r"request_too_large",
+        r"exceeds the maximum number of tokens allowed",
+        r"input is too long",  # Bedrock
+        r"too many total text bytes",
+        r"input tokens exceeded",
+        r"too many tokens: (?:total|size) ",  # Cohere
+        r"exceeded model token limit",
+        r"exceed_context_size_error",  # llama.cpp
+        r"exceeds the available context size",
+        r"prompt too long; exceeded (?:max )?context length",  # Ollama
+        r"input length exceeds the context length",
+        r"greater than the context length",  # LM Studio
+    )
+)
+"""Patterns of errors for requests that are too long. The first that matches gives the numbers, in tokens.
+
+`limit` is the most that the model takes, `asked` what the provider has counted, `answer` the room for the answer where
+that is counted apart.
+"""
+OTHER_WORDS: Final = re.compile(
+    r"\b(?:context|conversation|input|messages?|prompt|request|tokens?)(?: \w+){0,4} "
+    r"(?:exceed(?:s|ed)?|too (?:long|large|big|many)|longer than|larger than|more than)\b"
+    r"|\b(?:exceed(?:s|ed)?|too (?:long|large|many)|longer than|larger than|more than)(?: \w+){0,4} "
+    r"(?:context|conversation|input|messages?|prompt|tokens?)\b",
+    re.IGNORECASE,
+)
+"""Words by which other providers refuse a request for its length, where nothing else is named."""
+_OF_SOMETHING_ELSE: Final = re.compile(
+    r"\b(?:image|picture|file|document|audio|video|pdf|pages?|tools?|functions?|schema|max_(?:completion_|output_)?tokens"
+    r"|completion tokens|output tokens|temperature|stop|metadata|key|quota|credits?|balance)\b",
+    re.IGNORECASE,
+)
+"""Words for other things that can be too large: beside them `OTHER_WORDS` say nothing of the request's length."""
+_MORE_THAN_A_MINUTE: Final = re.compile(
+    rf"request too large for .*?limit {_LIMIT}, requested {_ASKED}", re.IGNORECASE | re.DOTALL
+)
+"""OpenAI's and Groq's words for a request of more tokens than an account may send in a minute: waiting is no help."""
+_RATE_LIMIT: Final = re.compile(r"tokens per (?:min|day|hour)|rate[_ ]limit|\bTPM\b", re.IGNORECASE)
+_TOO_LARGE: Final = 413
+_INTERNAL: Final = 500
+_MOST_DIGITS: Final = 12
+_LONGEST_BODY: Final = 10_000
+_SAYING: Final = frozenset({"message", "Message", "msg", "detail", "code", "Code", "type", "status", "raw"})
+_WITHIN: Final = ("error", "Error", "metadata")
+"""Fields of an error's body that hold the error itself, or the message of the provider that OpenRouter has asked."""
 
 
 class BrokenAnswerError(AgentRunError):
@@ -47,12 +128,93 @@ def translate(model: str, error: Exception) -> ModelError:
     """The error of ours, a sentence that names the model and says what the provider said."""
     said = _sentence(_provider_message(error))
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    too_long = _too_long(model, error, status, said)
+    if too_long is not None:
+        return too_long
     if _refuses(error):
-        return ModelRefused(f"{model} refused the request{status}: {said}")
+        of_content = isinstance(error, ModelHTTPError) and _refuses_content(error.status_code)
+        return ModelRefused(f"{model} refused the request{status}: {said}", of_content=of_content)
     retry_after = error.retry_after if isinstance(error, ModelAPIError) else None
     host = None if status else _host(error)
     where = f" at {host}" if host else ""
     return ModelUnavailable(f"{model} is unavailable{status}{where}: {said}", retry_after)
+
+
+def _too_long(model: str, error: Exception, status: str, said: str) -> ContextTooLong | None:
+    """Return the error as `ContextTooLong`, or None if it is about something else, such as a rate limit."""
+    if not isinstance(error, ModelAPIError):
+        return None
+    text = " ".join(_texts(error))[:_LONGEST_BODY]
+    found = _MORE_THAN_A_MINUTE.search(text)
+    if found is None:
+        if isinstance(error, ModelRateLimitError | ModelQuotaExceededError) or _RATE_LIMIT.search(text):
+            return None
+        found = _words_for_too_long(error, text)
+        is_named = isinstance(error, ModelContextWindowExceededError)
+        if found is None and not is_named and getattr(error, "status_code", None) != _TOO_LARGE:
+            return None
+    limit, asked = _counts(error.body, found)
+    return ContextTooLong(f"The request is too long for {model}{status}: {said}", limit, asked)
+
+
+def _words_for_too_long(error: ModelAPIError, text: str) -> re.Match[str] | None:
+    """Return the place in the error's text that says that the request is too long, or None if none does."""
+    status = error.status_code if isinstance(error, ModelHTTPError) else None
+    if status is not None and not _refuses_content(status) and status != _INTERNAL:  # llama.cpp's of old
+        return None
+    found = next((match for pattern in TOO_LONG if (match := pattern.search(text)) is not None), None)
+    if (
+        found is None
+        and status is not None
+        and _refuses_content(status)
+        and not _OF_SOMETHING_ELSE.search(text)
+    ):
+        return OTHER_WORDS.search(text)
+    return found
+
+
+def _refuses_content(status: int) -> bool:
+    """Return whether an HTTP status refuses what a request holds, and not its key, its model or its frequency."""
+    return status in (400, _TOO_LARGE, 422)
+
+
+def _texts(error: ModelAPIError) -> Iterator[str]:
+    """Yield the provider's messages, codes and types, but nothing of the request that an error can quote."""
+    yield from (said for said in (error.provider_error_code, error.provider_error_type) if said)
+    if isinstance(error.body, str):
+        yield error.body
+    for fields in _objects(error.body):
+        yield from (said for key, said in fields.items() if key in _SAYING and isinstance(said, str))
+    if not isinstance(error, ModelHTTPError):
+        yield str(error)
+
+
+def _counts(body: object, found: re.Match[str] | None) -> tuple[int | None, int | None]:
+    """Return the limit and the tokens that the provider counted, each None if it does not say."""
+    said = {} if found is None else found.groupdict()
+    limit, asked, answer = [_tokens(said.get(name)) for name in ("limit", "asked", "answer")]
+    for fields in _objects(body):  # llama.cpp's
+        limit = limit or _tokens(fields.get("n_ctx"))
+        asked = asked or _tokens(fields.get("n_prompt_tokens"))
+    return limit, asked if asked is None or answer is None else asked + answer
+
+
+def _tokens(said: object) -> int | None:
+    digits = said.replace(",", "") if isinstance(said, str) else said
+    if isinstance(digits, str):
+        return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
+    return digits if isinstance(digits, int) and not isinstance(digits, bool) and digits > 0 else None
+
+
+def _objects(body: object) -> Iterator[dict[object, object]]:
+    """Yield the object and those within it that describe the error; Google's can be in a list."""
+    if isinstance(body, list) and body:
+        yield from _objects(body[0])  # pyright: ignore[reportUnknownArgumentType]  # a provider's JSON
+    if isinstance(body, Mapping):
+        fields = dict[object, object](body)  # pyright: ignore[reportUnknownArgumentType]  # a provider's JSON
+        yield fields
+        for name in _WITHIN:
+            yield from _objects(fields.get(name))
 
 
 def _host(error: BaseException) -> str | None:
@@ -92,7 +254,8 @@ def _message_in(body: object) -> str | None:
         return None
     # a provider's JSON: what it holds is looked at here
     fields = dict[object, object](body)  # pyright: ignore[reportUnknownArgumentType]
-    return _message_in(fields.get("error")) or _message_in(fields.get("message"))
+    names = ("error", "Error", "message", "Message")
+    return next((found for name in names if (found := _message_in(fields.get(name)))), None)
 
 
 def _sentence(text: str) -> str:

@@ -12,7 +12,10 @@ from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSONObject, dumps_unescaped
 
 FINAL_TOOL = "final_answer"
-_DESCRIPTION = "Give the final answer, which ends the task. Answer by calling this, not by text."
+_DESCRIPTION = (
+    "Give the final answer by calling this tool, not by text. Call it alone, after the results of all other calls: "
+    "together with other calls it is ignored."
+)
 _ANSWER = "answer"
 
 

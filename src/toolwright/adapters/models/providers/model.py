@@ -2,10 +2,10 @@
 
 import asyncio
 import random as chances
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import InstructionPart
@@ -18,6 +18,7 @@ from toolwright.adapters.models.providers.answer import Reader, read_response
 from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
 from toolwright.adapters.models.providers.final_tool import FINAL_TOOL
 from toolwright.adapters.models.providers.images import Pictures
+from toolwright.adapters.models.providers.prompt_cache import PromptCache
 from toolwright.adapters.models.providers.provider import Aliases, model_named
 from toolwright.adapters.models.providers.schemas import (
     AnswerForm,
@@ -28,12 +29,12 @@ from toolwright.adapters.models.providers.schemas import (
     prompted_form,
     read_answer,
     read_final,
-    schema_for,
-    strictness,
 )
+from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, ToolOffers, sent_whole
 from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, Recent, Transcript
-from toolwright.core.env.logs import internal_errors
+from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.errors import ModelError, ModelUnavailable
+from toolwright.core.json_value import whole_characters
 from toolwright.core.model import (
     AnswerSchema,
     AttemptStarted,
@@ -42,10 +43,13 @@ from toolwright.core.model import (
     ModelSettings,
     ToolDefinition,
 )
+from toolwright.core.schemas.provider_forms import ToolFault
+from toolwright.core.text import words
+
+log = logger("toolwright.models")
 
 MAX_ATTEMPTS = 3
 ANTHROPIC_MAX_TOKENS = 16_384
-KEPT_TOOLSETS = 64
 KEPT_ANSWERS = 64
 _READING = "reading the model's answer"
 _OFFLINE = frozenset({"function", "test"})
@@ -77,11 +81,14 @@ class PydanticAIModel:
         self._sleep = sleep
         self._random = random
         self._settings = _default_settings(self._model)
+        self._cache = PromptCache(self._model)
         self._sees = self._model.profile.get("supports_image_input", True)
         self._pictures = Pictures()
         self._aliases = Aliases()
-        self._transcript = Transcript(self._aliases, flags_errors=self._model.system in _FLAGS_ERRORS)
-        self._tools: Recent[tuple[ToolDefinition, ...], list[NativeTool]] = Recent(self._tell, KEPT_TOOLSETS)
+        self._offers = ToolOffers(self._model, self._name, self._aliases)
+        self._transcript = Transcript(
+            self._aliases, self._offers.names, flags_errors=self._model.system in _FLAGS_ERRORS
+        )
         self._forms: Recent[AnswerSchema, AnswerForm] = Recent(
             partial(answer_form, self._model), KEPT_ANSWERS
         )
@@ -97,16 +104,26 @@ class PydanticAIModel:
         """The model's name, as in `openai:gpt-5`."""
         return self._name
 
+    @cached_property
+    def window(self) -> int | None:
+        """The most tokens that the model takes in one request, as its profile or genai-prices has it, or None."""
+        try:
+            return self._model.context_window
+        except Exception as error:  # noqa: BLE001  a user's own model; a refusal of its provider tells the limit then
+            log.debug("The context window of %s cannot be read: %s", self._name, words(error))
+            return None
+
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the answer; the last item is the `ModelResponse`. Closing the iterator cancels the request.
 
         Raises:
             ModelUnavailable: every attempt failed by a passing fault.
+            ContextTooLong: the provider says that the request is longer than the model takes.
             ModelRefused: the provider will not answer this request.
         """
         if self._model.system not in _OFFLINE:
             check_provider(self._name)
-        number = 1
+        number, withheld = 1, 0
         while True:
             try:
                 async with aclosing(self._attempt(request)) as events:
@@ -114,12 +131,20 @@ class PydanticAIModel:
                         yield event
                 return
             except PROVIDER_FAULTS as error:
+                offer = await self._offers.get(request.tools)
+                if withheld < MOST_REFUSED and self._offers.withhold(error, offer, request.tools):
+                    withheld += 1
+                    continue
                 fault = translate(self._name, error)
                 if not self._worth_another(fault, number):
                     raise fault from error
             number += 1
             await self._sleep(pause_before(number, _retry_after(fault), self._random()))
             yield AttemptStarted(number=number)
+
+    def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolFault]:
+        """Return which of these tools the model is not offered, and why; also what its provider has refused so far."""
+        return self._offers.faults(tools)
 
     async def aclose(self) -> None:
         """Close the connections of a model that was made from its name."""
@@ -129,12 +154,22 @@ class PydanticAIModel:
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         with internal_errors("writing a request to the model", *PROVIDER_FAULTS):
+            offer = await self._offers.get(request.tools)
             form = self._form(request)
             reader = Reader(self._aliases, None if form is None else form.tool)
             seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
             messages = self._transcript.convert(request.messages, seen)
-            settings = _settings_for(request, self._settings)
-            parameters = self._parameters(request, form)
+            changing = whole_characters(request.changing_system)
+            if changing:
+                messages = self._cache.with_state(messages, changing)
+            defaults: NativeSettings = {**self._cache.settings(changing=bool(changing)), **self._settings}
+            settings = _settings_for(request, defaults, offer)
+            final = [] if form is None or form.tool is None else [form.tool.native]
+            natives = [*offer.natives, *final]
+            whole = sent_whole(offer, self._offers, final, settings)
+            if whole is not None:
+                settings, natives = whole, natives[:1]  # which stands for all
+            parameters = self._parameters(request, form, natives)
         async with model_request_stream(
             self._model, messages, model_settings=settings, model_request_parameters=parameters
         ) as stream:
@@ -147,7 +182,7 @@ class PydanticAIModel:
         check_whole(response)
         with internal_errors(_READING):
             response = await read_final(response, form)
-            answer = await read_answer(read_response(response, self._aliases), form)
+            answer = await read_answer(read_response(response, self._aliases, offer.names), form)
         yield answer
 
     def _worth_another(self, fault: ModelError, number: int) -> bool:
@@ -162,32 +197,20 @@ class PydanticAIModel:
         is_taken = any(tool.name == FINAL_TOOL for tool in request.tools)
         return self._prompted.get(request.answer) if is_taken or request.tool_choice == "none" else form
 
-    def _parameters(self, request: ModelRequest, form: AnswerForm | None) -> ModelRequestParameters:
-        instructions = [InstructionPart(content=request.system)] if request.system else []
-        parameters = ModelRequestParameters(
-            function_tools=self._tools.get(request.tools), instruction_parts=instructions
-        )
+    def _parameters(
+        self, request: ModelRequest, form: AnswerForm | None, natives: list[NativeTool]
+    ) -> ModelRequestParameters:
+        system = whole_characters(request.stable_system)
+        instructions = [InstructionPart(content=system)] if system else []
+        parameters = ModelRequestParameters(function_tools=natives, instruction_parts=instructions)
         if form is None:
             return parameters
         return replace(
             parameters,
-            function_tools=parameters.function_tools + ([] if form.tool is None else [form.tool.native]),
             instruction_parts=[*instructions, *form.instructions],
             output_mode=form.mode,
             output_object=form.output,
         )
-
-    def _tell(self, tools: tuple[ToolDefinition, ...]) -> list[NativeTool]:
-        strict = strictness(self._model)
-        return [
-            NativeTool(
-                name=self._aliases.wire(tool.name),
-                description=tool.description,
-                parameters_json_schema=schema_for(self._model, tool.parameters),
-                strict=strict,
-            )
-            for tool in tools
-        ]
 
 
 def _default_settings(model: Model) -> NativeSettings:
@@ -201,10 +224,10 @@ def _default_settings(model: Model) -> NativeSettings:
     return settings
 
 
-def _settings_for(request: ModelRequest, defaults: NativeSettings) -> NativeSettings:
+def _settings_for(request: ModelRequest, defaults: NativeSettings, offer: ToolOffer) -> NativeSettings:
     """The settings of one request. pydantic-ai leaves out, with a warning, what a model does not take."""
     settings = NativeSettings() if request.settings is None else _native(request.settings)
-    if request.tools and request.tool_choice != "auto":
+    if offer.natives and request.tool_choice != "auto":
         settings["tool_choice"] = request.tool_choice
     if request.reasoning is not None:
         settings["thinking"] = request.reasoning

@@ -1,13 +1,13 @@
 """A pydantic-ai model from its name; what is missing for it is said in one sentence."""
 
 import difflib
-import hashlib
 import re
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
 
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
+from toolwright.core.schemas.provider_forms import alias_of
 
 PROVIDERS = (
     "anthropic", "azure", "bedrock", "cerebras", "cohere", "deepseek", "fireworks", "google", "google-cloud", "groq",
@@ -58,28 +58,12 @@ def _unusable(name: str, message: str) -> DefinitionError | ModelRefused:
         )
     if message.startswith("Unknown model"):
         provider = name.partition(":")[0]
-        close = difflib.get_close_matches(provider, PROVIDERS, n=1)
+        close = difflib.get_close_matches(provider, PROVIDERS, n=1, cutoff=0.7)
         meant = f" Did you mean {close[0]!r}?" if close else ""
         return DefinitionError(
             f"The model {name!r} has an unknown provider: {provider!r}.{meant} Providers: {', '.join(PROVIDERS)}."
         )
     return DefinitionError(f"The model {name!r} cannot be used: {message}")
-
-
-_ACCEPTED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_LOOKS_LIKE_ALIAS = re.compile(r".*-[0-9a-f]{16}")
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]+")
-
-
-def alias_of(name: str) -> str:
-    """The name that a provider sees: `name` itself where it may, else readable text and a digest of the name.
-
-    A real name that has the form of an alias gets one too, so no alias can be a real name.
-    """
-    if _ACCEPTED.fullmatch(name) and not _LOOKS_LIKE_ALIAS.fullmatch(name):
-        return name
-    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
-    return f"{_FOREIGN.sub('_', name)[:47]}-{digest}"
 
 
 class Aliases:

@@ -19,12 +19,12 @@ from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
 from toolwright.adapters.models.providers.dialects import anthropic_form, openai_form
 from toolwright.adapters.models.providers.final_tool import FinalTool, is_final
-from toolwright.adapters.models.providers.provider import alias_of
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSONObject, dumps_unescaped
 from toolwright.core.model import AnswerSchema, ModelResponse
+from toolwright.core.schemas.provider_forms import alias_of
 from toolwright.core.tools.compose import without_nulls
 from toolwright.core.value import changed, value
 

@@ -1,8 +1,12 @@
 """Our messages as pydantic-ai's, in the shape that every provider accepts.
 
-What only the provider understands of an answer (thinking, signatures) is kept as JSON and replayed.
+What only the provider understands of an answer (thinking, signatures) is kept as JSON and replayed. Whatever a row
+holds is sent as valid JSON: half characters and numbers that no provider reads are replaced here.
 """
 
+import json
+import math
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -21,12 +25,13 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from toolwright.adapters.models.providers.images import can_be_seen
 from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.core.json_text import NotJson, parse_json
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, whole_characters
+from toolwright.core.schemas.property_names import PropertyNames
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
@@ -51,10 +56,22 @@ class Recent(Generic[Source, Made]):
             self._cache.move_to_end(key)
             return entry[1]
         made = self._make(source)
-        self._cache[key] = (source, made)
+        self.put(source, made)
+        return made
+
+    def has(self, source: Source) -> bool:
+        """Return whether the result for this very object is kept."""
+        return id(source) in self._cache
+
+    def put(self, source: Source, made: Made) -> None:
+        """Keep a result that was made elsewhere."""
+        self._cache[id(source)] = (source, made)
         if len(self._cache) > self._size:
             self._cache.popitem(last=False)
-        return made
+
+    def forget(self, source: Source) -> None:
+        """Make the result of this object again when it is next asked for."""
+        self._cache.pop(id(source), None)
 
 
 KEPT_MESSAGES = 4096
@@ -66,11 +83,15 @@ _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata"
 class Transcript:
     """Converts messages, each once: a step then costs what it adds.
 
-    With `flags_errors` a failed tool's result has the provider's own error flag; elsewhere its text says so.
+    With `flags_errors` a failed tool's result has the provider's own error flag; elsewhere its text says so. Arguments
+    are sent under the property names that the provider was told: `names`, by tool.
     """
 
-    def __init__(self, aliases: Aliases, *, flags_errors: bool) -> None:
+    def __init__(
+        self, aliases: Aliases, names: Mapping[str, PropertyNames] | None = None, *, flags_errors: bool
+    ) -> None:
         self._aliases = aliases
+        self._names: Mapping[str, PropertyNames] = {} if names is None else names
         self._flags_errors = flags_errors
         self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._convert, KEPT_MESSAGES)
 
@@ -99,6 +120,10 @@ class Transcript:
 
     def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
         """Long texts are not kept alive for the sake of a few microseconds."""
+        if self._names and any(
+            name in self._names for name in (message.tool_name, *[c.name for c in message.calls])
+        ):
+            return self._convert(message)
         keep = message.role == "assistant" or len(message.content) <= LONGEST_KEPT
         return self._pieces.get(message) if keep else self._convert(message)
 
@@ -116,6 +141,9 @@ class Transcript:
     def _result(self, message: Message, seen: Mapping[str, bytes]) -> ModelRequestPart:
         """A tool's result as text, with its images."""
         failed = self._flags_errors and message.status == "error"
+        names = self._names.get(message.tool_name or "")
+        if names is not None and message.status == "error":
+            message = changed(message, content=names.told(message.content))
         return ToolReturnPart(
             tool_name=self._aliases.wire(message.tool_name or "tool"),
             content=_content(message, seen),
@@ -125,25 +153,33 @@ class Transcript:
         )
 
     def _answer(self, message: Message) -> ModelResponse:
+        if self._names and any(call.name in self._names for call in message.calls):
+            calls = tuple([self._renamed(call) for call in message.calls])
+            message = changed(message, calls=calls)
         replayed = None if message.native is None else _replay_native(message, self._aliases)
         if replayed is not None:
             return replayed
-        parts: list[ModelResponsePart] = [TextPart(message.content)] if message.content else []
+        parts: list[ModelResponsePart] = _text(message)
         parts += [
-            ToolCallPart(self._aliases.wire(call.name), call.arguments, call.model_call_id)
+            ToolCallPart(self._aliases.wire(call.name), readable(call.arguments), call.model_call_id)
             for call in message.calls
         ]
         return ModelResponse(parts, timestamp=message.created_at)
 
+    def _renamed(self, call: MessageCall) -> MessageCall:
+        names = self._names.get(call.name)
+        return call if names is None else changed(call, arguments=names.wire(call.arguments))
+
 
 def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
     """The message's text, the names of its files, and those of them that can be shown."""
+    content = whole_characters(message.content)
     if not message.attachments:
-        return message.content
+        return content
     named = "\n".join(
         f"[File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})]" for ref in message.attachments
     )
-    text = f"{message.content}\n{named}" if message.content else named
+    text = f"{content}\n{named}" if content else named
     images = [
         BinaryContent(seen[ref.digest], media_type=ref.mime_type)
         for ref in message.attachments
@@ -152,12 +188,47 @@ def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | Bi
     return [text, *images] if images else text
 
 
+def _text(message: Message) -> list[ModelResponsePart]:
+    return [TextPart(whole_characters(message.content))] if message.content else []
+
+
+_MAY_BE_UNREADABLE = re.compile(r"[eE]\+?0*[1-9]\d\d|\d{309}|NaN|Infinity|\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def readable(arguments: str) -> str:
+    """Return arguments as a provider can read them, which are otherwise as the model wrote them.
+
+    A number that no double holds, NaN and the infinities become the text that was written. Half characters become
+    U+FFFD. Text that is not JSON stays: pydantic-ai sends it as the value of an object.
+    """
+    if _MAY_BE_UNREADABLE.search(arguments) is None:
+        return arguments
+    arguments = whole_characters(arguments)
+    try:
+        value = json.loads(arguments, parse_constant=str, parse_float=_number, parse_int=_number)
+    except (ValueError, RecursionError):
+        return arguments
+    return whole_characters(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _number(written: str) -> int | float | str:
+    """Return the number, or its text if no double holds it."""
+    read = float(written)
+    if not math.isfinite(read):
+        return written
+    return int(written) if written.lstrip("-").isdecimal() else read
+
+
 def dump_native(response: ModelResponse) -> JSON:
     """The response as JSON, or None where text and calls say all of it."""
     if all(_is_plain(part) for part in response.parts):
         return None
-    dumped: list[JSON] = ModelMessagesTypeAdapter.dump_python(
-        [response], mode="json", exclude_none=True, exclude={0: _NEVER_REPLAYED}
+    # the calls' arguments are the message's, and a provider's own values may be NaN, which JSON lacks
+    parts = [changed(part, args=None) if isinstance(part, ToolCallPart) else part for part in response.parts]
+    dumped: list[JSON] = from_json(
+        ModelMessagesTypeAdapter.dump_json(
+            [changed(response, parts=parts)], exclude_none=True, exclude={0: _NEVER_REPLAYED}
+        )
     )
     return dumped[0]
 
@@ -196,7 +267,7 @@ def _recall(part: ModelResponsePart, call: MessageCall, aliases: Aliases) -> Mod
     return changed(
         part,
         tool_name=aliases.wire(call.name),
-        args=call.arguments,
+        args=readable(call.arguments),
         tool_call_id=call.model_call_id,
     )
 
@@ -227,5 +298,4 @@ def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart
     parts = list(response.parts)
     place = next((i for i, part in enumerate(parts) if isinstance(part, TextPart | ToolCallPart)), len(parts))
     others: list[ModelResponsePart] = [part for part in parts[place:] if not isinstance(part, TextPart)]
-    text: list[ModelResponsePart] = [TextPart(message.content)] if message.content else []
-    return [*parts[:place], *text, *others]
+    return [*parts[:place], *_text(message), *others]

@@ -25,6 +25,11 @@ Param: TypeAlias = str | int | float | bool | bytes | None
 Params: TypeAlias = dict[str, Param]
 
 
+def size_of(row: Row) -> int:
+    """Return the approximate size of a row: the characters of its texts and its bytes."""
+    return sum([len(each) for each in row if isinstance(each, str | bytes)])
+
+
 def micros(instant: datetime) -> int:
     """Microseconds since 1970."""
     return (instant - EPOCH) // MICROSECOND

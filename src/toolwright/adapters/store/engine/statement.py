@@ -6,12 +6,13 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from sqlalchemy import BigInteger, Delete, Insert, Select, Table, Text, Update, bindparam
+from sqlalchemy import BigInteger, CompoundSelect, Delete, Insert, Select, Table, Text, Update, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row
 
 Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
+Query: TypeAlias = Rows | CompoundSelect[*tuple[Any, ...]]  # the same
 DialectName: TypeAlias = Literal["sqlite", "postgresql"]
 Made = TypeVar("Made")
 _WORD = re.compile(r"\w+")
@@ -64,7 +65,7 @@ class Statement:
         return tuple([params[name] for name in self.order])
 
 
-def _is_plain_insert(statement: Insert | Update | Delete | Rows) -> bool:
+def _is_plain_insert(statement: Insert | Update | Delete | Query) -> bool:
     return type(statement) is Insert and cast("Table", statement.table).name in LOGS
 
 
@@ -89,7 +90,7 @@ class Compiler:
     def __init__(self, name: DialectName) -> None:
         self._dialect = sqlite.dialect() if name == "sqlite" else postgresql.asyncpg.dialect()
 
-    def __call__(self, statement: Insert | Update | Delete | Rows) -> Statement:
+    def __call__(self, statement: Insert | Update | Delete | Query) -> Statement:
         compiled = statement.compile(dialect=self._dialect)
         sql, given = str(compiled), compiled.params
         return Statement(

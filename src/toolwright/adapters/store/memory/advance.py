@@ -11,6 +11,7 @@ from toolwright.core.errors import Unwritable
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
+from toolwright.core.threads.message import MessageVersion
 from toolwright.core.threads.run import Run, Step
 from toolwright.core.value import changed
 
@@ -26,6 +27,8 @@ def advance(unit: Advance, tables: Tables) -> Written:
         raise GuardFailed("fence")
     if opens and (thread.run_id is not None or thread.is_over):
         raise GuardFailed("fence")
+    if unit.node is not None and tables.leased_by(unit.thread_id) != unit.node:
+        raise GuardFailed("lease")
     pending = pending_calls(unit)
     if pending and tables.is_deleted(handed_to(unit) or thread.answering):
         stored = [tables.calls[call_id] for call_id in pending if call_id in tables.calls]
@@ -103,7 +106,21 @@ def _change_thread(unit: Advance, thread: ThreadRow) -> None:
             changed(each, kept=False) if each.seq in skipped else each for each in thread.messages
         ]
     for edited in unit.edited:
-        thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
+        for each in thread.messages:
+            if each.seq is not None and each.seq == edited.seq:
+                thread.versions += (
+                    MessageVersion(
+                        thread_id=unit.thread_id,
+                        seq=each.seq,
+                        until=unit.seq,
+                        content=each.content,
+                        native=each.native,
+                    ),
+                )
+        thread.messages = [
+            changed(edited, pinned=each.pinned) if each.seq == edited.seq else each
+            for each in thread.messages
+        ]
 
 
 def _move_calls(unit: Advance, tables: Tables) -> Moved:

@@ -49,6 +49,9 @@ class MemoryAgents:
     async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
         return [each for each in self._keepers() if agent_of_keeper(each) == agent_id][:limit]
 
+    async def keepers_in_use(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        return await self.keepers_of_agent(agent_id, limit=limit)
+
     async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
         return [each for each in self._keepers() if user_of_keeper(each) == user_id][:limit]
 
@@ -190,6 +193,10 @@ class MemoryFrontEnds:
     ) -> Sequence[FrontEnd]:
         found = [one for one in self._tables.front_ends.values() if entity_id in (None, one.entity_id)]
         return sorted(found, key=lambda one: (micros(one.created_at), one.id))[offset : offset + limit]
+
+    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
+        ended = self._tables.sign_outs
+        return {key: ended[key][0] for key in (session, caller) if key in ended}
 
 
 class MemoryMcp:

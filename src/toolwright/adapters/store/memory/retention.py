@@ -54,6 +54,10 @@ def _stays(ids: set[str], family: Sequence[ThreadRow], before: datetime, tables:
 def _drop_rows(row: ThreadRow, at: datetime, tables: Tables) -> None:
     thread_id = row.born.id
     del tables.threads[thread_id]
+    for sent_key in [key for key in tables.sent_texts if key[0] == thread_id]:
+        del tables.sent_texts[sent_key]
+    for row_key in [key for key in tables.compactions if key[0] == thread_id]:
+        del tables.compactions[row_key]
     tables.wakes.pop(thread_id, None)
     tables.dropped_bytes.update(dict.fromkeys(row.digests, at))
     for call_id in tables.calls_in.pop(thread_id, ()):

@@ -10,6 +10,7 @@ from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
     CheckMind,
+    ContextEffect,
     DropGoal,
     DropMember,
     DropMemory,
@@ -22,8 +23,11 @@ from toolwright.core.journal.effects import (
     Enter,
     Erase,
     FirePlan,
+    KeepTexts,
     MarkRead,
     MemoryEffect,
+    MovePlans,
+    Pin,
     Post,
     React,
     SaveMember,
@@ -58,6 +62,8 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
             perform_memory(effect, tables)
         elif isinstance(effect, McpEffect):
             perform_mcp(effect, unit, tables, done)
+        elif isinstance(effect, ContextEffect):
+            _context(effect, tables)
         else:
             _apply_other(effect, tables)
     told += _space_events(done.shown, unit, tables, done)
@@ -68,6 +74,38 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
         tables.space_events += numbered
         done.events += numbered
     return done
+
+
+def _context(effect: ContextEffect, tables: Tables) -> None:
+    if isinstance(effect, KeepTexts):
+        for each in effect.texts:
+            key = (each.thread_id, each.digest)
+            if key not in tables.sent_texts:
+                tables.sent_texts[key] = each
+        return
+    if isinstance(effect, Pin):
+        _pin(effect, tables)
+        return
+    row = effect.compaction
+    thread, key = tables.thread(row.thread_id), (row.thread_id, row.number)
+    if key in tables.compactions:
+        raise GuardFailed("compaction")
+    tables.compactions[key] = row
+    thread.compacted += 1
+    thread.cut = thread.cut if effect.cut is None else effect.cut
+    thread.posted += effect.told
+
+
+def _pin(effect: Pin, tables: Tables) -> None:
+    thread = tables.thread(effect.thread_id)
+    others = sum(each.pinned and each.seq != effect.seq for each in thread.messages)
+    has_place = any(each.seq == effect.seq and each.within is None for each in thread.messages)
+    if not has_place or (effect.pinned and others >= effect.most):
+        raise GuardFailed("message")
+    thread.messages = [
+        changed(each, pinned=effect.pinned) if each.seq == effect.seq else each for each in thread.messages
+    ]
+    thread.posted += 1
 
 
 def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
@@ -225,5 +263,8 @@ def _mind(effect: Effect, tables: Tables) -> None:
                 tables.drop_plan(plan.agent_id, plan.id)
             else:
                 tables.move_plan(plan, then.next_run_at)
+        case MovePlans(by=by):
+            for plan in [each for each in tables.plans.values() if each.relative]:
+                tables.move_plan(plan, plan.next_run_at + by)
         case _:
             pass

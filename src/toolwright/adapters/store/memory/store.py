@@ -5,7 +5,8 @@ Values are kept as they are given, not copied: who changes a list or a dict in o
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from itertools import chain, islice
 from operator import attrgetter
@@ -29,13 +30,15 @@ from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import Order, Sight, ThreadView
-from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
+from toolwright.core.journal.store import KnownMessages, Order, Sight, ThreadView
+from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
+from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import OPEN, Call, CallStatus
+from toolwright.core.threads.compaction import Compaction, SentText, in_force, in_view
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.wire.call import message_id_of
@@ -93,20 +96,22 @@ class MemoryStore:
         chosen.sort(key=lambda row: (row.born.created_at, row.born.id), reverse=order == "newest_first")
         return [row.value() for row in _page(chosen, limit, offset)]
 
-    async def view(self, thread_id: str) -> ThreadView | None:
+    async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
         row = self._tables.threads.get(thread_id)
         if row is None:
             return None
         run = None if row.run_id is None else self._tables.runs.get(row.run_id)
+        compactions = in_force(self._tables.compactions_of(thread_id, "")) if row.compacted else ()
         return ThreadView(
             thread=row.value(),
             run=run,
-            messages=tuple([m for m in row.messages if m.kept and m.within is None]),
+            messages=tuple(in_view(row.messages, compactions, row.cut, row.run_id)),
             calls=() if run is None else self._step_calls(run.id, run.step_count),
             inbox=tuple(row.unread.values()),
             wake=self._tables.wakes.get(thread_id),
             env=tuple(self._env(row)),
             reading=tuple(row.reading.values()),
+            compactions=compactions,
         )
 
     def _env(self, row: ThreadRow) -> list[EnvRow]:
@@ -118,12 +123,38 @@ class MemoryStore:
         above = [each.born.id for each in self._tables.lineage(row.born.id)]
         return self._tables.env_of(row.born.id, *above, None if person is None else person.id)
 
+    async def message(self, thread_id: str, message_id: str) -> Message | None:
+        row = self._tables.threads.get(thread_id)
+        said = () if row is None else row.messages
+        return next((each for each in said if each.id == message_id and each.within is None), None)
+
+    async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else [each for each in row.messages if each.pinned]
+
+    async def compactions(
+        self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
+    ) -> Sequence[Compaction]:
+        found = self._tables.compactions_of(thread_id, within)
+        return found[offset : offset + limit] if within is None else in_force(found)
+
+    async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
+        row = self._tables.threads.get(thread_id)
+        return () if row is None else row.versions
+
+    async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
+        kept = self._tables.sent_texts
+        return [kept[whose, each] for each in digests for whose in ("", thread_id) if (whose, each) in kept]
+
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
         row = self._tables.threads.get(thread_id)
         return [] if row is None else self._env(row)
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
         return self._tables.env_of(owner)
+
+    async def nodes(self) -> Sequence[Node]:
+        return ()
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
         others = [row for row in self._tables.env.values() if row.key not in (None, key)]
@@ -157,9 +188,12 @@ class MemoryStore:
         row = self._tables.threads.get(thread_id)
         return None if row is None else row.inbox.get(event_id)
 
-    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+    async def messages(
+        self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
+    ) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
-        return [] if row is None else _page([m for m in row.messages if m.within is None], limit, offset)
+        said = [] if row is None else [m for m in row.messages if m.within is None]
+        return _page([m for m in said if run_id in (None, m.run_id)], limit, offset)
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
@@ -167,10 +201,10 @@ class MemoryStore:
         found = [m for m in said if seq is None or (m.seq or 0) < seq]
         return found[-limit:] if limit else []
 
-    async def run_messages(self, run_id: str) -> Sequence[Message]:
+    async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         run = self._tables.runs.get(run_id)
         said = [] if run is None else self._tables.threads[run.thread_id].messages
-        return [message for message in said if message.run_id == run_id]
+        return [message for message in said if message.run_id == run_id][:limit]
 
     async def run(self, run_id: str) -> Run | None:
         return self._tables.runs.get(run_id)
@@ -194,8 +228,8 @@ class MemoryStore:
         chosen.sort(key=lambda run: (run.created_at, run.id), reverse=True)
         return _page(chosen, limit, offset)
 
-    async def steps(self, run_id: str) -> Sequence[Step]:
-        return sorted(self._tables.steps.get(run_id, ()), key=lambda step: step.number)
+    async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
+        return sorted(self._tables.steps.get(run_id, ()), key=lambda step: step.number)[:limit]
 
     async def call(self, call_id: str) -> Call | None:
         return self._tables.calls.get(call_id)
@@ -280,14 +314,28 @@ class MemoryStore:
         ripe = [wake for wake in self._tables.wakes.values() if wake.due <= now]
         return heapq.nsmallest(limit, ripe, key=lambda wake: (wake.due, wake.thread_id))
 
+    async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
+        rows = [row.born for each in thread_ids if (row := self._tables.threads.get(each)) is not None]
+        return {thread.id: thread.user_id or thread.agent for thread in rows}
+
     async def next_due(self, after: datetime) -> datetime | None:
         return min((wake.due for wake in self._tables.wakes.values() if wake.due > after), default=None)
 
     async def depths(self) -> Depths:
+        statuses = Counter(run.status for run in self._tables.runs.values())
+        unread = [event.created_at for row in self._tables.threads.values() for event in row.unread.values()]
         return Depths(
             pending_calls=sum(call.status in OPEN for call in self._tables.calls.values()),
-            inbox_events=sum(len(row.unread) for row in self._tables.threads.values()),
+            inbox_events=len(unread),
+            oldest_event=min(unread, default=None),
+            queued_runs=statuses["queued"],
+            active_runs=statuses["running"],
+            waiting_runs=statuses["waiting"],
+            oldest_wake=min((wake.due for wake in self._tables.wakes.values()), default=None),
         )
+
+    async def shrink(self) -> bool:
+        return False
 
     def reopen(self) -> None:
         """Open a journal that was closed: what it holds is still there."""

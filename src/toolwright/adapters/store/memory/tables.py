@@ -20,9 +20,10 @@ from toolwright.core.spaces.entity import Entity, FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd
+from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import Event, RunEvents
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, Side, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
@@ -47,6 +48,9 @@ class ThreadRow:
     state: ChildEnd | None = None
     faults: int = 0
     not_before: datetime | None = None
+    cut: int = 0
+    compacted: int = 0
+    versions: tuple[MessageVersion, ...] = ()
     messages: list[Message] = field(default_factory=list[Message])
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
@@ -90,6 +94,8 @@ class ThreadRow:
             state=self.state,
             faults=self.faults,
             not_before=self.not_before,
+            cut=self.cut,
+            compacted=self.compacted,
         )
 
     def promise(self, new_run: str) -> str:
@@ -143,6 +149,9 @@ class Tables:
     runs: MutableMapping[str, Run] = field(default_factory=dict[str, Run])
     steps: MutableMapping[str, list[Step]] = field(default_factory=lambda: defaultdict[str, list[Step]](list))
     calls: MutableMapping[str, Call] = field(default_factory=dict[str, Call])
+    sign_outs: MutableMapping[str, tuple[datetime, datetime]] = field(
+        default_factory=dict[str, tuple[datetime, datetime]]
+    )
     front_ends: MutableMapping[str, FrontEnd] = field(default_factory=dict[str, FrontEnd])
     calls_in: MutableMapping[str, list[str]] = field(
         default_factory=lambda: defaultdict[str, list[str]](list)
@@ -175,6 +184,12 @@ class Tables:
     mcp_tasks: MutableMapping[str, McpTask] = field(default_factory=dict[str, McpTask])
     mcp_definitions: MutableMapping[tuple[str, str, str], McpDefinition] = field(
         default_factory=dict[tuple[str, str, str], McpDefinition]
+    )
+    compactions: MutableMapping[tuple[str, int], Compaction] = field(
+        default_factory=dict[tuple[str, int], Compaction]
+    )
+    sent_texts: MutableMapping[tuple[str, str], SentText] = field(
+        default_factory=dict[tuple[str, str], SentText]
     )
     dropped_bytes: MutableMapping[str, datetime] = field(default_factory=dict[str, datetime])
     space_events: list[Event] = field(default_factory=list[Event])
@@ -238,6 +253,15 @@ class Tables:
             above += [] if row is None else [row]
         return above
 
+    def compactions_of(self, thread_id: str, within: str | None = None) -> list[Compaction]:
+        """The thread's compactions, or those of the conversation within a call, the first one first."""
+        found = [
+            row
+            for row in self.compactions.values()
+            if row.thread_id == thread_id and within in (None, row.within)
+        ]
+        return sorted(found, key=lambda row: row.number)
+
     def wake_askers(self, changes: Sequence[EnvChange], at: datetime) -> None:
         """Threads that wait for one of these names look again."""
         names = {change.name for change in changes if change.kind == "env"}
@@ -256,7 +280,12 @@ class Tables:
             self.wakes[thread_id] = Wake(thread_id=thread_id, due=at, gen=micros(at))
         else:
             due = min(known.due, at)
-            self.wakes[thread_id] = Wake(thread_id=thread_id, due=due, gen=known.gen + 1)
+            self.wakes[thread_id] = changed(known, due=due, gen=known.gen + 1)
+
+    def leased_by(self, thread_id: str) -> str | None:
+        """The node that has leased the thread."""
+        wake = self.wakes.get(thread_id)
+        return None if wake is None else wake.node
 
     def set_timer(self, name: str, due: datetime) -> None:
         """A wake at that instant, whatever was set before."""

@@ -26,16 +26,20 @@ from toolwright.core.journal.units import (
     PostCall,
     PostMessage,
     Probe,
+    RenameThread,
     RequestCancel,
     Reseal,
     RetryEvent,
+    RetryRun,
     SaveAgent,
     SaveEntity,
     SaveFrontEnd,
     SetEnv,
     Settle,
+    SignOut,
     Submit,
     Unit,
+    UseOnce,
 )
 from toolwright.core.threads.call import OPEN
 from toolwright.core.value import changed
@@ -56,6 +60,8 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _approve(unit, tables)
         case RequestCancel():
             return _request_cancel(unit, tables)
+        case RetryRun():
+            return _retry_run(unit, tables)
         case Reseal():
             return _reseal(unit, tables)
         case SetEnv():
@@ -74,12 +80,23 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _retry_event(unit, tables)
         case CreateThread():
             return _create_thread(unit, tables)
+        case RenameThread():
+            thread = tables.thread(unit.thread_id)
+            thread.born = changed(thread.born, name=unit.name)
+            return Written(Committed())
         case Leave():
             return Written(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
         case SaveEntity():
             return _save_entity(unit, tables)
         case SaveFrontEnd() | DropFrontEnd():
             return _front_end(unit, tables)
+        case SignOut() | UseOnce():
+            kept = {key: times for key, times in tables.sign_outs.items() if times[1] >= unit.at}
+            if isinstance(unit, UseOnce) and unit.key in kept:
+                raise GuardFailed("duplicate")
+            tables.sign_outs.clear()
+            tables.sign_outs.update({**kept, unit.key: (unit.at, unit.until)})
+            return Written(Committed())
         case DropEntity():
             return _drop_entity(unit, tables)
         case Prune():
@@ -147,6 +164,39 @@ def _post_call(unit: PostCall, tables: Tables) -> Written:
     events = numbered((unit.queued,), thread.ev, unit, event.thread_id, opened.id, thread.born.agent)
     thread.events.append(events)
     return Written(Committed(run_id=opened.id), events)
+
+
+def _retry_run(unit: RetryRun, tables: Tables) -> Written:
+    thread, run = tables.thread(unit.thread_id), tables.runs.get(unit.run_id)
+    if thread.is_over:
+        raise GuardFailed("terminated")
+    if thread.run_id is not None:
+        raise GuardFailed("busy")
+    if run is None or run.thread_id != unit.thread_id or run.status != "failed":
+        raise GuardFailed("run")
+    if any(
+        each.thread_id == run.thread_id and each.created_at > run.created_at for each in tables.runs.values()
+    ):
+        raise GuardFailed("run")
+    tables.runs[run.id] = changed(
+        run,
+        status="queued",
+        stop_reason=None,
+        error=None,
+        error_code=None,
+        lives=0,
+        waiting=None,
+        cancel_requested_at=None,
+        completed_at=None,
+    )
+    thread.run_id, thread.begun = run.id, True
+    thread.state, thread.report = None, None
+    thread.faults, thread.not_before = 0, None
+    thread.ev += 1
+    events = numbered((unit.queued,), thread.ev, unit, unit.thread_id, run.id, thread.born.agent)
+    thread.events.append(events)
+    tables.wake(unit.thread_id, unit.at)
+    return Written(Committed(run_id=run.id), events)
 
 
 def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:

@@ -6,7 +6,7 @@ Needs the extra `postgres`.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,10 +18,11 @@ from toolwright.core.text import sentence
 
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
+APPLICATION = "toolwright"  # `application_name` of all sessions
 
 _asyncpg: Any = asyncpg  # untyped; what comes out of it is given the protocols below
 _SESSION = {
-    "application_name": "toolwright",
+    "application_name": APPLICATION,
     "synchronous_commit": "on",
     "idle_in_transaction_session_timeout": "30s",
     "jit": "off",
@@ -40,8 +41,10 @@ _SESSION = {
 class Limits:
     """Limits of a journal: its number of sessions, and times in seconds.
 
-    The server ends a `statement` after that time; an `attempt` on one session is given up when even this does
-    not come to pass, for then the session is silent; after `patience` whoever waits is told.
+    The server ends a `statement` after that time, and after half of it a session whose client falls silent within a
+    transaction: a process that stands still must not hold its locks until the statements of others end. An `attempt` on
+    one session is given up when even this does not happen, for then the session is silent; after `patience` the caller
+    gets an error.
     """
 
     connections: int = 20
@@ -50,12 +53,22 @@ class Limits:
     patience: float = 15.0
 
 
+class Cursor(Protocol):
+    """The rows of a query, fetched as they are wanted, within a transaction."""
+
+    async def fetch(self, n: int) -> list[Row]: ...
+
+
 class Connection(Protocol):
     """One session."""
 
     async def execute(self, query: str, *values: object) -> str: ...
 
     async def fetch(self, query: str, *values: object) -> list[Row]: ...
+
+    def transaction(self) -> AbstractAsyncContextManager[None]: ...
+
+    async def cursor(self, query: str, *values: object) -> "Cursor": ...
 
     async def fetchval(self, query: str, *values: object) -> Any: ...  # of the column's type
 
@@ -93,6 +106,11 @@ class Lending:
         self._idle: list[Connection] = []
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._closing = False
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """The sessions in use, and how many there can be at most."""
+        return self._out - len(self._idle), self._most
 
     async def acquire(self) -> Connection:
         while True:
@@ -188,6 +206,12 @@ class Pools:
     commits: Pool
     reads: Pool
 
+    @property
+    def used(self) -> tuple[int, int]:
+        """The sessions in use, and how many there can be at most."""
+        lent = [pool.used for pool in (self.commits, self.reads) if isinstance(pool, Lending)]
+        return sum(used for used, _ in lent), sum(most for _, most in lent)
+
     async def close(self, patience: float) -> None:
         """Close all sessions, those that stay silent without a word."""
         for pool in (self.commits, self.reads):
@@ -237,7 +261,11 @@ async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
         max_size=most,
         timeout=CONNECT_SECONDS,
         statement_cache_size=512,
-        server_settings={**_SESSION, "statement_timeout": f"{limits.statement:.3f}s"},
+        server_settings={
+            **_SESSION,
+            "statement_timeout": f"{limits.statement:.3f}s",
+            "idle_in_transaction_session_timeout": f"{limits.statement / 2:.3f}s",
+        },
         reset=_left_clean,
     )
     return Lending(pool, most)
@@ -254,6 +282,7 @@ RETRIED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.To
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # an administrator, or the server itself, ended the session
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still within a transaction
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     OSError,  # TimeoutError among them

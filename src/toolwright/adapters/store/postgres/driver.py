@@ -8,11 +8,12 @@ hear of them: a follower there finds the gap, or the rows, in the table.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import asyncpg
 
-from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.codecs import Row, size_of
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
 from toolwright.adapters.store.engine.program import Op, Reading, drive_async
 from toolwright.adapters.store.engine.statement import DialectName, statements
@@ -28,16 +29,41 @@ from toolwright.adapters.store.postgres.connection import (
     store_error,
 )
 from toolwright.adapters.store.postgres.numbering import SpaceNumbering
-from toolwright.adapters.store.postgres.turns import Turns
 from toolwright.adapters.store.postgres.unit import Transaction, in_one_statement, written_before
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, Probe, Unit
+from toolwright.core.limits import PAGE_BYTES, PageLimit
 
 T = TypeVar("T")
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
+
+
+@dataclass(slots=True)
+class _Turn:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    takers: int = 0
+
+
+class Turns:
+    """Turns of each key: one at a time, in the order of their coming."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, _Turn] = {}
+
+    @asynccontextmanager
+    async def take(self, key: str) -> AsyncGenerator[None]:
+        turn = self._turns.setdefault(key, _Turn())
+        turn.takers += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.takers -= 1
+            if not turn.takers:
+                del self._turns[key]
 
 
 class PostgresDriver:
@@ -54,6 +80,10 @@ class PostgresDriver:
         self._numbering = SpaceNumbering(pools.commits, publish, limits)
         self._commits: set[asyncio.Task[Committed | Conflict]] = set()
         self._closed = False
+
+    @property
+    def connections(self) -> tuple[int, int]:
+        return self._pools.used
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
         outcome: asyncio.Future[Committed | Conflict] = asyncio.get_running_loop().create_future()
@@ -74,6 +104,10 @@ class PostgresDriver:
     async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
         async with self._patiently():
             return await self._persistently(lambda: self._snapshot(reading))
+
+    async def shrink(self) -> bool:
+        """Postgres' own vacuum does that."""
+        return False
 
     async def close(self) -> None:
         self._closed = True
@@ -176,10 +210,27 @@ class Attempts:
 
 async def _drive(connection: Connection, steps: Reading[T]) -> T:
     async def run(op: Op) -> list[Row]:
+        if isinstance(op.params.get("limit"), PageLimit):
+            return await _page(connection, op)
         records = await connection.fetch(op.statement.sql, *op.statement.bind(op.params))
         return [tuple(record) for record in records]
 
     return await drive_async(steps, run)
+
+
+async def _page(connection: Connection, op: Op) -> list[Row]:
+    """The rows until they have the bytes of a page; of what lies behind about as much is fetched, as rows are alike."""
+    rows, size, count = list[Row](), 0, 1
+    async with connection.transaction():
+        cursor = await connection.cursor(op.statement.sql, *op.statement.bind(op.params))
+        while records := await cursor.fetch(count):
+            for row in map(tuple, records):
+                rows.append(row)
+                size += size_of(row)
+                if size >= PAGE_BYTES:
+                    return rows
+            count = max(1, min(2 * len(rows), (PAGE_BYTES - size) * len(rows) // max(1, size)))
+    return rows
 
 
 def _tell(outcome: "asyncio.Future[T]", done: "asyncio.Task[T]") -> None:

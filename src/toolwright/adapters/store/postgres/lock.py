@@ -3,9 +3,18 @@
 import asyncio
 from contextlib import suppress
 
+import asyncpg
+
 from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect, store_error
 
 DRAIN_LOCK = 0x746F6F6C_64726169  # "tooldrai"
+
+# Nodes of a cluster hold no session's lock: while one of them lives, no other process executes runs.
+NODE_AT_WORK = """
+SELECT true FROM nodes WHERE seen > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $1::bigint LIMIT 1
+"""
+DEAD_AFTER = 15_000_000  # microseconds without a heartbeat: three times as long as nodes give each other
+FREE_ALL = "UPDATE wakes SET node = NULL WHERE node IS NOT NULL"
 
 # Seconds between two signs of life, and for how long one is awaited. Together they must stay below the time
 # after which the server gives up a silent session (`tcp_keepalives_*`) and lends its lock to another.
@@ -68,8 +77,20 @@ class PostgresLock:
 async def _try_lock(connection: Connection) -> bool:
     got = False
     try:
-        got = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", DRAIN_LOCK))
+        if await connection.fetchval("SELECT pg_try_advisory_lock($1)", DRAIN_LOCK):
+            got = await _has_no_nodes(connection)
     finally:
         if not got:
             await connection.close()
     return got
+
+
+async def _has_no_nodes(connection: Connection) -> bool:
+    """Free what nodes of a cluster have left, unless one lives; true also for a database that is not migrated yet."""
+    try:
+        if await connection.fetchval(NODE_AT_WORK, DEAD_AFTER):
+            return False
+        await connection.execute(FREE_ALL)
+    except asyncpg.UndefinedTableError:
+        pass
+    return True

@@ -1,4 +1,4 @@
-"""Opening a journal on Postgres. Needs the extra `postgres`."""
+"""Opening a journal on Postgres, and the inspection of a whole one. Needs the extra `postgres`."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from toolwright.adapters.store.engine.outcome import Publish
+from toolwright.adapters.store.inspection import PAGE, broken_in, queries
 from toolwright.adapters.store.migrate import migrate
 from toolwright.adapters.store.postgres.connection import (
     FAULTS,
@@ -17,17 +18,25 @@ from toolwright.adapters.store.postgres.connection import (
     store_error,
 )
 from toolwright.adapters.store.postgres.driver import PostgresDriver
-from toolwright.adapters.store.schema import READ_REVISION, is_current
+from toolwright.adapters.store.schema import HEAD, READ_LEAST, READ_REVISION, REVISIONS, is_current
 from toolwright.adapters.store.store import SqlStore
+from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError
 
+_SAYS_LEAST = "SELECT to_regclass('compatibility') IS NOT NULL"
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
-async def open_postgres(url: str, publish: Publish, **limits: Any) -> SqlStore:  # the fields of `Limits`
-    """The journal in a Postgres database, migrated if need be."""
+async def open_postgres(
+    url: str,
+    publish: Publish,
+    *,
+    is_node: bool = False,
+    **limits: Any,  # the fields of `Limits`
+) -> SqlStore:
+    """The journal in a Postgres database, migrated if need be, but not by the node of a cluster."""
     chosen = Limits(**limits)
-    await upgrade_postgres(url)
+    await upgrade_postgres(url, is_node=is_node)
     try:
         pools = await connect_pools(url, chosen)
         driver = PostgresDriver(pools, publish, chosen)
@@ -41,24 +50,37 @@ async def open_postgres(url: str, publish: Publish, **limits: Any) -> SqlStore: 
     return SqlStore(driver)
 
 
-async def postgres_revision(url: str) -> str | None:
-    """The database's revision, None if it has no tables yet."""
+async def postgres_revision(url: str) -> tuple[str | None, str | None]:
+    """Return the revision, None if there are no tables yet; and `least` of `is_current` if it is a newer one."""
     try:
         connection = await connect(url)
         try:
             _check_encoding(await connection.fetchval("SHOW server_encoding"))
-            return await connection.fetchval(READ_REVISION)
+            revision: str | None = await connection.fetchval(READ_REVISION)
+            is_known = revision is None or revision in REVISIONS
+            if is_known or not await connection.fetchval(_SAYS_LEAST):
+                return revision, None
+            return revision, await connection.fetchval(READ_LEAST)
         except asyncpg.UndefinedTableError:
-            return None
+            return None, None
         finally:
             await connection.close()
     except FAULTS as error:
         raise store_error(error) from error
 
 
-async def upgrade_postgres(url: str) -> None:
-    """Migrate the database; safe when several processes do it at once."""
-    if not is_current(await postgres_revision(url)):
+async def upgrade_postgres(url: str, *, is_node: bool = False) -> None:
+    """Migrate the database; safe when several processes do it at once.
+
+    A node of a cluster makes the tables of an empty database and upgrades no other: nodes of older versions may use it.
+    """
+    revision, least = await postgres_revision(url)
+    if not is_current(revision, least):
+        if is_node and revision is not None:
+            raise StoreError(
+                f"The database is at revision {revision!r}, and this version of toolwright needs {HEAD!r}: run "
+                "`toolwright db upgrade` once with this version, then start the nodes."
+            )
         try:
             await _migrate_alone(url)
         except FAULTS as error:
@@ -81,3 +103,24 @@ async def _migrate_alone(url: str) -> None:
 def _check_encoding(name: str) -> None:
     if name != "UTF8":
         raise StoreError(f"A Postgres database must have the encoding UTF8, and this one has {name}.")
+
+
+async def inspect_postgres(url: str) -> list[BrokenRow]:
+    """Every broken row, read in pages on one snapshot."""
+    found: list[BrokenRow] = []
+    try:
+        connection = await connect(url, None)  # all rows take their time
+        try:
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            for reader, sql in queries("postgresql"):
+                cursor = f"of_{reader.table.name}"  # one each: what is fetched is prepared by its name
+                await connection.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {sql}")
+                while page := await connection.fetch(f"FETCH {PAGE} FROM {cursor}"):
+                    found += broken_in(reader, [tuple(row) for row in page])
+                await connection.execute(f"CLOSE {cursor}")
+            await connection.execute("COMMIT")
+        finally:
+            await connection.close()
+    except FAULTS as error:
+        raise store_error(error) from error
+    return found

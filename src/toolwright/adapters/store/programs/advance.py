@@ -76,6 +76,8 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
     saves = _saves(unit, sql)
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
     ops = [_fence(unit, sql), *moves, *again, *saves, *reads, *_inbox(unit, sql)]
+    if unit.node is not None:
+        ops.append(Op(sql.hold_lease, {"thread_id": unit.thread_id, "node": unit.node}, "lease"))
     saved = len(moves) + len(again) + len(saves)
     if run.over:
         ops.append(_all_read(unit, sql))
@@ -86,7 +88,9 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
     ops += [*write_files(unit.thread_id, unit.files, sql), *write_env(unit.env, sql)]
     ops += insert(sql.insert_call, [CALLS.params(call) for call in (*unit.calls, *unit.nested)])
     ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
-    ops += [Op(sql.edit_message, _edited_params(message, unit)) for message in unit.edited]
+    for message in unit.edited:
+        version: Params = {"thread_id": unit.thread_id, "seq": message.seq, "until": unit.seq}
+        ops += [Op(sql.keep_version, version), Op(sql.edit_message, _edited_params(message, unit))]
     ops += insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
         ops.append(Op(sql.insert_step, STEPS.params(unit.step)))

@@ -5,7 +5,7 @@ lies in them, inboxes and timers, and the counter of the spaces' events last.
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
@@ -20,10 +20,12 @@ from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
 from toolwright.adapters.store.tables.memory import OWN_BLOCKS
 from toolwright.adapters.store.tables.retention import space_note
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
+from toolwright.adapters.store.tables.threads import COMPACTIONS, SENT_TEXTS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
     CheckMind,
+    ContextEffect,
     DropGoal,
     DropMember,
     DropMemory,
@@ -36,9 +38,12 @@ from toolwright.core.journal.effects import (
     Enter,
     Erase,
     FirePlan,
+    KeepTexts,
     MarkRead,
     MemoryEffect,
     MindKind,
+    MovePlans,
+    Pin,
     Post,
     React,
     SaveMember,
@@ -76,6 +81,8 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
             yield from perform_memory(effect, sql)
         elif isinstance(effect, McpEffect):
             yield from perform_mcp(effect, unit, sql, done)
+        elif isinstance(effect, ContextEffect):
+            yield _context_ops(effect, sql)
         else:
             yield _other_ops(effect, unit, sql)
     told += yield from _in_spaces(done.shown, unit, sql, done)
@@ -90,6 +97,22 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
         yield Op(sql.spaces.insert_event, params[0], more=params[1:])
     done.events += told
     return done
+
+
+def _context_ops(effect: ContextEffect, sql: Statements) -> list[Op]:
+    if isinstance(effect, KeepTexts):
+        return [Op(sql.keep_text, SENT_TEXTS.params(each)) for each in effect.texts]
+    if isinstance(effect, Pin):
+        place: Params = {"thread_id": effect.thread_id, "seq": effect.seq}
+        if effect.pinned:
+            pinned = Op(sql.pin_message, {**place, "most": effect.most}, "message")
+        else:
+            pinned = Op(sql.unpin_message, place, "message")
+        return [Op(sql.count_posted, {"thread_id": effect.thread_id}, "thread"), pinned]
+    row = effect.compaction
+    counted: Params = {"thread_id": row.thread_id, "cut": effect.cut, "told": int(effect.told)}
+    inserted = Op(sql.insert_compaction, COMPACTIONS.params(row), "compaction")
+    return [Op(sql.count_compaction, counted, "thread"), inserted]
 
 
 def _in_spaces(
@@ -250,6 +273,8 @@ def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
             return [drop, Op(sql.spaces.drop_timer, {"name": plan_timer(effect.agent_id, effect.id)})]
         case FirePlan():
             return _fire(effect, unit, sql)
+        case MovePlans(by=by):
+            return [Op(each, {"by": by // timedelta(microseconds=1)}) for each in sql.agents.move_plans]
         case DropMind(agent_id=agent_id):
             passages = [Op(each, {"agent_id": agent_id}) for each in sql.memory.drop_passages]
             return [*drop_mind(agent_id, sql), *passages]

@@ -61,16 +61,20 @@ from toolwright.core.journal.units import (
     PostCall,
     PostMessage,
     Probe,
+    RenameThread,
     RequestCancel,
     Reseal,
     RetryEvent,
+    RetryRun,
     SaveAgent,
     SaveEntity,
     SaveFrontEnd,
     SetEnv,
     Settle,
+    SignOut,
     Submit,
     Unit,
+    UseOnce,
 )
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
@@ -94,6 +98,8 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _approve(unit, sql)
         case RequestCancel():
             return _request_cancel(unit, sql)
+        case RetryRun():
+            return _retry_run(unit, sql)
         case Reseal():
             return _reseal(unit, sql)
         case SetEnv():
@@ -112,12 +118,16 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _retry_event(unit, sql)
         case CreateThread():
             return _create_thread(unit, sql)
+        case RenameThread():
+            return _rename_thread(unit, sql)
         case Leave():
             return _leave(unit, sql)
         case SaveEntity():
             return _save_entity(unit, sql)
         case SaveFrontEnd() | DropFrontEnd():
             return _front_end(unit, sql)
+        case SignOut() | UseOnce():
+            return _sign_out(unit, sql)
         case DropEntity():
             return _drop_entity(unit, sql)
         case Prune():
@@ -137,6 +147,12 @@ def program(unit: Unit, sql: Statements) -> Program:
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
     born = Op(sql.insert_thread, THREADS.params(unit.thread), "duplicate")
     yield Whole([born, *write_env(unit.env, sql)])
+    return Written(Committed())
+
+
+def _rename_thread(unit: RenameThread, sql: Statements) -> Program:
+    named: Params = {"thread_id": unit.thread_id, "name": text_or_none(unit.name)}
+    yield Whole([Op(sql.rename_thread, named, "thread")])
     return Written(Committed())
 
 
@@ -181,6 +197,18 @@ def _post_call(unit: PostCall, sql: Statements) -> Program:
     yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
     yield [*insert_events(events, sql), wake(unit, thread_id, sql)]
     return Written(Committed(run_id=run_id), events)
+
+
+def _retry_run(unit: RetryRun, sql: Statements) -> Program:
+    named: Params = {"id": unit.run_id, "thread_id": unit.thread_id}
+    opened = yield Op(sql.open_idle, {"thread_id": unit.thread_id, "run_id": unit.run_id})
+    if not opened:
+        yield from refused(unit.thread_id, "busy", sql)
+    [(ev, agent)] = opened
+    yield Op(sql.retry_run, named, "run")
+    events = numbered((unit.queued,), ev, unit, unit.thread_id, unit.run_id, agent)
+    yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
+    return Written(Committed(run_id=unit.run_id), events)
 
 
 def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
@@ -364,6 +392,17 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
         yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
     else:
         yield Op(sql.front_ends.insert, FRONT_ENDS.params(unit.front_end), "duplicate")
+    return Written(Committed())
+
+
+def _sign_out(unit: SignOut | UseOnce, sql: Statements) -> Program:
+    at = micros(unit.at)
+    row: Params = {"key": unit.key, "at": at, "until": micros(unit.until)}
+    yield Op(sql.front_ends.drop_expired, {"at": at})
+    if isinstance(unit, UseOnce):
+        yield Op(sql.front_ends.use_once, row, "duplicate")
+    else:
+        yield Op(sql.front_ends.sign_out, row)
     return Written(Committed())
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Integer, and_, bindparam, exists, func, select, union
+from sqlalchemy import ColumnElement, Integer, Subquery, and_, bindparam, exists, func, select, union
 
 from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.driver import Driver, read_rows
@@ -10,6 +10,7 @@ from toolwright.adapters.store.engine.statement import (
     Compiler,
     DialectName,
     Rows,
+    Statement,
     number,
     statements,
     string,
@@ -27,7 +28,7 @@ from toolwright.adapters.store.tables.agents import (
     plans,
 )
 from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.memory import PASSAGES, VECTORS, blocks, passage_keepers
+from toolwright.adapters.store.tables.memory import PASSAGES, VECTORS, blocks, passage_keepers, passages
 from toolwright.adapters.store.tables.threads import threads
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import ConfiguredAgent
@@ -36,15 +37,20 @@ from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.agents.search import Query
 
 _LENGTH = bindparam("length", type_=Integer)  # an integer is what Postgres takes for a place in a text
-_KEPT = union(
-    *[select(each.c.agent_id) for each in (goals, memories, plans, blocks, passage_keepers)]
-).subquery("kept")
+_ROWS = [select(each.c.agent_id) for each in (goals, memories, plans, blocks)]
+_WITH_PASSAGES = exists().where(passages.c.agent_id == passage_keepers.c.agent_id)
+_KEPT = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
+_IN_USE = union(*_ROWS, select(passage_keepers.c.agent_id).where(_WITH_PASSAGES)).subquery("in_use")
 
 
-def _keepers(part: ColumnElement[str]) -> Rows:
+def _of_agent(kept: Subquery) -> Rows:
+    return _keepers(kept, func.substr(kept.c.agent_id, 1, _LENGTH))
+
+
+def _keepers(kept: Subquery, part: ColumnElement[str]) -> Rows:
     """The ids under which something is kept of which a part is the given text."""
-    found = select(_KEPT.c.agent_id).where(part == string("part"))
-    return found.order_by(_KEPT.c.agent_id).limit(number("limit"))
+    found = select(kept.c.agent_id).where(part == string("part"))
+    return found.order_by(kept.c.agent_id).limit(number("limit"))
 
 
 class AgentQueries:
@@ -71,9 +77,10 @@ class AgentQueries:
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
         self.orphans = compiled(hoping.where(calls.c.status == "pending", gone).limit(number("limit")))
-        self.keepers_of_agent = compiled(_keepers(func.substr(_KEPT.c.agent_id, 1, _LENGTH)))
+        self.keepers_of_agent = compiled(_of_agent(_KEPT))
+        self.keepers_in_use = compiled(_of_agent(_IN_USE))
         ending = func.length(_KEPT.c.agent_id) - _LENGTH + 1
-        self.keepers_of_user = compiled(_keepers(func.substr(_KEPT.c.agent_id, ending)))
+        self.keepers_of_user = compiled(_keepers(_KEPT, func.substr(_KEPT.c.agent_id, ending)))
         mine = string("agent_id")
         self.goals = compiled(
             select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
@@ -110,14 +117,17 @@ class SqlAgents:
         return await read_rows(self._driver, _ids, self._sql.orphans, {"limit": limit})
 
     async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
-        part = keeper_of(agent_id, "")
-        asked: Params = {"part": part, "length": len(part), "limit": limit}
-        return sorted(await read_rows(self._driver, _ids, self._sql.keepers_of_agent, asked))
+        return await self._keepers(self._sql.keepers_of_agent, keeper_of(agent_id, ""), limit)
+
+    async def keepers_in_use(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        return await self._keepers(self._sql.keepers_in_use, keeper_of(agent_id, ""), limit)
 
     async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
-        part = keeper_of("", user_id)
+        return await self._keepers(self._sql.keepers_of_user, keeper_of("", user_id), limit)
+
+    async def _keepers(self, statement: Statement, part: str, limit: int) -> Sequence[str]:
         asked: Params = {"part": part, "length": len(part), "limit": limit}
-        return sorted(await read_rows(self._driver, _ids, self._sql.keepers_of_user, asked))
+        return sorted(await read_rows(self._driver, _ids, statement, asked))
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         return await read_rows(self._driver, GOALS.each, self._sql.goals, {"agent_id": agent_id})

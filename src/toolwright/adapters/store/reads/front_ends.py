@@ -1,14 +1,15 @@
-"""Front-ends on SQL: what writes them and what reads them."""
+"""Front-ends and ended sessions of the console on SQL: their statements and reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params
+from toolwright.adapters.store.engine.codecs import Params, instant
 from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
-from toolwright.adapters.store.tables.kept import FRONT_ENDS, clients
+from toolwright.adapters.store.tables.kept import FRONT_ENDS, clients, sign_outs
 from toolwright.core.spaces.entity import FrontEnd
 
 
@@ -28,6 +29,14 @@ class FrontEndStatements:
         page = in_order.limit(number("limit")).offset(number("offset"))
         self.all = compiled(page)
         self.all_of = compiled(page.where(clients.c.entity_id == string("entity_id")))
+        signed_out = insert(sign_outs).values(key=string("key"), at=number("at"), until=number("until"))
+        latest = {"at": signed_out.excluded["at"], "until": signed_out.excluded["until"]}
+        self.sign_out = compiled(signed_out.on_conflict_do_update(index_elements=["key"], set_=latest))
+        unused = signed_out.on_conflict_do_nothing(index_elements=["key"])
+        self.use_once = compiled(unused.returning(sign_outs.c.key))
+        self.drop_expired = compiled(delete(sign_outs).where(sign_outs.c.until < number("at")))
+        keys = or_(sign_outs.c.key == string("session"), sign_outs.c.key == string("caller"))
+        self.signed_out = compiled(select(sign_outs.c.key, sign_outs.c.at).where(keys))
 
 
 class SqlFrontEnds:
@@ -48,3 +57,8 @@ class SqlFrontEnds:
             return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, asked)
         asked["entity_id"] = entity_id
         return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_of, asked)
+
+    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
+        asked: Params = {"session": session, "caller": caller}
+        rows = await read_rows(self._driver, list, self._sql.signed_out, asked)
+        return {str(key): instant(at) for key, at in rows}

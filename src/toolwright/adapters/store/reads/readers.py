@@ -9,11 +9,11 @@ from toolwright.adapters.store.engine.mapping import Reader, plain
 from toolwright.adapters.store.tables.agents import AGENTS, GOALS, MEMORIES, PLANS, agents
 from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.children import REQUESTS, asked, thread_values
-from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES, commits, counters
-from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS
+from toolwright.adapters.store.tables.events import EVENTS, INBOX, NODES, WAKES, commits, counters, duties
+from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS, sign_outs
 from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
 from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
-from toolwright.adapters.store.tables.messages import MESSAGES
+from toolwright.adapters.store.tables.messages import MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads
 from toolwright.adapters.store.tables.spaces import (
     MEMBERS,
@@ -23,7 +23,7 @@ from toolwright.adapters.store.tables.spaces import (
     SPACES,
     unnumbered_events,
 )
-from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
+from toolwright.adapters.store.tables.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
 from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
@@ -49,9 +49,13 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
     RUNS,
     STEPS,
     MESSAGES,
+    MESSAGE_VERSIONS,
+    COMPACTIONS,
+    SENT_TEXTS,
     SHOWN_CALLS,
     INBOX,
     WAKES,
+    NODES,
     EVENTS,
     SPACE_EVENTS,
     FILES,
@@ -75,11 +79,13 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
     plain(block_links, "label"),
     plain(passage_keepers, "agent_id"),
     plain(agents),
+    plain(sign_outs, "key"),
     plain(asked, "request_id"),
     plain(thread_values, "key"),
     plain(unnumbered_events, "place"),
     plain(counters, "name"),
     plain(commits, "token"),
+    plain(duties, "name"),
     plain(dropped_threads, "thread_id"),
     plain(dropped_bytes, "digest"),
 )

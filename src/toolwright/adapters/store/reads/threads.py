@@ -15,15 +15,17 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    union,
+    union_all,
 )
 
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement, number, string
 from toolwright.adapters.store.tables.calls import IS_OPEN, calls
-from toolwright.adapters.store.tables.events import IS_UNREAD, events, inbox, wakes
+from toolwright.adapters.store.tables.events import IS_UNREAD, events, inbox, nodes, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
-from toolwright.adapters.store.tables.messages import messages
+from toolwright.adapters.store.tables.messages import message_versions, messages
 from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
-from toolwright.adapters.store.tables.threads import runs, steps, threads
+from toolwright.adapters.store.tables.threads import compactions, runs, sent_texts, steps, threads
 from toolwright.core.journal.store import Order
 
 
@@ -37,6 +39,9 @@ def _page(statement: Rows) -> Rows:
 
 MOST = 2**63 - 1
 """The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
+
+OWNERS = 100
+"""Threads whose owners are read by one statement."""
 
 _CALL, _SHOWING = "call_", literal("msg_", Text)
 """Prefixes of the ids of calls, and of the messages that show them (see `wire.call_shown`)."""
@@ -57,11 +62,25 @@ class Queries:
         said = select(messages).order_by(messages.c.seq)
         here = said.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
         self.kept_messages = compiled(here.where(messages.c.kept == bindparam("kept", type_=Boolean)))
+        self.kept_after = cache(self._kept_after)
+        c = compactions.c
+        of_thread = select(compactions).where(c.thread_id == in_thread)
+        conversation = (c.thread_id == in_thread, c.within == string("within"))
+        last = select(func.max(c.number)).where(*conversation).group_by(c.side)
+        self.compactions = compiled(_page(of_thread.order_by(c.number)))
+        self.compactions_in_force = compiled(of_thread.where(c.number.in_(last)).order_by(c.number))
+        self.sent_texts = cache(self._sent_texts)
+        versions = select(message_versions).where(message_versions.c.thread_id == in_thread)
+        self.message_versions = compiled(versions.order_by(message_versions.c.seq, message_versions.c.until))
         self.messages = compiled(_page(here))
+        self.message = compiled(here.where(messages.c.id == string("message_id")))
+        self.pinned_messages = compiled(here.where(messages.c.pinned))
         seq = messages.c.seq
         last = here.where(seq < number("before")).order_by(None).order_by(seq.desc())
         self.messages_before = compiled(last.limit(number("limit")))
-        self.run_messages = compiled(said.where(messages.c.run_id == string("run_id")))
+        of_run = messages.c.run_id == string("run_id")
+        self.run_messages = compiled(said.where(of_run).limit(number("limit")))
+        self.messages_of_run = compiled(_page(here.where(of_run)))
 
         waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
         self.unread = compiled(waiting.where(inbox.c.status == "pending"))
@@ -72,7 +91,10 @@ class Queries:
 
         self.run = compiled(select(runs).where(runs.c.id == string("run_id")))
         self.steps = compiled(
-            select(steps).where(steps.c.run_id == string("run_id")).order_by(steps.c.number)
+            select(steps)
+            .where(steps.c.run_id == string("run_id"))
+            .order_by(steps.c.number)
+            .limit(number("limit"))
         )
         self.call = compiled(select(calls).where(calls.c.id == string("call_id")))
         of_step = (
@@ -82,15 +104,31 @@ class Queries:
         )
         self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
 
+        self.nodes = compiled(select(nodes).order_by(nodes.c.id))
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
-        due = select(wakes).where(wakes.c.due <= number("at")).order_by(wakes.c.due, wakes.c.thread_id)
+        due = (
+            select(wakes)
+            .where(wakes.c.due <= number("at"), wakes.c.node.is_(None))
+            .order_by(wakes.c.due, wakes.c.thread_id)
+        )
         self.due = compiled(due.limit(number("limit")))
+        named = threads.c.id.in_([string(f"id_{i}") for i in range(OWNERS)])
+        owner = func.coalesce(func.nullif(threads.c.user_id, ""), threads.c.agent)
+        self.owners = compiled(select(threads.c.id, owner).where(named))
         self.next_due = compiled(
-            select(func.min(wakes.c.due)).where(wakes.c.due > number("at"), wakes.c.due <= MOST)
+            select(func.min(wakes.c.due)).where(
+                wakes.c.due > number("at"), wakes.c.due <= MOST, wakes.c.node.is_(None)
+            )
         )
         pending_calls = select(func.count()).select_from(calls).where(text(IS_OPEN)).scalar_subquery()
         inbox_events = select(func.count()).select_from(inbox).where(text(IS_UNREAD)).scalar_subquery()
-        self.depths = compiled(select(pending_calls, inbox_events))
+        oldest_event = select(func.min(inbox.c.created_at)).where(text(IS_UNREAD)).scalar_subquery()
+        of_status = (
+            select(func.count()).select_from(runs).where(runs.c.status == each).scalar_subquery()
+            for each in ("queued", "running", "waiting")
+        )
+        oldest_wake = select(func.min(wakes.c.due)).where(wakes.c.node.is_(None)).scalar_subquery()
+        self.depths = compiled(select(pending_calls, inbox_events, oldest_event, *of_status, oldest_wake))
         self._event_queries(compiled)
         self._env_queries(compiled)
         self._entity_queries(compiled)
@@ -143,6 +181,29 @@ class Queries:
         self.entity = compiled(select(entities).where(entities.c.id == string("entity_id")))
         self.entity_named = compiled(select(entities).where(entities.c.external_id == string("external_id")))
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
+
+    def _kept_after(self, kept: int) -> Statement:
+        """The messages behind the cut; of the others those of the open run, pinned ones and `kept` at their places.
+
+        Each part is found by an index: the texts that are left out are not read. `+ 0` keeps SQLite from looking for
+        pinned messages by their places.
+        """
+        c = messages.c
+        here, is_left_out = c.thread_id == string("thread_id"), c.seq <= number("cut")
+        stay = union(
+            select(c.seq).where(here, is_left_out, c.run_id == string("run_id")),
+            select(c.seq).where(here, c.seq + 0 <= number("cut"), c.pinned),
+            *[select(number(f"kept_{i}")) for i in range(kept)],
+        )
+        spoken = (here, c.within.is_(None), c.kept)
+        newer = select(messages).where(*spoken, c.seq > number("cut"))
+        older = select(messages).where(*spoken, c.seq.in_(stay))
+        return self._compiled(union_all(newer, older).order_by(text("seq")))
+
+    def _sent_texts(self, count: int) -> Statement:
+        digests = [string(f"digest_{i}") for i in range(count)]
+        whose = or_(sent_texts.c.thread_id == string("thread_id"), sent_texts.c.thread_id == "")
+        return self._compiled(select(sent_texts).where(whose, sent_texts.c.digest.in_(digests)))
 
     def _files_at(self, count: int) -> Statement:
         paths = [string(f"path_{i}") for i in range(count)]

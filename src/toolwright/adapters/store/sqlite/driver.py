@@ -1,6 +1,7 @@
 """SQLite as the journal's driver: one writer thread that groups waiting units into one synced commit."""
 
 import asyncio
+import logging
 import queue
 import sqlite3
 import threading
@@ -17,6 +18,7 @@ from toolwright.adapters.store.sqlite.file import (
     NOTICE_SECONDS,
     connect,
     execute_patiently,
+    give_back,
     set_patience,
 )
 from toolwright.adapters.store.sqlite.readers import SqliteReaders
@@ -29,6 +31,9 @@ from toolwright.core.text import sentence
 T = TypeVar("T")
 Outcome: TypeAlias = Written | Conflict | StoreError | Unwritable
 Waiting: TypeAlias = tuple[Unit, "asyncio.Future[Committed | Conflict]"]
+Shrinking: TypeAlias = "asyncio.Future[bool]"
+
+log = logging.getLogger("toolwright.journal")
 
 GROUP = 256  # units in one commit, about
 
@@ -37,13 +42,15 @@ class SqliteDriver:
     """Runs programs on one SQLite file, whose writing connection `opened` makes. Made and used in one event loop."""
 
     dialect: DialectName = "sqlite"
+    connections = None
 
     def __init__(
         self, path: Path, publish: Publish, opened: Callable[[Path], sqlite3.Connection] = connect
     ) -> None:
         self._publish = publish
         self._loop = asyncio.get_running_loop()
-        self._units: queue.SimpleQueue[list[Waiting] | None] = queue.SimpleQueue()
+        self._units: queue.SimpleQueue[list[Waiting] | Shrinking | None] = queue.SimpleQueue()
+        self._shrinking: list[Shrinking] = []
         self._turn: list[Waiting] = []  # what was written since the loop's last turn
         self._failed: StoreError | None = None
         self._connection = opened(path)
@@ -69,6 +76,15 @@ class SqliteDriver:
     async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
         return await self._readers.snapshot(reading)
 
+    async def shrink(self) -> bool:
+        """Give a piece of the free space back, between two commits of the writer; return whether there is more."""
+        asked: Shrinking = self._loop.create_future()
+        if self._failed is None:
+            self._units.put(asked)
+        if self._failed is not None:  # before the put, or meanwhile
+            _answer(asked, False)
+        return await asked
+
     async def close(self) -> None:
         self._hand_over()
         self._failed = self._failed or StoreError("The journal is closed.")
@@ -88,13 +104,19 @@ class SqliteDriver:
         group: list[Waiting] = []
         try:
             while (first := self._units.get()) is not None:
-                group = [*first, *self._waiting(GROUP - len(first))]
-                self._settle(group, self._commit([unit for unit, _ in group]))
-                group = []
+                if isinstance(first, list):
+                    group = [*first, *self._waiting(GROUP - len(first))]
+                    self._settle(group, self._commit([unit for unit, _ in group]))
+                    group = []
+                else:
+                    self._shrinking.append(first)
+                while self._shrinking:
+                    self._shrink(self._shrinking.pop())
         except BaseException as error:  # noqa: BLE001 - whatever ends the writer must reach those who wait
             self._fail(group, error)
         finally:
             self._connection.close()
+            self._end_shrinking()
 
     def _waiting(self, most: int) -> list[Waiting]:
         """The units that wait behind the first ones."""
@@ -105,8 +127,27 @@ class SqliteDriver:
                 if turn is None:
                     self._units.put(None)
                     break
-                group += turn
+                if isinstance(turn, list):
+                    group += turn
+                else:
+                    self._shrinking.append(turn)  # after these units
         return group
+
+    def _shrink(self, asked: Shrinking) -> None:
+        try:
+            more = give_back(self._connection)
+        except sqlite3.Error as error:  # a lock of another program: it is tried again in an hour
+            log.debug("No free space was given back: %s", error)
+            more = False
+        with suppress(RuntimeError):  # as below
+            self._loop.call_soon_threadsafe(_answer, asked, more)
+
+    def _end_shrinking(self) -> None:
+        """Answer those who have asked for a piece after the last unit."""
+        self._waiting(maxsize)
+        with suppress(RuntimeError):  # as above
+            for asked in self._shrinking:
+                self._loop.call_soon_threadsafe(_answer, asked, False)
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
         """One synced commit for all; when an error has ended the transaction, each unit on its own."""
@@ -194,6 +235,11 @@ class SqliteDriver:
         self._failed.__cause__ = error
         group = [*group, *self._waiting(maxsize)]
         self._settle(group, [self._failed] * len(group))
+
+
+def _answer(asked: Shrinking, more: bool) -> None:
+    if not asked.done():
+        asked.set_result(more)
 
 
 def _tell(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> None:

@@ -2,10 +2,14 @@
 
 import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 BUSY_SECONDS = 30.0  # for which a lock of another program is waited for
 NOTICE_SECONDS = 2.0  # of them, after which the log says so
+PIECE = 256  # pages, of 4 KiB, that one transaction gives back
+RESERVE = 1024  # free pages that are kept: what is written next needs them
+_SHRINKABLE = "PRAGMA auto_vacuum = INCREMENTAL"
 _log = logging.getLogger("toolwright.journal")
 
 
@@ -26,14 +30,51 @@ def connect(path: Path) -> sqlite3.Connection:
     """A connection in WAL mode that syncs every commit."""
     if not path.exists():
         path.touch(mode=0o600)  # for its owner alone, as conversations are
+    is_new = path.stat().st_size == 0
     connection = sqlite3.connect(
         path, timeout=NOTICE_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
     )
+    if is_new:  # in a file with tables only VACUUM changes this
+        connection.execute(_SHRINKABLE)
     execute_patiently(connection, path, "PRAGMA journal_mode = WAL")
     set_patience(connection, BUSY_SECONDS)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA temp_store = MEMORY")  # where savepoints keep their undo: a third of a commit
     return connection
+
+
+def give_back(connection: sqlite3.Connection) -> bool:
+    """Give a piece of the file's free space back to the system; return whether there is more.
+
+    Does nothing in a file that is not shrinkable.
+    """
+    free = _number(connection, "freelist_count")
+    if free <= RESERVE:
+        return False
+    connection.execute(f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})").fetchall()  # a row a page
+    left = _number(connection, "freelist_count")
+    if RESERVE < left < free:
+        return True
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # which makes the file itself shorter
+    return False
+
+
+def is_shrinkable(path: Path) -> bool:
+    """Return whether the file gives free space back; files of earlier versions do not."""
+    with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+        return _number(connection, "auto_vacuum") != 0
+
+
+def make_shrinkable(path: Path) -> None:
+    """Rewrite the file so that it gives free space back; needs as much space again, and nobody else at the file."""
+    with closing(sqlite3.connect(path, timeout=NOTICE_SECONDS, isolation_level=None)) as connection:
+        connection.execute(_SHRINKABLE)
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
 def set_patience(connection: sqlite3.Connection, seconds: float) -> None:

@@ -5,13 +5,15 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.codecs import Row, size_of
 from toolwright.adapters.store.engine.program import Op, Reading, drive
 from toolwright.adapters.store.sqlite.file import connect, is_illegible, legible
 from toolwright.core.errors import StoreError
+from toolwright.core.limits import PAGE_BYTES, PageLimit
 from toolwright.core.text import sentence
 
 T = TypeVar("T")
@@ -62,7 +64,8 @@ class SqliteReaders:
 
     def _run(self, connection: sqlite3.Connection, steps: Reading[T]) -> T:
         def run(op: Op) -> list[Row]:
-            return connection.execute(op.statement.sql, op.statement.bind(op.params)).fetchall()
+            cursor = connection.execute(op.statement.sql, op.statement.bind(op.params))
+            return _page(cursor) if isinstance(op.params.get("limit"), PageLimit) else cursor.fetchall()
 
         return drive(steps, run)
 
@@ -81,3 +84,13 @@ class SqliteReaders:
             connection.execute("PRAGMA query_only = ON")
             self._connections.append(connection)
         return connection
+
+
+def _page(cursor: sqlite3.Cursor) -> list[Row]:
+    """The rows until they have the bytes of a page: what lies behind is never fetched."""
+    rows, size = list[Row](), 0
+    with closing(cursor):
+        while size < PAGE_BYTES and (row := cursor.fetchone()) is not None:
+            rows.append(row)
+            size += size_of(row)
+    return rows

@@ -87,6 +87,18 @@ class AgentStatements:
             update(plans).where(*this, seen).values(next_run_at=number("next_run_at")).returning(plans.c.id)
         )
 
+        relative = plans.c.relative.is_(True)
+        names = select(literal("plan:") + plans.c.agent_id + literal(":") + plans.c.id).where(relative)
+        by = number("by")
+        self.move_plans = (
+            compiled(
+                update(wakes)
+                .where(wakes.c.thread_id.in_(names))
+                .values(due=wakes.c.due + by, gen=wakes.c.gen + 1)
+            ),
+            compiled(update(plans).where(relative).values(next_run_at=plans.c.next_run_at + by)),
+        )
+
     def _end_statements(self, compiled: Compiler) -> None:
         """Locks that deletion and users of an agent share: on its first revision, which is never rewritten."""
         mine = string("agent_id")

@@ -20,10 +20,10 @@ from toolwright.adapters.store.tables.events import events, inbox, wakes
 from toolwright.adapters.store.tables.kept import env, files
 from toolwright.adapters.store.tables.mcp import mcp_tasks
 from toolwright.adapters.store.tables.memory import passage_keepers, passages
-from toolwright.adapters.store.tables.messages import messages
+from toolwright.adapters.store.tables.messages import message_versions, messages
 from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads, kept_bytes
 from toolwright.adapters.store.tables.spaces import reactions, space_messages
-from toolwright.adapters.store.tables.threads import family_of, runs, steps, threads
+from toolwright.adapters.store.tables.threads import compactions, family_of, runs, sent_texts, steps, threads
 
 
 class RetentionStatements:
@@ -117,6 +117,22 @@ class RetentionStatements:
                 thread_values.c.thread_id == here,
                 thread_values.c.thread_id,
                 thread_values.c.key,
+            ),
+            self._piece(
+                compactions,
+                compactions.c.thread_id == here,
+                compactions.c.thread_id,
+                compactions.c.number,
+            ),
+            self._piece(
+                message_versions,
+                message_versions.c.thread_id == here,
+                message_versions.c.thread_id,
+                message_versions.c.seq,
+                message_versions.c.until,
+            ),
+            self._piece(
+                sent_texts, sent_texts.c.thread_id == here, sent_texts.c.thread_id, sent_texts.c.digest
             ),
             self._piece(calls, calls.c.run_id.in_(its_runs), calls.c.id),
             self._piece(steps, steps.c.run_id.in_(its_runs), steps.c.run_id, steps.c.number),

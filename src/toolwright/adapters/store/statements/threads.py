@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import ReturningDelete
+from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 
 from toolwright.adapters.store.engine.statement import (
     Compiler,
@@ -45,9 +45,9 @@ from toolwright.adapters.store.statements.spaces import SpaceStatements
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
-from toolwright.adapters.store.tables.messages import messages
+from toolwright.adapters.store.tables.messages import message_versions, messages
 from toolwright.adapters.store.tables.spaces import space_events
-from toolwright.adapters.store.tables.threads import NOT_OVER, runs, steps, threads
+from toolwright.adapters.store.tables.threads import NOT_OVER, compactions, runs, sent_texts, steps, threads
 from toolwright.core.threads.call import MOVES, OPEN
 from toolwright.core.threads.run import OVER
 
@@ -58,6 +58,22 @@ _CALL_NOT_OVER = or_(*(calls.c.status == status for status, moves in MOVES.items
 
 def _insert_all(table: Table) -> Insert:
     return insert(table).values(row_params(table))
+
+
+def _retry_run() -> ReturningUpdate[*tuple[Any, ...]]:
+    """A failed run goes on, if it is the last of its thread."""
+    later = runs.alias("later")
+    is_last = ~exists().where(later.c.thread_id == runs.c.thread_id, later.c.created_at > runs.c.created_at)
+    failed = and_(
+        runs.c.id == string("id"),
+        runs.c.thread_id == string("thread_id"),
+        runs.c.status == "failed",
+        is_last,
+    )
+    empty = dict.fromkeys(
+        ("stop_reason", "error", "error_code", "waiting", "cancel_requested_at", "completed_at"), null()
+    )
+    return update(runs).where(failed).values(status="queued", lives=0, **empty).returning(runs.c.id)
 
 
 def _oldest(
@@ -144,6 +160,27 @@ class Statements:
             )
             .returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
         )
+        idle = and_(threads.c.id == string("thread_id"), threads.c.run_id.is_(None), NOT_OVER)
+        self.open_idle = compiled(
+            update(threads)
+            .where(idle)
+            .values(
+                run_id=string("run_id"),
+                begun=true(),
+                state=null(),
+                report=null(),
+                faults=0,
+                not_before=null(),
+                ev=threads.c.ev + 1,
+            )
+            .returning(threads.c.ev, threads.c.agent)
+        )
+        self.rename_thread = compiled(
+            update(threads)
+            .where(threads.c.id == string("thread_id"))
+            .values(name=string("name"))
+            .returning(threads.c.id)
+        )
         self.thread_state = compiled(select(threads.c.state).where(threads.c.id == string("thread_id")))
         self.touch = compiled(
             update(threads)
@@ -160,6 +197,13 @@ class Statements:
 
     def _message_statements(self, compiled: Compiler) -> None:
         self.insert_message = compiled(_insert_all(messages))
+        edited = select(messages.c.thread_id, messages.c.seq, number("until"), messages.c.body).where(
+            messages.c.thread_id == string("thread_id"), messages.c.seq == number("seq")
+        )
+        columns = ["thread_id", "seq", "until", "body"]
+        self.keep_version = compiled(
+            self._insert(message_versions).from_select(columns, edited).on_conflict_do_nothing()
+        )
         self.edit_message = compiled(
             update(messages)
             .where(messages.c.thread_id == string("thread_id"), messages.c.seq == number("seq"))
@@ -170,6 +214,31 @@ class Statements:
             .where(messages.c.thread_id == string("thread_id"), messages.c.seq == number("seq"))
             .values(kept=false())
         )
+
+        m, other = messages.c, messages.alias()
+        pinned = select(func.count()).select_from(other)
+        pinned = pinned.where(
+            other.c.thread_id == string("thread_id"), other.c.pinned, other.c.seq != number("seq")
+        )
+        here = (m.thread_id == string("thread_id"), m.seq == number("seq"), m.within.is_(None))
+        self.pin_message = compiled(
+            update(messages)
+            .where(*here, pinned.scalar_subquery() < number("most"))
+            .values(pinned=true())
+            .returning(m.seq)
+        )
+        self.unpin_message = compiled(update(messages).where(*here).values(pinned=false()).returning(m.seq))
+
+        self.insert_compaction = self._once(compactions, "number")
+        compacted = update(threads).where(threads.c.id == string("thread_id"))
+        self.count_compaction = compiled(
+            compacted.values(
+                compacted=threads.c.compacted + 1,
+                cut=func.coalesce(number("cut"), threads.c.cut),
+                posted=threads.c.posted + number("told"),
+            ).returning(threads.c.id)
+        )
+        self.keep_text = self._once(sent_texts, "digest")
 
     def _run_statements(self, compiled: Compiler) -> None:
         self.insert_run = self._once(runs, "id")
@@ -186,6 +255,7 @@ class Statements:
         )
         opened = {"status": "queued", "completed_at": null(), "calls_only": true()}
         self.reopen_run = compiled(update(runs).where(completed).values(opened).returning(runs.c.id))
+        self.retry_run = compiled(_retry_run())
         self.begin = compiled(update(threads).where(threads.c.id == string("thread_id")).values(begun=true()))
         save = update(runs).where(here).values(written).returning(runs.c.cancel_requested_at)
         self.save_run = compiled(save)
@@ -347,6 +417,8 @@ class Statements:
     def _wake_statements(self, compiled: Compiler) -> None:
         one = self._insert(wakes).values(thread_id=string("thread_id"), due=number("due"), gen=number("gen"))
         self.wake = compiled(woken(one))
+        leased = and_(wakes.c.thread_id == string("thread_id"), wakes.c.node == string("node"))
+        self.hold_lease = compiled(select(wakes.c.node).where(leased).with_for_update())
         seen = and_(wakes.c.thread_id == string("thread_id"), wakes.c.gen == number("gen"))
         self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
         self.delay_wake = compiled(update(wakes).where(seen).values(due=number("due")).returning(wakes.c.gen))

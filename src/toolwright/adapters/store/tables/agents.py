@@ -1,6 +1,16 @@
 """Tables of configured agents, and of what agents keep in mind."""
 
-from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
 
 from toolwright.adapters.store.engine.codecs import a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
@@ -66,6 +76,7 @@ plans = Table(
     Column("timezone", Json(a_text)),
     Column("created_at", Instant(), nullable=False),
     Column("thread_id", Text),
+    Column("relative", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("agent_id", "id"),
 )
 

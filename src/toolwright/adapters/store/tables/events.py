@@ -1,4 +1,4 @@
-"""Tables of what comes and what has happened: inboxes, wakes, events with their counter, the tokens of units."""
+"""Tables of what comes and what has happened: inboxes, wakes and nodes, events with their counter, tokens of units."""
 
 from sqlalchemy import (
     BigInteger,
@@ -15,13 +15,15 @@ from sqlalchemy import (
 from toolwright.adapters.store.engine.codecs import an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.core.journal.units import Wake
+from toolwright.core.journal.units import Node, Wake
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus, InboxType
 
 IS_UNREAD = "status = 'pending'"
 """The condition of events that nobody has read: a query that is to use the index says it so."""
+IS_FREE, IS_LEASED = "node IS NULL", "node IS NOT NULL"
+"""The conditions of wakes that no node of a cluster has taken, and of those that one has."""
 
 inbox = Table(
     "inbox",
@@ -50,7 +52,32 @@ wakes = Table(
     Column("thread_id", Text, primary_key=True),
     Column("due", Instant(), nullable=False),
     Column("gen", BigInteger, nullable=False),
-    Index("wakes_by_due", "due"),
+    Column("node", Text),
+    Index("wakes_by_due", "due", sqlite_where=text(IS_FREE), postgresql_where=text(IS_FREE)),
+    Index("wakes_by_node", "node", sqlite_where=text(IS_LEASED), postgresql_where=text(IS_LEASED)),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("version", Text, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("busy", Integer, nullable=False),
+    Column("seen", Instant(), nullable=False),
+    Column("skew", BigInteger, nullable=False, server_default=text("0")),
+    Column("keys", Text, nullable=False, server_default=text("''")),
+    Column("files", Text, nullable=False, server_default=text("''")),
+)
+
+compatibility = Table("compatibility", metadata, Column("least", Text, primary_key=True))
+
+duties = Table(
+    "duties",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("until", Instant(), nullable=False),
 )
 
 events = Table(
@@ -87,4 +114,5 @@ commits = Table(
 
 INBOX = Mapping(inbox, InboxEvent, "event_id")
 WAKES = Mapping(wakes, Wake, "thread_id")
+NODES = Mapping(nodes, Node, "id")
 EVENTS = Mapping(events, Event, "n")

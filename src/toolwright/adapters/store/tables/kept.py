@@ -66,6 +66,14 @@ clients = Table(
     Index("clients_by_entity", "entity_id", "created_at"),
 )
 
+sign_outs = Table(
+    "sign_outs",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("at", Instant(), nullable=False),
+    Column("until", Instant(), nullable=False),
+)
+
 
 FILES = Mapping(files, File, "path", derived={"folded": lambda file: fold(file.path)})
 ENV = Mapping(env, EnvRow, "name")

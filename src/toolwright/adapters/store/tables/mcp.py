@@ -21,6 +21,7 @@ mcp_tasks = Table(
     Column("output", Json(an_object, dumps_unescaped)),
     Column("place", Text),
     Column("space_id", Text),
+    Column("session", Text),
     Index("mcp_tasks_by_thread", "thread_id"),
 )
 

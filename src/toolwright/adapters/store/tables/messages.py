@@ -4,16 +4,29 @@ from collections.abc import Mapping as Names
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    false,
+    text,
+)
 
 from toolwright.adapters.store.engine.codecs import a_text
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.results.content import AttachmentRef
-from toolwright.core.threads.message import Message, MessageCall, Role
+from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent
 
 _NESTED = text("within IS NOT NULL")
+_PINNED = text("pinned = 1"), text("pinned")
+"""The condition on SQLite, as it compares truth values, and on Postgres."""
 
 
 def _body_text(message: Message) -> str:
@@ -34,7 +47,28 @@ def _body_text(message: Message) -> str:
         body["attachments"] = [_attachment_body(ref) for ref in message.attachments]
     if message.native is not None:
         body["native"] = message.native
+    if message.sent is not None:
+        body["sent"] = _sent_body(message.sent)
     return dumps_unescaped(body)
+
+
+def _sent_body(sent: Sent) -> JSON:
+    counted: list[JSON] = [sent.compaction, sent.version, sent.tokens, sent.counted, sent.budget]
+    return [sent.hash, sent.system, sent.changing, sent.tools, *counted]
+
+
+def _sent(body: Sequence[Any]) -> Sent:  # as written by _sent_body
+    return Sent(
+        hash=body[0],
+        system=body[1],
+        changing=body[2],
+        tools=body[3],
+        compaction=body[4],
+        version=body[5],
+        tokens=body[6],
+        counted=body[7],
+        budget=body[8],
+    )
 
 
 def _attachment_body(ref: AttachmentRef) -> JSON:
@@ -76,7 +110,16 @@ def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_tex
         "stack": parsed.get("stack"),
         "attachments": tuple([_attachment(ref) for ref in parsed.get("attachments", ())]),
         "native": parsed.get("native"),
+        "sent": None if "sent" not in parsed else _sent(parsed["sent"]),
     }
+
+
+def _version_text(version: MessageVersion) -> str:
+    return dumps_unescaped({"content": version.content, "native": version.native})
+
+
+def _version(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_text
+    return {"content": a_text(parsed["content"]), "native": parsed.get("native")}
 
 
 messages = Table(
@@ -92,9 +135,22 @@ messages = Table(
     Column("body", Json(_body, _body_text), nullable=False),
     Column("created_at", Instant(), nullable=False),
     Column("within", Text),
+    Column("pinned", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("thread_id", "seq"),
     Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
     Index("messages_by_run", "run_id", "seq"),
+    Index("messages_pinned", "thread_id", sqlite_where=_PINNED[0], postgresql_where=_PINNED[1]),
+)
+
+message_versions = Table(
+    "message_versions",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("body", Json(_version, _version_text), nullable=False),
+    PrimaryKeyConstraint("thread_id", "seq", "until"),
 )
 
 MESSAGES = Mapping(messages, Message, rest="body")
+MESSAGE_VERSIONS = Mapping(message_versions, MessageVersion, "seq", rest="body")

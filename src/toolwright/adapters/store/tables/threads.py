@@ -25,6 +25,7 @@ from toolwright.adapters.store.engine.columns import Instant, Json, metadata, on
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.json_value import JSON, dumps, dumps_unescaped
 from toolwright.core.threads.child import ENDED, ChildEnd, Link, link_from_json, link_json
+from toolwright.core.threads.compaction import Cause, Compaction, ReadingSide, SentText
 from toolwright.core.threads.run import QueuedCall, Run, RunStatus, Side, Step, StopReason, Usage
 from toolwright.core.threads.thread import Thread
 
@@ -57,6 +58,12 @@ def _sides(parsed: JSON) -> tuple[Side, ...]:
     if not SIDES.issuperset(sides):
         raise ValueError("a side has another name")
     return cast("tuple[Side, ...]", sides)  # as has been looked at
+
+
+def _places(parsed: JSON) -> tuple[int, ...]:
+    if not isinstance(parsed, list) or any(type(each) is not int for each in parsed):
+        raise TypeError("places are whole numbers")
+    return tuple(cast("list[int]", parsed))
 
 
 def _link_text(link: Link) -> str:
@@ -97,6 +104,8 @@ threads = Table(
     Column("state", Text, info=one_of(ChildEnd)),
     Column("faults", BigInteger, nullable=False, server_default=text("0")),
     Column("not_before", Instant()),
+    Column("cut", BigInteger, nullable=False, server_default=text("0")),
+    Column("compacted", BigInteger, nullable=False, server_default=text("0")),
     Index("threads_by_parent", "parent_id", "created_at"),
     Index("threads_by_user", "user_id", "created_at"),
     Index("threads_by_time", "created_at"),
@@ -151,6 +160,42 @@ steps = Table(
     PrimaryKeyConstraint("run_id", "number"),
 )
 
+compactions = Table(
+    "compactions",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("within", Text, nullable=False),
+    Column("side", Text, nullable=False, info=one_of(ReadingSide)),
+    Column("number", BigInteger, nullable=False),
+    Column("cut", BigInteger, nullable=False),
+    Column("cleared", BigInteger, nullable=False),
+    Column("kept", Json(_places), nullable=False),
+    Column("text", Json(a_text), nullable=False),
+    Column("summary", Json(a_text)),
+    Column("covers", BigInteger, nullable=False),
+    Column("omitted", BigInteger, nullable=False),
+    Column("model", Text),
+    Column("version", Integer, nullable=False),
+    Column("usage", Json(_usage, _usage_text, read=_read_usage)),
+    Column("cost", Float),
+    Column("budget", BigInteger),
+    Column("cause", Text, nullable=False, info=one_of(Cause)),
+    Column("edited_by", Text),
+    Column("run_id", Text),
+    Column("step", Integer, nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("thread_id", "number"),
+)
+
+sent_texts = Table(
+    "sent_texts",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("text", Json(a_text), nullable=False),
+    PrimaryKeyConstraint("thread_id", "digest"),
+)
+
 
 def family_of(first: Any) -> Any:  # queries of SQLAlchemy
     """The ids of those threads and of all below them."""
@@ -161,3 +206,5 @@ def family_of(first: Any) -> Any:  # queries of SQLAlchemy
 THREADS = Mapping(threads, Thread)
 RUNS = Mapping(runs, Run)
 STEPS = Mapping(steps, Step, "number")
+COMPACTIONS = Mapping(compactions, Compaction, "number")
+SENT_TEXTS = Mapping(sent_texts, SentText, "digest")

@@ -1,12 +1,30 @@
 """HTTP tools: URL, method and headers, and the request that a call makes of them (D13)."""
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias, get_args
 
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
+from toolwright.core.tools.http.body import (
+    Body,
+    BodyForm,
+    Encoding,
+    Files,
+    body_kind,
+    property_schema,
+    target,
+)
+from toolwright.core.tools.http.styles import (
+    Parameter,
+    cookie_parts,
+    header_text,
+    path_text,
+    percent,
+    query_parts,
+)
 from toolwright.core.tools.http.url_template import (
     Slot,
     TemplateFault,
@@ -18,9 +36,9 @@ from toolwright.core.tools.http.url_template import (
 )
 from toolwright.core.value import value
 
-Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 METHODS: tuple[Method, ...] = get_args(Method)
-IN_QUERY: frozenset[Method] = frozenset({"GET", "DELETE"})
+IN_QUERY: frozenset[Method] = frozenset({"GET", "HEAD", "DELETE"})
 """Methods whose arguments stand in the query; those of the others are a JSON body."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -37,9 +55,12 @@ _OURS = frozenset(
 class HttpExecution:
     """The request of an HTTP tool. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
 
-    `required` are further variables without which no request is made. The URL of one that is not `trusted` came
-    from outside: no request of it reaches a private address that the operator has not allowed. Raises
-    `DefinitionError`.
+    `parameters` are arguments that are sent in a style of their own. `body` is true where all other arguments are the
+    body, false where there is none, or the name of the argument that is the whole body; None depends on the method.
+    `encoding` says how the fields of a form are sent, `basic` are user and password of basic authentication, and
+    `fields` the paths of the answer that are kept, all of them if there are none. `required` are further variables
+    without which no request is made. The URL of one that is not `trusted` came from outside: no request of it reaches
+    a private address that the operator has not allowed. Raises `DefinitionError`.
     """
 
     url: str
@@ -47,9 +68,16 @@ class HttpExecution:
     headers: tuple[tuple[str, str], ...] = ()
     required: tuple[str, ...] = ()
     trusted: bool = True
+    parameters: tuple[tuple[str, Parameter], ...] = ()
+    body: bool | str | None = None
+    encoding: tuple[tuple[str, Encoding], ...] = ()
+    basic: tuple[str, str] | None = None
+    fields: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for path, fault in execution_faults(self.url, self.method, self.headers):
+            raise DefinitionError(f"An HTTP tool's {path} {fault}.")
+        for path, fault in [*self._parameter_faults(), *self._basic_faults()]:
             raise DefinitionError(f"An HTTP tool's {path} {fault}.")
 
     @property
@@ -60,43 +88,150 @@ class HttpExecution:
     @property
     def variables(self) -> tuple[str, ...]:
         """All variables that a call needs."""
-        pieces = [piece for _, text in self.headers for piece in read_header(text)]
+        texts = [*(text for _, text in self.headers), *(self.basic or ())]
+        pieces = [piece for text in texts for piece in read_header(text)]
         slots = [*read_url(self.url).slots, *(piece for piece in pieces if isinstance(piece, Slot))]
         return tuple(dict.fromkeys([*(s.name for s in slots if s.kind == "variable"), *self.required]))
 
+    @property
+    def has_body(self) -> bool:
+        """Whether arguments are sent as a body."""
+        return self.method not in IN_QUERY if self.body is None else self.body is not False
+
     def fault_with(self, schema: JSONObject) -> str | None:
-        """The fault of the URL for arguments of this schema."""
-        unknown = sorted(set(self.arguments) - property_names(schema))
-        return f"has the placeholder {{{unknown[0]}}}, which is no argument of the tool" if unknown else None
+        """The fault of the URL, the parameters or the body for arguments of this schema."""
+        names = property_names(schema)
+        unknown = sorted(set(self.arguments) - names)
+        if unknown:
+            return f"has the placeholder {{{unknown[0]}}}, which is no argument of the tool"
+        others = [name for name, _ in self.parameters] + ([self.body] if isinstance(self.body, str) else [])
+        missing = [name for name in others if name not in names]
+        return (
+            f"goes with the parameter or body {missing[0]!r}, which is no argument of the tool"
+            if missing
+            else None
+        )
+
+    def body_form(self, schema: JSONObject) -> BodyForm:
+        """The form of the body for arguments of this schema."""
+        own = schema if not isinstance(self.body, str) else property_schema(schema, schema, self.body)
+        return BodyForm(kind=body_kind(self._header("content-type")), root=schema, schema=own)
+
+    def file_paths(self, arguments: JSONObject, schema: JSONObject) -> list[str]:
+        """The paths of the files of the thread that a call sends, each once."""
+        if not self.has_body:
+            return []
+        return list(dict.fromkeys(self.body_form(schema).file_paths(self.body_value(arguments))))
+
+    def body_value(self, arguments: JSONObject) -> JSON:
+        """The arguments that are the body; None if there is none."""
+        if isinstance(self.body, str):
+            return arguments.get(self.body)
+        return self.rest(arguments) if self.has_body else None
+
+    def rest(self, arguments: JSONObject) -> JSONObject:
+        """The arguments that stand neither in the URL nor in `parameters`, nor are the body themselves."""
+        used = {*self.arguments, *(name for name, _ in self.parameters), self.body}
+        return {name: each for name, each in arguments.items() if name not in used}
+
+    def _header(self, name: str) -> str | None:
+        return next((text for each, text in self.headers if each.lower() == name), None)
+
+    def _parameter_faults(self) -> Iterator[tuple[str, str]]:
+        headers = {name.lower() for name, _ in self.headers}
+        for name, parameter in self.parameters:
+            path = f"parameters.{brief(name, 60)}"
+            if (parameter.place == "path") != (name in self.arguments):
+                yield path, "must be in the path exactly if the URL has it as a placeholder"
+            if parameter.place == "header":
+                fault = _header_fault(parameter.name, "")
+                if fault is not None or parameter.name.lower() in headers:
+                    yield path, f"as a header {fault or 'is given twice'}"
+                headers.add(parameter.name.lower())
+            if parameter.place == "cookie" and not _NAME.fullmatch(parameter.name):
+                yield path, "is no name of a cookie"
+
+    def _basic_faults(self) -> Iterator[tuple[str, str]]:
+        for name, text in zip(("username", "password"), self.basic or (), strict=False):
+            fault = _header_fault("X", text)
+            if fault is not None:
+                yield f"basicAuth.{name}", fault
+        if self.basic is not None and self._header("authorization") is not None:
+            yield "basicAuth", "must not stand beside a header Authorization"
 
 
 @value
 class HttpRequest:
-    """One request; `content` is JSON text, None where there is no body."""
+    """One request; `body` is None where there is none."""
 
     method: Method
     url: str
     headers: tuple[tuple[str, str], ...]
-    content: str | None
+    body: Body | None
 
 
-def request_for(execution: HttpExecution, arguments: JSONObject, env: Mapping[str, str]) -> HttpRequest:
-    """The request of a call with these arguments; `env` has all of the execution's variables.
+def request_for(
+    execution: HttpExecution,
+    arguments: JSONObject,
+    env: Mapping[str, str],
+    schema: JSONObject | None = None,
+    files: Files | None = None,
+) -> HttpRequest:
+    """The request of a call with these arguments, whose schema says which of them are files.
 
-    Raises `Unfillable`, whose words hold no value.
+    `env` has all of the execution's variables, `files` all of its `file_paths`. Raises `Unfillable`, whose words hold
+    no value.
     """
+    styled = dict(execution.parameters)
 
     def filled(slot: Slot) -> str | None:
-        return env[slot.name] if slot.kind == "variable" else argument_text(arguments.get(slot.name))
+        if slot.kind == "variable":
+            return percent(env[slot.name])
+        given = arguments.get(slot.name)
+        if given is None or slot.name not in styled:
+            text = argument_text(given)
+            return None if text is None else percent(text)
+        return path_text(styled[slot.name], given)
 
-    used = {*execution.arguments}
-    rest: JSONObject = {name: each for name, each in arguments.items() if name not in used}
-    in_query = execution.method in IN_QUERY
-    url = read_url(execution.url).fill(filled, query_of(rest) if in_query else ())
-    headers = tuple([(name, _header(name, text, env)) for name, text in execution.headers])
+    rest = {} if execution.has_body and not isinstance(execution.body, str) else execution.rest(arguments)
+    query = [f"{percent(name)}={percent(text)}" for name, text in query_of(rest)]
+    for name, parameter in execution.parameters:
+        if parameter.place == "query":
+            query += query_parts(parameter, arguments.get(name))
+    url = read_url(execution.url).fill(filled, query)
+    given = execution.body_value(arguments)
+    form = execution.body_form(schema or {})
     return HttpRequest(
-        method=execution.method, url=url, headers=headers, content=None if in_query else dumps(rest)
+        method=execution.method,
+        url=url,
+        headers=tuple(_headers(execution, arguments, env)),
+        body=None if given is None else form.filled(given, dict(execution.encoding), files or {}),
     )
+
+
+def _headers(
+    execution: HttpExecution, arguments: JSONObject, env: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    cookies: list[str] = []
+    for name, text in execution.headers:
+        filled = _header(name, text, env)
+        if name.lower() == "cookie":
+            cookies.append(filled)
+        else:
+            yield name, filled
+    for name, parameter in execution.parameters:
+        given = arguments.get(name)
+        if given is None:
+            continue
+        if parameter.place == "header":
+            yield parameter.name, _checked(parameter.name, header_text(parameter, given))
+        elif parameter.place == "cookie":
+            cookies += cookie_parts(parameter, given)
+    if cookies:
+        yield "Cookie", "; ".join(cookies)
+    if execution.basic is not None:
+        user, password = (_header("Authorization", text, env) for text in execution.basic)
+        yield "Authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def execution_faults(
@@ -138,17 +273,8 @@ def property_names(schema: JSONObject) -> set[str]:
         for key in ("anyOf", "oneOf", "allOf"):
             members = part.get(key)
             left += members if isinstance(members, list) else []
-        left.append(_target(schema, part.get("$ref")))
+        left.append(target(schema, part.get("$ref")))
     return names
-
-
-def _target(root: JSONObject, reference: JSON) -> JSON:
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return None
-    node: JSON = root
-    for step in filter(None, reference[1:].split("/")):
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-    return node
 
 
 def _header_fault(name: object, text: object) -> str | None:
@@ -168,9 +294,12 @@ def _header_fault(name: object, text: object) -> str | None:
 
 
 def _header(name: str, template: str, env: Mapping[str, str]) -> str:
-    text = "".join(
-        piece if isinstance(piece, str) else env[piece.name] for piece in read_header(template)
-    ).strip()
+    text = "".join(piece if isinstance(piece, str) else env[piece.name] for piece in read_header(template))
+    return _checked(name, text)
+
+
+def _checked(name: str, text: str) -> str:
+    text = text.strip()
     if _CONTROL.search(text):
         raise Unfillable(f"The header {name!r} would hold a line break or another control character.")
     return text

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from toolwright.core.env.env import LONGEST_NAME
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -38,7 +38,7 @@ class Slot:
 
 Piece: TypeAlias = str | Slot
 Values: TypeAlias = Callable[[Slot], str | None]
-"""What stands for a slot, None if there is nothing."""
+"""The percent-encoded text of a slot, None if there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class UrlTemplate:
         pieces = [*self.path, *(piece for parameter in self.query for piece in parameter)]
         return tuple(dict.fromkeys(piece for piece in pieces if isinstance(piece, Slot)))
 
-    def fill(self, values: Values, more: Iterable[tuple[str, str]] = ()) -> str:
-        """The URL with these values, and with more parameters behind its own. Raises `Unfillable`.
+    def fill(self, values: Values, more: Iterable[str] = ()) -> str:
+        """The URL with these values, and with more parameters, `name=text`, behind its own. Raises `Unfillable`.
 
         A parameter of the query with a placeholder for which there is nothing is left out.
         """
         own = [text for parameter in self.query if (text := _filled(parameter, values)) is not None]
-        query = "&".join([*own, *(f"{quote(name, safe='')}={quote(text, safe='')}" for name, text in more)])
+        query = "&".join([*own, *more])
         return f"{self.origin}{_path(self.path, values)}{'?' if query else ''}{query}"
 
 
@@ -187,7 +187,7 @@ def _filled(parameter: Iterable[Piece], values: Values) -> str | None:
         text = piece if isinstance(piece, str) else values(piece)
         if text is None:
             return None
-        texts.append(text if isinstance(piece, str) else quote(text, safe=""))
+        texts.append(text)
     return "".join(texts)
 
 
@@ -203,7 +203,7 @@ def _path(pieces: Iterable[Piece], values: Values) -> str:
         text = values(piece)
         if text is None:
             raise Unfillable(f"The tool's URL needs the {piece.kind} {piece.name!r}.")
-        segments[-1] = (segments[-1][0] + quote(text, safe=""), [*segments[-1][1], piece])
+        segments[-1] = (segments[-1][0] + text, [*segments[-1][1], piece])
     for text, slots in segments:
         if slots:
             _check_segment(text, slots)

@@ -26,7 +26,11 @@ class PromptPreview:
         """Draw it, with a choice of spaces."""
         with box("section", "section"):
             words("Prompt", "h2")
-            words("What the model would be told now.", "p", "quiet small")
+            words(
+                "What the model would be told now. Parts that change from step to step are sent after the messages.",
+                "p",
+                "quiet small",
+            )
             spaces = await self._spaces() if self._user_id is None else {}
             if spaces:
                 choice = {_HOME: "Where the agent is", **spaces}
@@ -58,5 +62,5 @@ class PromptPreview:
                 nothing("It is told nothing")
             for part in told.sections:
                 with box("div", "section"):
-                    words(part.name, "h3")
+                    words(f"{part.name}, after the messages" if part.changes else part.name, "h3")
                     code(part.text)

@@ -33,8 +33,12 @@ class Servers:
 
     async def _show(self) -> None:
         states = await self._visit.runtime.mcp.of(self._agent.id)
+        withheld = await self._visit.runtime.mcp.withheld(self._agent.id)
         self._place.clear()
         with self._place:
+            for fault in withheld[:MOST_SHOWN]:
+                about = "The tools" if fault.tool is None else f"The tool {fault.tool}"
+                words(brief(f"{about}: {fault.message}", 600), "p", "error")
             if not states:
                 words("None.", "p", "quiet")
             for state in states:
@@ -55,6 +59,12 @@ class Servers:
             with box("div", "row"):
                 for tool in state.tools[:MOST_SHOWN]:
                     words(tool.name, "span", "mono")
+            if state.prompts:
+                words(quantity(len(state.prompts), "prompt"), "p", "quiet small")
+                with box("div", "row"):
+                    for prompt in state.prompts[:MOST_SHOWN]:
+                        arguments = ", ".join([each.name for each in prompt.arguments])
+                        words(brief(f"{prompt.name}({arguments})", 600), "span", "mono")
 
     def _held(self, state: McpServerState, held: McpDefinition) -> None:
         with box("div", "note stack"):

@@ -13,6 +13,7 @@ from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import InvalidConfiguration, InvalidRequest
 from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import CONFIG_VALUES
 from toolwright.core.plain import plain
 from toolwright.core.text import brief
 from toolwright.runtime.agents.agents import Shown
@@ -72,7 +73,8 @@ class StoredConfiguration:
         """The configuration with the values that it leaves as they are, as the route reads it."""
         options = self._visit.site.serving.options
         try:
-            read = partial(read_json, text, values=options.max_json_values, nesting=options.max_nesting)
+            most = CONFIG_VALUES * options.max_json_values
+            read = partial(read_json, text, values=most, nesting=options.max_nesting)
             config = await in_thread_if_large(text, read)
         except NotJson as error:
             message = f"is not JSON: {error}"

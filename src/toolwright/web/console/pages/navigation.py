@@ -7,11 +7,11 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from toolwright.core.errors import StoreError, Unauthorized
-from toolwright.web.console.dialogs import opened
+from toolwright.web.console.dialogs import cancel, opened
 from toolwright.web.console.pages.pending import count_pending
 from toolwright.web.console.pages.spaces import unread_of
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, icon_action, link, words
+from toolwright.web.console.widgets import action, box, icon_action, link, words
 
 PLACES: Final = (  # path, name, icon, key, and whether it is for services alone
     ("/", "Spaces", "forum", "s", False),
@@ -54,8 +54,16 @@ def draw_navigation(visit: Visit) -> None:
             keys = icon_action("keyboard", "Keys", lambda: _show_keys(visit))
             keys.props["data-keys"] = ""
             if visit.session.until is not None:
-                icon_action("logout", "Sign out", lambda: ui.run_javascript("toolwright.signOut()"))
+                icon_action("logout", "Sign out", lambda: _sign_out(visit))
     visit.run(_count(visit, counts["/"], counts["/pending"]))
+
+
+def _sign_out(visit: Visit) -> None:
+    """Ask whether the session of this browser is to end, or every session of the caller."""
+    with opened(visit, "Sign out?") as dialog, box("div", "row"):
+        action("Sign out", lambda: ui.run_javascript("toolwright.signOut()"), kind="primary")
+        action("Sign out everywhere", lambda: ui.run_javascript("toolwright.signOut(true)"))
+        cancel(dialog)
 
 
 async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> None:

@@ -6,17 +6,20 @@ from typing import Final
 from toolwright.core.errors import NotFound
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
+from toolwright.web.console.browsing import tabs
 from toolwright.web.console.live import follow, look_again
 from toolwright.web.console.runs.course import Course
 from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.head import RunHead
-from toolwright.web.console.runs.links import agent_name
+from toolwright.web.console.runs.links import agent_name, run_path
+from toolwright.web.console.runs.prompts import draw_prompts
 from toolwright.web.console.runs.rows import LOST, draw_broken
 from toolwright.web.console.runs.timeline import Timeline
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, nothing, when, words
 
+TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
 LOOK_AGAIN: Final = 2.0  # seconds between two looks at a run whose events are not for whoever looks
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
@@ -26,6 +29,11 @@ async def draw_run(visit: Visit, run_id: str) -> None:
     run, sight = await visit.permits.look(visit.caller, run_id)
     if sight == "status":
         await _draw_status(visit, run)
+        return
+    if visit.query.get("tab") == "prompts":
+        await RunHead(visit).show(run)
+        tabs(run_path(run.id), TABS, "prompts")
+        await draw_prompts(visit, run)
         return
     await RunView(visit, run).draw()
 
@@ -39,6 +47,7 @@ class RunView:
         self._lost = words(LOST, "div", "note")
         self._lost.set_visibility(False)
         self._head = RunHead(visit)
+        tabs(run_path(run.id), TABS, "timeline")
         words("Timeline", "h2", "section")
         self._course = Course(visit, run)
         self._timeline = Timeline(visit, self._course)

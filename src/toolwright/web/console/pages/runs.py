@@ -1,14 +1,19 @@
-"""Runs, the newest first: which there are, how they stand and what they cost."""
+"""Runs, the newest first: which there are, how they stand and what they cost; and the nodes that execute them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, get_args
 from urllib.parse import quote
 
 from nicegui.element import Element
 
+from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.units import Node
 from toolwright.core.text import brief
 from toolwright.core.threads.run import Run, RunStatus
-from toolwright.web.console.browsing import check_service
+from toolwright.core.value import changed
+from toolwright.runtime.gauges import seconds_since
+from toolwright.web.console.browsing import check_service, read_short
 from toolwright.web.console.live import look_again
 from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
 from toolwright.web.console.runs.filters import choice_filter, page_of, pager, text_filter
@@ -33,7 +38,55 @@ async def draw_runs(visit: Visit) -> None:
         choice_filter(visit, "/runs", "status", "Status", STATUSES)
         text_filter(visit, "/runs", "agent", "Agent")
         text_filter(visit, "/runs", "thread", "Thread")
+        if await visit.runtime.nodes():
+            link("Nodes", "/nodes")
     await RunList(visit).draw()
+
+
+async def draw_nodes(visit: Visit) -> None:
+    """The view of a cluster's nodes, for services alone."""
+    check_service(visit)
+    with box("div", "head"):
+        heading("Nodes")
+        box("div", "fill")
+        link("Runs", "/runs")
+    lost = words(LOST, "div", "note")
+    lost.set_visibility(False)
+    place = box("div")
+
+    async def read() -> None:
+        check_service(visit)
+        nodes, depths = await visit.runtime.nodes(), await visit.runtime.depths()
+        with place.clear():
+            _draw_nodes(nodes, depths)
+
+    await read()
+    visit.view.run(look_again(read, LOOK_AGAIN, lost.set_visibility))
+
+
+def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
+    if not nodes:
+        nothing(
+            "There is no cluster on this database.", "TOOLWRIGHT_CLUSTER has several processes execute runs."
+        )
+        return
+    now = datetime.now(UTC)
+    with box("table", "grid"):
+        with box("thead"), box("tr"):
+            for title in ("Node", "Version", "Busy", "Slots", "Clock", "Last heartbeat"):
+                words(title, "th")
+        with box("tbody"):
+            for node in nodes:
+                with box("tr"):
+                    words(node.id, "td", "mono")
+                    words(node.version, "td")
+                    words(str(node.busy), "td")
+                    words(str(node.slots), "td")
+                    words(f"{node.skew / 1e6:+.3f} s", "td")
+                    seen = f"{seconds_since(node.seen, now):.1f} s ago"
+                    words(seen, "td", "" if node.is_alive(now) else "bad")
+    waits = seconds_since(depths.oldest_wake, now)
+    words(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", "p", "quiet small")
 
 
 class RunList:
@@ -60,13 +113,19 @@ class RunList:
         check_service(self._visit)
         query = self._visit.query
         agent = query.get("agent")
-        runs = await self._visit.runtime.runs.list(
-            status=STATUSES.get(query.get("status", "")),
-            agent=None if not agent else await self._visit.runtime.agents.id_of(agent),
-            thread_id=query.get("thread") or None,
-            limit=PAGE + 1,
-            offset=(self._page - 1) * PAGE,
-        )
+        agent_id = None if not agent else await self._visit.runtime.agents.id_of(agent)
+
+        async def read(limit: int, offset: int) -> Sequence[Run]:
+            return await self._visit.runtime.runs.list(
+                status=STATUSES.get(query.get("status", "")),
+                agent=agent_id,
+                thread_id=query.get("thread") or None,
+                limit=limit,
+                offset=offset,
+            )
+
+        first = (self._page - 1) * PAGE
+        runs = await read_short(read, PAGE + 1, first, lambda run: changed(run, output=None))
         for agent_id in {each.agent for each in runs} - {*self._names}:
             self._names[agent_id] = await agent_name(self._visit, agent_id)
         self._rows.show({each.id: each for each in runs[:PAGE]})

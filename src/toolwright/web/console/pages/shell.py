@@ -11,7 +11,7 @@ from toolwright.web.console.pages import agent, agents, people, spaces, tool, to
 from toolwright.web.console.pages.navigation import draw_navigation
 from toolwright.web.console.pages.pending import draw_pending
 from toolwright.web.console.pages.run import draw_run
-from toolwright.web.console.pages.runs import draw_runs
+from toolwright.web.console.pages.runs import draw_nodes, draw_runs
 from toolwright.web.console.pages.thread import draw_thread
 from toolwright.web.console.pages.threads import draw_threads
 from toolwright.web.console.room.view import draw_room
@@ -30,6 +30,7 @@ ROUTES: Final[dict[str, Draw]] = {
     "/threads/{thread_id}": draw_thread,
     "/runs": draw_runs,
     "/runs/{run_id}": draw_run,
+    "/nodes": draw_nodes,
     "/agents": agents.draw_list,
     "/agents/{agent_id}": agent.draw_agent,
     "/people": people.draw_list,
@@ -67,8 +68,17 @@ async def page(request: Request, client: Client) -> None:
         with box("main", "view") as main:
             main.props["id"] = "view"
             main.props["tabindex"] = "-1"
-            ui.sub_pages({path: _view(visit, draw) for path, draw in ROUTES.items()})
+            _Views({path: _view(visit, draw) for path, draw in ROUTES.items()})
     visit.keep()
+
+
+class _Views(ui.sub_pages):
+    """The views by their paths."""
+
+    def _render_404(self) -> None:
+        heading("Not here")
+        nothing("The console has no such page.")
+        link("To the spaces", "/")
 
 
 def _view(visit: Visit, draw: Draw) -> Callable[[PageArguments], Awaitable[None]]:

@@ -12,6 +12,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.web.console.browsing import tabs
 from toolwright.web.console.live import follow
 from toolwright.web.console.runs.facts import joined
+from toolwright.web.console.runs.head import retry
 from toolwright.web.console.runs.links import agent_name, run_link, thread_path
 from toolwright.web.console.runs.rows import LOST
 from toolwright.web.console.runs.waiting import draw_requests
@@ -22,9 +23,10 @@ from toolwright.web.console.threads.family import FamilyTree, draw_ancestors, la
 from toolwright.web.console.threads.files import draw_files_of
 from toolwright.web.console.threads.head import ThreadHead
 from toolwright.web.console.threads.prompt import draw_prompt
+from toolwright.web.console.threads.summary import ThreadSummary
 from toolwright.web.console.threads.values import ThreadValues
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, link, nothing, words
+from toolwright.web.console.widgets import action, box, link, nothing, words
 
 TABS: Final = {"messages": "Messages", "family": "Threads below", "files": "Files", "values": "Values"}
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
@@ -70,6 +72,7 @@ class ThreadView:
         user = "You" if self._thread.user_id in self._visit.caller.user_ids else "User"
         names = Names(user=user, agent=await agent_name(self._visit, self._thread.answering))
         with self._place:
+            self._summary = ThreadSummary(self._visit, self._thread.id)
             self._conversation = Conversation(self._visit, self._thread.id, names)
             self._writing = Writing(self._visit)
             self._failure = box("div")
@@ -85,6 +88,7 @@ class ThreadView:
 
     async def _read(self) -> None:
         await self._head.draw()
+        await self._summary.show()
         await self._conversation.read()
         self._writing.clear()
         with self._empty.clear():
@@ -111,6 +115,7 @@ class ThreadView:
                     told.props["role"] = "alert"
                     words(joined(run.error_code or "", run.error or "The run failed."))
                     run_link(run.id)
+                    action("Retry the run", lambda: retry(self._visit, run.id), icon="replay")
 
     async def _draw_requests(self) -> None:
         with self._requests.clear():
@@ -133,6 +138,8 @@ class ThreadView:
             if any(each.startswith("run.") for each in types):
                 await self._head.draw()
                 await self._draw_failure()
+            if "context.compacted" in types:
+                await self._summary.show()
             if "message" in types:
                 self._empty.clear()
                 await self._conversation.look_again()

@@ -1,5 +1,6 @@
 """Threads, the newest first, and a new one."""
 
+from functools import partial
 from typing import Final
 
 from nicegui import ui
@@ -8,7 +9,9 @@ from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
 from toolwright.web.auth.permits import owner_of_new
+from toolwright.web.console.browsing import read_short
 from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.filters import page_of, pager, text_filter
 from toolwright.web.console.runs.links import agent_name, thread_path
@@ -32,12 +35,15 @@ async def draw_threads(visit: Visit) -> None:
 
 async def _draw_list(visit: Visit) -> None:
     page, agent = page_of(visit.query), visit.query.get("agent")
-    threads = await visit.runtime.threads.list(
-        limit=PAGE + 1,
-        offset=(page - 1) * PAGE,
+    read = partial(
+        visit.runtime.threads.list,
+        None,
         among=visit.caller.users,
         agent=None if not agent else await visit.runtime.agents.id_of(agent),
         order="newest_first",
+    )
+    threads = await read_short(
+        read, PAGE + 1, (page - 1) * PAGE, lambda thread: changed(thread, arguments=None)
     )
     shown = all_of(threads)[:PAGE]
     if not shown:
@@ -45,7 +51,7 @@ async def _draw_list(visit: Visit) -> None:
         return
     names = {each.answering: await agent_name(visit, each.answering) for each in shown}
     titles = [await title_of(visit, each) for each in shown]
-    statuses = [status_of(each, await last_run_of(visit, each)) for each in shown]
+    statuses = [await status_of(visit, each, await last_run_of(visit, each)) for each in shown]
     with box("div", "list"):
         for thread, title, status in zip(shown, titles, statuses, strict=True):
             _draw_thread(visit, thread, title, names[thread.answering], status)

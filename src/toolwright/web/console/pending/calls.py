@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Final, get_args
 
+from toolwright.core.broken_rows import broken_of, ended_early
 from toolwright.core.errors import NotFound
+from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import OPEN, Call, CallStatus
@@ -45,7 +47,7 @@ async def read_page(visit: Visit, wanted: Filter, first: int = 0, most: int = PA
             agent=wanted.agent,
             space_id=wanted.space_id,
             sees=visit.caller.sight,
-            limit=_READ,
+            limit=PageLimit(_READ),
             offset=place,
         )
         for row in rows:
@@ -54,7 +56,7 @@ async def read_page(visit: Visit, wanted: Filter, first: int = 0, most: int = PA
                 calls.append(row)
                 if len(calls) == most:
                     return Page(calls=calls, next=place)
-        if len(rows) < _READ:
+        if len(rows) < _READ and not ended_early(rows):
             return Page(calls=calls)
     return Page(calls=calls, next=place)
 
@@ -72,13 +74,15 @@ async def read_again(visit: Visit, call: Call) -> Call | None:
             return await visit.runtime.calls.get(call.id)
         except NotFound:
             return None
-    for offset in range(0, _ROUNDS * _READ, _READ):
+    place = 0
+    while place < _ROUNDS * _READ:
         rows = await visit.runtime.calls.list(
-            status=_ALL, run_id=call.run_id, sees=visit.caller.sight, limit=_READ, offset=offset
+            status=_ALL, run_id=call.run_id, sees=visit.caller.sight, limit=PageLimit(_READ), offset=place
         )
         row = next((each for each in rows if each.id == call.id), None)
-        if row is not None or len(rows) < _READ:
+        if row is not None or (len(rows) < _READ and not ended_early(rows)):
             return row
+        place += len(rows) + len(broken_of(rows))
     return None
 
 

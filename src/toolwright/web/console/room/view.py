@@ -8,9 +8,10 @@ from typing import Any, Final
 from nicegui import ui
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import all_of
+from toolwright.core.broken_rows import all_of, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import PageLimit
 from toolwright.core.spaces.space import Space
 from toolwright.core.threads.event import Event, Topic
 from toolwright.web.auth.permits import speaker
@@ -72,9 +73,9 @@ class Room:
 
     async def _read_page(self) -> None:
         await self._visit.permits.space(self._visit.caller, self._space.id)
-        messages = await self._visit.runtime.spaces.messages(self._space.id, PAGE)
+        messages = await self._visit.runtime.spaces.messages(self._space.id, PageLimit(PAGE))
         await self._messages.draw_all([said_of(each) for each in all_of(messages)])
-        self._draw_earlier(there_may_be=len(messages) == PAGE)
+        self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
         self._later.clear()
         self._empty.clear()
         if not messages:
@@ -99,9 +100,11 @@ class Room:
         if first is None or first.seq is None:
             return
         await self._visit.permits.space(self._visit.caller, self._space.id)
-        messages = await self._visit.runtime.spaces.messages(self._space.id, PAGE, before=first.seq)
+        messages = await self._visit.runtime.spaces.messages(
+            self._space.id, PageLimit(PAGE), before=first.seq
+        )
         await self._messages.draw_before([said_of(each) for each in all_of(messages)])
-        self._draw_earlier(there_may_be=len(messages) == PAGE)
+        self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
         with self._later.clear():
             if self._messages.is_cut:
                 action("Newest messages", self._read_newest)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of, ended_early
+from toolwright.core.limits import PageLimit
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
@@ -14,7 +15,7 @@ from toolwright.core.value import changed
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN
 
-READ: Final = 200  # calls that are read at once
+READ: Final = 200  # calls or messages that are read at once
 _BROKEN: Final = -1  # in the place of the step of a call that cannot be read
 
 
@@ -47,13 +48,18 @@ class Course:
 
     async def read(self) -> None:
         """Read all but the calls themselves."""
-        runs = self._visit.runtime.runs
-        steps, messages = await runs.steps(self.run.id), await runs.messages(self.run.id)
-        self.broken = Rows((), [*broken_of(steps), *broken_of(messages)])
+        steps = await self._visit.runtime.runs.steps(self.run.id)
+        self.broken = Rows((), broken_of(steps))
         self._steps = {each.number: each for each in steps}
         self._said.clear()
-        for message in messages:
-            self._hear(message)
+        place, ended = 0, False
+        while not ended:
+            page = await self._messages(place)
+            for message in page:
+                self._hear(message)
+            self.broken = Rows((), [*broken_of(self.broken), *broken_of(page)])
+            place += len(page) + len(broken_of(page))
+            ended = _is_last(page)
         self._places.clear()
         await self.new_calls()
 
@@ -65,10 +71,11 @@ class Course:
         first, last = (places[0], places[-1] + 1) if places else (0, 0)
         last += self._places.count(_BROKEN) if places else 0  # where these stand is not known
         while first < last:
-            for call in await self._calls(min(READ, last - first), first):
+            page = await self._calls(min(READ, last - first), first)
+            for call in page:
                 if call.step in wanted:
                     calls.setdefault(call.step, []).append(call)
-            first += READ
+            first += len(page) + len(broken_of(page)) if ended_early(page) else READ
         return [self.stage(number, calls.get(number, [])) for number in numbers]
 
     def stage(self, number: int, calls: Sequence[Call] = ()) -> Stage:
@@ -84,7 +91,7 @@ class Course:
             broken = broken_of(page)
             self.broken = Rows((), [*broken_of(self.broken), *broken])
             self._places.extend([*[call.step for call in page], *[_BROKEN] * len(broken)])
-            is_last = len(page) + len(broken) < READ
+            is_last = _is_last(page)
             new = [*new, *page] if is_last else page
             if is_last:
                 return new
@@ -101,16 +108,25 @@ class Course:
         changed_steps = {max(before, default=0)}
         steps = await self._visit.runtime.runs.steps(self.run.id)
         self._steps = {each.number: each for each in steps}
-        last = await self._visit.runtime.threads.messages_before(self.run.thread_id, None, 50)
+        last = await self._visit.runtime.threads.messages_before(self.run.thread_id, None, PageLimit(50))
         for message in last:
             if message.run_id == self.run.id and message.id not in known:
                 self._hear(message)
                 changed_steps.add(message.step)
         return sorted(changed_steps | ({*self.numbers} - before))
 
+    async def _messages(self, offset: int) -> Sequence[Message]:
+        return await self._visit.runtime.threads.messages(
+            self.run.thread_id, PageLimit(READ), offset, run_id=self.run.id
+        )
+
     async def _calls(self, limit: int, offset: int) -> Sequence[Call]:
         return await self._visit.runtime.calls.list(
-            status=None, run_id=self.run.id, sees=self._visit.caller.sight, limit=limit, offset=offset
+            status=None,
+            run_id=self.run.id,
+            sees=self._visit.caller.sight,
+            limit=PageLimit(limit),
+            offset=offset,
         )
 
     def _hear(self, message: Message) -> None:
@@ -119,3 +135,8 @@ class Course:
         if message.role != "tool" and message.within is None and (message.content or message.attachments):
             short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
             self._said.setdefault(message.step, []).append(short)
+
+
+def _is_last(page: Sequence[object]) -> bool:
+    """Return whether the page is the last one."""
+    return len(page) + len(broken_of(page)) < READ and not ended_early(page)

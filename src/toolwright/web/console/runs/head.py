@@ -1,4 +1,4 @@
-"""The head of a run: how it stands, what it cost, where it belongs, its error, and how to cancel it."""
+"""The head of a run: its status, cost, agent, thread and error, and the actions to cancel or retry it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -47,7 +47,7 @@ class RunHead:
             heading("Run")
             badge(run.status, KINDS.get(run.status, ""))
             words(reason(run.waiting), "span", "quiet small")
-        if was is None or was.over != run.over or was.cancel_requested_at != run.cancel_requested_at:
+        if was is None or was.status != run.status or was.cancel_requested_at != run.cancel_requested_at:
             self._draw_actions(run)
         with self._error.clear():
             if run.error is not None:
@@ -64,6 +64,8 @@ class RunHead:
                 words("is being cancelled …", "span", "quiet")
             elif not run.over:
                 action("Cancel the run", lambda: self._ask(run.id), kind="danger")
+            elif run.status == "failed":
+                action("Retry the run", lambda: retry(self._visit, run.id), icon="replay")
 
     def _ask(self, run_id: str) -> None:
         with self._dialogs:
@@ -121,6 +123,16 @@ def ask_to_cancel(visit: Visit, run_id: str) -> None:
         hint="What it has done stays. A call that is at work is broken off, and its effect is unknown.",
         keep="Let it run",
     )
+
+
+async def retry(visit: Visit, run_id: str) -> None:
+    """Continue the failed run from its last step."""
+
+    async def continued() -> None:
+        await visit.permits.run(visit.caller, run_id)
+        await visit.runtime.runs.retry(run_id)
+
+    await visit.act(continued(), "The run is queued again.")
 
 
 def _fact(title: str) -> None:

@@ -1,5 +1,7 @@
 """The timeline of a run: its steps in order, the newest page of them first, with what was said and called."""
 
+import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -13,12 +15,12 @@ from toolwright.web.console.runs.calls import draw_files, line_of
 from toolwright.web.console.runs.course import Course, Stage
 from toolwright.web.console.runs.facts import joined, price, span, tokens
 from toolwright.web.console.runs.fold import CallFold
-from toolwright.web.console.runs.turns import Turns
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, prose, words
 
 PAGE: Final = 20  # steps that are drawn at once
 MOST_CALLS: Final = 50  # calls of one step that are drawn at once
+LONGEST: Final = 0.02  # seconds of drawing after which others get a turn
 MOST_DRAWN: Final = 60  # steps on the page, behind which the earliest are let go while it is live
 
 
@@ -193,3 +195,16 @@ def _draw_said(thread_id: str, message: Message) -> None:
         words("Received" if message.role == "user" else "Answered", "span", "quiet small")
         prose(message.content)
         draw_files(thread_id, message.attachments)
+
+
+class Turns:
+    """Turns of the event loop's other work while much is drawn: often, but not so often that drawing is slow."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def give(self) -> None:
+        """Others get their turn, if this work had the loop for long enough."""
+        if time.perf_counter() - self._since > LONGEST:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()

@@ -20,6 +20,8 @@ def reason(waiting: JSONObject | None) -> str:
             return f"the result of {quantity(len(ids), 'call')}" if isinstance(ids, list) else "results"
         case "approval":
             return "an approval"
+        case "agent":
+            return "a process whose app declares its agent"
         case "child":
             return "a thread below it"
         case _:

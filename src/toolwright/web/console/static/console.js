@@ -11,8 +11,9 @@ window.toolwright = (() => {
     Quasar.Dark.set(dark);
   }
 
-  function signOut() {
-    const form = Object.assign(document.createElement("form"), { method: "post", action: `${path}/sign-out` });
+  function signOut(everywhere = false) {
+    const action = `${path}/sign-out${everywhere ? "?everywhere" : ""}`;
+    const form = Object.assign(document.createElement("form"), { method: "post", action });
     document.body.append(form);
     form.submit();
   }

@@ -8,8 +8,10 @@ from typing import Final
 from nicegui import ui
 from nicegui.element import Element
 
+from toolwright.core.broken_rows import ended_early
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import PageLimit
 from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.text import brief
 from toolwright.core.threads.call import OPEN, Call
@@ -20,9 +22,9 @@ from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
 from toolwright.web.console.runs.fold import CallFold
 from toolwright.web.console.runs.links import run_link
 from toolwright.web.console.runs.rows import draw_broken
-from toolwright.web.console.runs.turns import Turns
+from toolwright.web.console.runs.timeline import Turns
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, prose, when, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, icon_action, prose, when, words
 from toolwright.wire.call import arguments_json
 
 PAGE: Final = 50  # messages that are read at once
@@ -90,7 +92,7 @@ class Conversation:
         self._is_cut = False
         self._later.clear()
         await self._draw(messages)
-        self._draw_earlier(there_may_be=len(messages) == PAGE)
+        self._draw_earlier(there_may_be=_is_cut(messages))
 
     async def look_again(self) -> None:
         """What was said since: drawn at the end, unless somebody reads far above it."""
@@ -102,8 +104,9 @@ class Conversation:
             self._draw_later(new=True)
             return
         newest = max(self._rows, default=0)
-        messages = [each for each in await self._page(None) if (each.seq or 0) > newest]
-        if len(messages) == PAGE and newest:  # more may lie between
+        page = await self._page(None)
+        messages = [each for each in page if (each.seq or 0) > newest]
+        if len(messages) == len(page) and _is_cut(page) and newest:  # more may lie between
             await self._read()
             return
         await self._draw(messages)
@@ -151,7 +154,7 @@ class Conversation:
 
     async def _page(self, before: int | None) -> Sequence[Message]:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)
-        messages = await self._visit.runtime.threads.messages_before(self._thread_id, before, PAGE)
+        messages = await self._visit.runtime.threads.messages_before(self._thread_id, before, PageLimit(PAGE))
         with self._broken.clear():
             draw_broken(messages)
         return messages
@@ -198,7 +201,7 @@ class Conversation:
         ui.run_javascript(
             f"getHtmlElement({top.id})?.scrollIntoView({{block: 'start'}})"
         )  # a number, nothing else
-        self._draw_earlier(there_may_be=len(messages) == PAGE)
+        self._draw_earlier(there_may_be=_is_cut(messages))
         if self._is_cut:
             self._draw_later(new=False)
 
@@ -233,6 +236,8 @@ class Conversation:
                     badge("left out of what the model reads")
                 if message.status == "error":
                     badge("error", "bad")
+                if message.seq is not None and message.role != "tool" and not message.calls:
+                    self._draw_pin(box("span", "row"), message)
             with box("div", "body"):
                 if message.content and message.role == "tool":
                     words(brief(message.content, 2_000), "div", "code small")
@@ -244,6 +249,22 @@ class Conversation:
                 if len(message.calls) > PAGE:
                     words(f"and {len(message.calls) - PAGE} more calls, see the run", "p", "quiet small")
         return row
+
+    def _draw_pin(self, place: Element, message: Message) -> None:
+        """Draw whether the message is pinned, and the button that pins or unpins it."""
+
+        async def turn() -> None:
+            await self._visit.permits.thread(self._visit.caller, self._thread_id)
+            threads = self._visit.runtime.threads
+            self._draw_pin(place, await threads.pin(self._thread_id, message.id, not message.pinned))
+
+        with place.clear():
+            if message.pinned:
+                badge("pinned")
+            label = (
+                "Unpin this message" if message.pinned else "Pin this message: the model is always shown it"
+            )
+            icon_action("push_pin", label, lambda: self._visit.act(turn()))
 
     def _draw_call(self, message: Message, call: MessageCall, answer: Message | None) -> None:
         shown = ShownCall(
@@ -289,3 +310,8 @@ class Conversation:
                 return name, "agent", name[:1].upper()
             case _:
                 return f"{message.tool_name or 'tool'}", "agent", "⚙"
+
+
+def _is_cut(page: Sequence[Message]) -> bool:
+    """Return whether the page might have earlier messages before it."""
+    return len(page) == PAGE or ended_early(page)

@@ -1,9 +1,10 @@
 """The family of a thread: those above it, and the tree of those below."""
 
+import logging
 from typing import Final
 
 from toolwright.core.broken_rows import all_of
-from toolwright.core.errors import NotFound
+from toolwright.core.errors import NotFound, RowBroken
 from toolwright.core.text import brief
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -12,6 +13,8 @@ from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.links import agent_name, run_link, thread_link, thread_path
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, link, nothing, when, words
+
+log = logging.getLogger("toolwright.web")
 
 DEEPEST: Final = 4  # levels of the tree
 MOST_CHILDREN: Final = 50  # of one thread; its own page has them all
@@ -49,31 +52,44 @@ async def draw_ancestors(visit: Visit, thread: Thread) -> None:
 async def title_of(visit: Visit, thread: Thread) -> str:
     """Return what a thread is called: its own name, else its first words, else its agent's name.
 
-    A thread below another one is called after the agent that carries the work out.
+    A thread below another one is called after the agent that carries the work out, and so is one whose first words
+    cannot be read.
     """
     if thread.name is None and thread.parent_id is None and thread.seq:
-        first = all_of(await visit.runtime.threads.messages(thread.id, 1))
+        first = await visit.runtime.threads.messages(thread.id, 1)
         said = " ".join(first[0].content[:1_000].split()) if first and first[0].role == "user" else ""
         if said:
-            return brief(said, LONGEST_TITLE)
+            return said if len(said) <= LONGEST_TITLE else f"{said[:LONGEST_TITLE].rstrip()} …"
     return brief(thread.name or await agent_name(visit, thread.answering), 100)
 
 
 async def last_run_of(visit: Visit, thread: Thread) -> Run | None:
-    """Return the run that is open in the thread, else its newest one."""
+    """Return the run that is open in the thread, else its newest one; None too if its row is broken."""
     if thread.run_id is not None:
-        return await visit.runtime.runs.get(thread.run_id)
-    runs = all_of(await visit.runtime.runs.list(thread_id=thread.id, limit=1))
+        try:
+            return await visit.runtime.runs.get(thread.run_id)
+        except RowBroken as error:
+            log.warning("%s", error)
+            return None
+    runs = await visit.runtime.runs.list(thread_id=thread.id, limit=1)
     return runs[0] if runs else None
 
 
-def status_of(thread: Thread, run: Run | None) -> str:
-    """Return how the thread stands: an open run that waits and a newest run that failed are told."""
+async def waits_for_answer(visit: Visit, run: Run) -> bool:
+    """Return whether a call of the open run waits for somebody outside, such as a question of a handler."""
+    return bool(await visit.runtime.calls.list(run_id=run.id, status=("waiting",), limit=1))
+
+
+async def status_of(visit: Visit, thread: Thread, run: Run | None) -> str:
+    """Return the status of the thread: `waiting` if its open run waits, `failed` if its newest run has failed.
+
+    A run waits also while a call of it waits for somebody outside.
+    """
     told = thread.child_status
     if run is None or thread.is_over:
         return told
     if not run.over:
-        return "waiting" if run.status == "waiting" else told
+        return "waiting" if run.status == "waiting" or await waits_for_answer(visit, run) else told
     return "failed" if run.status == "failed" else told
 
 

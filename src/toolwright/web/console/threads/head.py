@@ -1,21 +1,29 @@
-"""The head of a thread: what it is, how its run stands, and how to cancel that or delete it all."""
+"""The head of a thread: its name, agent and current run, and the actions to rename, cancel or delete."""
 
 from collections.abc import Callable
 from urllib.parse import quote
 
 from nicegui import ui
 
+from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.text import brief
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
+from toolwright.web.console.dialogs import fill_in
 from toolwright.web.console.runs.facts import KINDS
 from toolwright.web.console.runs.filters import address
 from toolwright.web.console.runs.head import ask_to_cancel
 from toolwright.web.console.runs.links import agent_link, agent_name, run_link
 from toolwright.web.console.runs.waiting import reason
-from toolwright.web.console.threads.family import last_run_of, status_of, title_of
+from toolwright.web.console.threads.family import last_run_of, status_of, title_of, waits_for_answer
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, words
+
+_NAME: JSONObject = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "title": "Name (optional)", "maxLength": MAX_NAME}},
+}
 
 
 class ThreadHead:
@@ -24,7 +32,7 @@ class ThreadHead:
     def __init__(self, visit: Visit, thread: Thread) -> None:
         self._visit = visit
         self._thread = thread
-        self._drawn: tuple[Thread, Run | None] | None = None
+        self._drawn: tuple[Thread, Run | None, bool] | None = None
         with box("div", "head"):
             self._title = box("div", "row")
             box("div", "fill")
@@ -38,19 +46,21 @@ class ThreadHead:
         await visit.permits.thread(visit.caller, self._thread.id)
         thread = await visit.runtime.threads.get(self._thread.id)
         run = await last_run_of(visit, thread)
-        last = self._drawn
-        if last is not None and last == (thread, run):
+        asks = run is not None and not run.over and await waits_for_answer(visit, run)
+        if self._drawn == (thread, run, asks):
             return
-        self._drawn = (thread, run)
+        self._drawn = (thread, run, asks)
         title, agent = await title_of(visit, thread), await agent_name(visit, thread.answering)
+        status = await status_of(visit, thread, run)
         with self._title.clear():
             heading(title)
             if run is None or run.over:  # else its run says more
-                status = status_of(thread, run)
                 badge(status, KINDS.get(status, "bad"))
         with self._actions.clear():
             if run is not None and not run.over:
-                self._draw_run(run)
+                self._draw_run(run, asks=asks)
+            if thread.parent_id is None:
+                action("Rename", lambda: self._rename(thread), kind="plain")
             action("Delete", lambda: self._ask(ask_to_delete, thread.id), kind="plain")
         with self._about.clear():
             words("Agent", "span", "quiet")
@@ -72,9 +82,21 @@ class ThreadHead:
         with self._dialogs:
             question(self._visit, about)
 
-    def _draw_run(self, run: Run) -> None:
-        badge(run.status, KINDS.get(run.status, ""))
-        words(reason(run.waiting), "span", "quiet small")
+    def _rename(self, thread: Thread) -> None:
+        async def take(entered: JSONObject) -> None:
+            name = str(entered.get("name") or "").strip()
+            await self._visit.permits.thread(self._visit.caller, thread.id)
+            await self._visit.runtime.threads.rename(thread.id, name or None)
+            await self.draw()
+
+        values: JSONObject = {} if thread.name is None else {"name": thread.name}
+        with self._dialogs:
+            fill_in(self._visit, "Rename this thread", _NAME, take, values=values)
+
+    def _draw_run(self, run: Run, *, asks: bool) -> None:
+        status = "waiting" if asks else run.status
+        badge(status, KINDS.get(status, ""))
+        words(reason(run.waiting) or ("an answer" if asks else ""), "span", "quiet small")
         run_link(run.id, "its run", "")
         if run.cancel_requested_at is not None:
             words("is being cancelled …", "span", "quiet")

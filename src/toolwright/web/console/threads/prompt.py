@@ -17,8 +17,8 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
         nothing("The prompt cannot be shown.", error.message)
         return
     words(
-        "What the model is told now, behind which the messages of the conversation follow. "
-        "A run that is over was told what held then.",
+        "What the model is told now. Parts that change from step to step are sent after the messages of the "
+        "conversation, all others before them. A run that is over was told what held then.",
         "p",
         "quiet",
     )
@@ -26,5 +26,6 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
         with box("section", "section"):
             with box("div", "row"):
                 words(part.name, "h2")
-                words(quantity(len(part.text), "character"), "span", "quiet small")
+                size = quantity(len(part.text), "character")
+                words(f"{size}, after the messages" if part.changes else size, "span", "quiet small")
             code(part.text)

@@ -49,9 +49,17 @@ def _keep_those_of_messages() -> None:
 
 
 def _of_messages() -> Iterator[tuple[str, str]]:
-    query = sa.text("SELECT thread_id, body FROM messages WHERE body LIKE '%\"attachments\"%'")
-    with op.get_bind().execute(query.execution_options(yield_per=PAGE)) as found:
-        for thread_id, body in found:
+    # by pages and not by a cursor: Postgres alters no table in a transaction in which a cursor reads it
+    query = sa.text(
+        "SELECT thread_id, seq, body FROM messages WHERE body LIKE '%\"attachments\"%' "
+        "AND (thread_id > :thread_id OR (thread_id = :thread_id AND seq > :seq)) "
+        "ORDER BY thread_id, seq LIMIT :most"
+    )
+    place: dict[str, object] | None = {"thread_id": "", "seq": 0}
+    while place is not None:
+        found = op.get_bind().execute(query, {**place, "most": PAGE}).all()
+        place = {"thread_id": found[-1][0], "seq": found[-1][1]} if len(found) == PAGE else None
+        for thread_id, _, body in found:
             try:
                 attachments = json.loads(body).get("attachments", ())
                 digests = [each[8] for each in attachments]

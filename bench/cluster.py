@@ -1,0 +1,257 @@
+"""Nodes of a cluster beside one process alone: wake-ups that are drained, the way from a commit to its drain, and runs.
+
+On Postgres, which waits for the disk. A drain reads the wake and leaves. All nodes are in this process, so the figures
+are of one core; their floor is the embedded motor on the same database. Runs of two steps are executed by processes of
+their own (`python -m bench.cluster URL FILES` is one of them); their floor is one such process.
+"""
+
+import asyncio
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+
+from tests.motor.rig import NatsServer, Rig, bus_of, leased
+from tests.postgres_server import fresh_database
+
+import toolwright as tw
+from bench.row import Row
+from toolwright.adapters.bus.cluster import REFRESH, ClusterBus, Relay
+from toolwright.adapters.bus.nats import NatsRelay
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.store.opening import open_postgres
+from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.adapters.store.postgres.notifications import PostgresRelay
+from toolwright.adapters.system import SystemClock
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.message import Message
+from toolwright.testing import FunctionModel
+
+NODES, WAKES, ALONE = 4, 4_000, 100
+RUNS = 1_000
+
+
+def run() -> list[Row]:
+    """The rows of this benchmark."""
+    return asyncio.run(_all())
+
+
+async def _all() -> list[Row]:
+    floor_rate, floor_cpu, floor_way = await _measured(0)
+    rate, cpu, _ = await _measured(NODES)
+    _, _, way = await _measured(1)
+    return [
+        Row(f"{NODES} nodes: wake-ups drained", rate, "/s", floor_rate, None, better="more"),
+        Row(f"{NODES} nodes: CPU of a wake-up", cpu, "µs", floor_cpu, None),
+        Row("from a commit at a node to its drain, p50", way, "ms", floor_way, floor_way * 1.3),
+        *[row for each in ("Postgres", "NATS") for row in await _between(each, floor_way)],
+        *await _processes(),
+    ]
+
+
+async def _processes() -> list[Row]:
+    """Runs that were queued, executed by one, two and three processes."""
+    alone = await _executed(1)
+    rows: list[Row] = []
+    for count in (2, 3):
+        rate, cpu = await _executed(count)
+        rows += [
+            Row(f"{count} processes: runs executed", rate, "/s", alone[0], None, better="more"),
+            Row(f"{count} processes: CPU of a run in them", cpu, "ms", alone[1], alone[1] * 1.15),
+        ]
+    return rows
+
+
+async def _executed(count: int) -> tuple[float, float]:
+    """Runs a second, and the CPU of one in ms, of so many processes."""
+    async with fresh_database(synced=True) as url:
+        with tempfile.TemporaryDirectory() as files:
+            async with _app().runtime(_settings(url, files, work=False)) as rt:
+                for _ in range(RUNS):
+                    await rt.threads.send((await rt.threads.create("worker")).id, "Go")
+                command = (sys.executable, "-m", "bench.cluster", url, files)
+                nodes = [await asyncio.create_subprocess_exec(*command, stdout=PIPE) for _ in range(count)]
+                for node in nodes:
+                    assert node.stdout is not None and await node.stdout.readline() == b"ready\n"
+                began, before = time.perf_counter(), await _completed(url)
+                done = before
+                while True:
+                    done = await _completed(url)
+                    if done >= RUNS:
+                        break
+                    await asyncio.sleep(0.02)
+                rate = (done - before) / (time.perf_counter() - began)
+                for node in nodes:
+                    node.send_signal(signal.SIGTERM)
+                used = [float((await node.communicate())[0]) for node in nodes]
+    return rate, sum(used) / RUNS * 1_000
+
+
+async def _completed(url: str) -> int:
+    connection = await connect(url)
+    try:
+        return int(await connection.fetchval("SELECT count(*) FROM runs WHERE status = 'completed'"))
+    finally:
+        await connection.close()
+
+
+def _app() -> tw.App:
+    @tw.tool(read_only=True)
+    async def look(place: str) -> str:
+        """Look there."""
+        return f"There is nothing at {place}."
+
+    def answer(messages: Sequence[Message]) -> dict[str, object]:
+        if messages[-1].role == "user":
+            return {"calls": [{"name": "look", "args": {"place": "the door"}}]}
+        return {"text": "All done."}
+
+    return tw.App(
+        agents=[tw.Agent("worker", instructions="Work.", model=FunctionModel(answer), tools=[look])]
+    )
+
+
+def _settings(url: str, files: str, *, work: bool = True) -> tw.Settings:
+    return tw.Settings(database_url=url, cluster="postgres", files_url=files, work=work)
+
+
+async def _be_node(url: str, files: str) -> None:
+    """Execute runs until SIGTERM, then print the seconds of CPU since it was ready."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    async with _app().runtime(_settings(url, files)):
+        print("ready", flush=True)
+        began = time.process_time()
+        await ended.wait()
+    print(time.process_time() - began, flush=True)
+
+
+async def _between(by: str, floor_way: float) -> list[Row]:
+    """The way from one process to another, which hear each other by Postgres or by NATS."""
+    async with AsyncExitStack() as stack:
+        url, server = await stack.enter_async_context(fresh_database(synced=True)), NatsServer()
+        stack.callback(server.kill)
+        cluster = "postgres" if by == "Postgres" else server.url
+        outside = await stack.enter_async_context(bus_of(url, cluster, works=False))
+        bus = await stack.enter_async_context(bus_of(url, cluster, works=True))
+        rig = await stack.enter_async_context(leased(url, sweep=0.25, bus=bus))
+        await asyncio.sleep(3 * REFRESH)  # until they know each other
+        way = await _way(rig, outside.wake)
+        delta = await _delta(outside, bus)
+        least, most = await _sent(url, cluster), 5.0 if by == "NATS" else 50.0
+    return [
+        Row(f"from a commit elsewhere to its drain, by {by}, p50", way, "ms", floor_way, most),
+        Row(f"live text that is followed elsewhere, by {by}, p50", delta, "ms", least, 5.0),
+    ]
+
+
+async def _delta(sender: ClusterBus, reader: ClusterBus) -> float:
+    times: list[float] = []
+    now = datetime.now(UTC)
+    with reader.subscribe(Topic(kind="thread", id="th_1")) as follower:
+        await asyncio.sleep(0.1)
+        for number in range(ALONE):
+            payload: JSONObject = {"streamId": "s", "delta": "some words", "text": "some words " * 50}
+            event = Event(
+                thread_id="th_1", run_id="r", agent="a", type="message.delta", payload=payload, at=now
+            )
+            began = time.perf_counter()
+            sender.publish([event])
+            await follower.next(5.0)
+            times.append(time.perf_counter() - began)
+            await asyncio.sleep(0.01 + number % 3 / 1_000)
+    return statistics.median(times) * 1_000
+
+
+async def _sent(url: str, cluster: str) -> float:
+    """The ms from one relay to another, of a text alone."""
+    relays: list[Relay] = [
+        PostgresRelay(url) if cluster == "postgres" else NatsRelay([cluster], "floor") for _ in range(2)
+    ]
+    heard, connected = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def listen(relay: Relay, hear: Callable[[str], None]) -> None:
+        await relay.listen(hear, connected.release)
+
+    running = [
+        asyncio.create_task(listen(relays[0], lambda _: None)),
+        asyncio.create_task(listen(relays[1], lambda _: heard.set())),
+    ]
+    for _ in relays:
+        await connected.acquire()
+    times: list[float] = []
+    for number in range(ALONE):
+        heard.clear()
+        began = time.perf_counter()
+        await relays[0].send([f"{number}" + "x" * 1_000])
+        await heard.wait()
+        times.append(time.perf_counter() - began)
+        await asyncio.sleep(0.01)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    return statistics.median(times) * 1_000
+
+
+async def _measured(nodes: int) -> tuple[float, float, float]:
+    """Wake-ups a second and the CPU of one, in µs, of a backlog; and the ms to the drain of a single one."""
+    async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
+        opened = [leased(url, sweep=0.25) for _ in range(nodes)] or [_embedded(url)]
+        await _fill(url)
+        began, cpu = time.perf_counter(), time.process_time()
+        rigs = [await stack.enter_async_context(each) for each in opened]
+        while True:
+            if sum(len(rig.drained) for rig in rigs) >= WAKES:
+                break
+            await asyncio.sleep(0.005)
+        seconds, used = time.perf_counter() - began, time.process_time() - cpu
+        return (
+            WAKES / seconds,
+            used / WAKES * 1e6,
+            await _way(rigs[0], rigs[0].motor.wake) if nodes < 2 else 0.0,
+        )
+
+
+async def _way(rig: Rig, wake: Callable[[str], None]) -> float:
+    times: list[float] = []
+    for number in range(ALONE):
+        name, count = await rig.thread(f"alone{number}"), len(rig.drained)
+        await rig.post(name)
+        began = time.perf_counter()
+        wake(name)
+        await rig.until_more_than(count)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1_000
+
+
+async def _fill(url: str) -> None:
+    connection = await connect(url)
+    await connection.execute(
+        "INSERT INTO wakes (thread_id, due, gen) SELECT 'thr_' || n, n, 1 FROM generate_series(1, $1::int) AS n",
+        WAKES,
+    )
+    await connection.close()
+
+
+@asynccontextmanager
+async def _embedded(url: str) -> AsyncGenerator[Rig]:
+    store, clock = await open_postgres(url, lambda _: None), SystemClock()
+    motor = EmbeddedMotor(store, clock, PostgresLock(url), concurrency=100)
+    rig = Rig(store, motor, clock)
+    await motor.start(rig.drain, rig.nudge)
+    try:
+        yield rig
+    finally:
+        await motor.stop(0.0)
+        await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_be_node(*sys.argv[1:]))

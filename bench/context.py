@@ -1,0 +1,124 @@
+"""A step in a thread of 2,000 messages: with a context window of 32,000 tokens, and sent whole as it is without one.
+
+On SQLite on disk; a figure is the CPU time of the event loop's thread for a step after the first, the request and the
+commits of its answer and result included. The floor is the same step in a thread that has just begun. The first row is
+what a claim reads of the thread, in messages.
+"""
+
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from sqlite3 import connect
+
+import toolwright as tw
+from bench.row import Row
+from toolwright.adapters.store.tables.messages import MESSAGES, messages
+from toolwright.adapters.store.tables.threads import threads
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Usage
+
+MESSAGES_BEFORE, STEPS, WARM = 2_000, 30, 5
+WINDOW = 32_000  # tokens
+EXTRA = 2.0  # ms more than a step of a thread that has just begun
+
+
+class Timed:
+    """A model that calls a tool at every step, and notes the CPU time of the thread that asks it."""
+
+    def __init__(self, window: int | None) -> None:
+        self.name, self.window = "bench:timed", window
+        self.times: list[float] = []
+        self.sent: list[int] = []
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Stream one answer."""
+        if "summary" in request.who:
+            yield ModelResponse(text="A summary of what was said.", model="timed")
+            return
+        self.times.append(time.thread_time())
+        self.sent.append(len(request.messages))
+        number = len(self.times)
+        if number > STEPS:
+            yield ModelResponse(text="Done.", model="timed")
+            return
+        call = ModelCall(id=f"c{number}", name="look", arguments='{"place": "here"}')
+        yield ModelResponse(calls=(call,), model="timed", usage=Usage(output_tokens=10))
+
+
+@tw.tool(read_only=True)
+async def look(place: str) -> str:
+    """Look at a place."""
+    return f"Nothing is to be seen {place}. " * 10
+
+
+def run() -> list[Row]:
+    """The rows of this benchmark."""
+    return asyncio.run(_all())
+
+
+async def _all() -> list[Row]:
+    floor, _ = await _measured(0, None)
+    whole, sent_whole = await _measured(MESSAGES_BEFORE, None)
+    bounded, sent = await _measured(MESSAGES_BEFORE, WINDOW)
+    name = f"a step in a thread of {MESSAGES_BEFORE:,} messages"
+    return [
+        Row(
+            f"{name}, a window of {WINDOW:,} tokens: CPU",
+            bounded,
+            "ms",
+            floor,
+            floor + EXTRA,
+            note=f"{sent} sent",
+        ),
+        Row(f"{name}, sent whole: CPU", whole, "ms", floor, None, note=f"{sent_whole} sent"),
+    ]
+
+
+async def _measured(before: int, window: int | None) -> tuple[float, int]:
+    """CPU of a step in ms, and the number of messages in its request."""
+    model = Timed(window)
+    agent = tw.Agent("bench", instructions="Look around.", model=model, tools=[look], max_steps=STEPS + 5)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.db"
+        settings = tw.Settings(database_url=f"sqlite:///{path}")
+        async with tw.App(agents=[agent]).runtime(settings) as rt:
+            thread = await rt.threads.create("bench")
+        if before:
+            _fill(path, thread.id, before)
+        async with tw.App(agents=[agent]).runtime(settings) as rt:
+            run = await rt.threads.send(thread.id, "Look around.")
+            done = await rt.runs.wait(run.id, 60)
+            assert done.status == "completed", done.error
+    steps = [b - a for a, b in zip(model.times[WARM:], model.times[WARM + 1 :], strict=False)]
+    return statistics.median(steps) * 1_000, model.sent[-1]
+
+
+def _fill(path: Path, thread_id: str, count: int) -> None:
+    """Give the thread so many messages of 1 KB, as a conversation of users and answers."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        MESSAGES.params(
+            Message(
+                id=f"msg_{seq}",
+                role="user" if seq % 2 else "assistant",
+                content=json.dumps({"number": seq, "text": "word " * 200}),
+                created_at=at,
+            ),
+            thread_id=thread_id,
+            seq=seq,
+        )
+        for seq in range(1, count + 1)
+    ]
+    names = [column.name for column in messages.columns]
+    marks = ", ".join(f":{name}" for name in names)
+    with closing(connect(path)) as connection:
+        connection.executemany(f"INSERT INTO messages ({', '.join(names)}) VALUES ({marks})", rows)
+        connection.execute(f"UPDATE {threads.name} SET seq = ? WHERE id = ?", (count, thread_id))
+        connection.commit()

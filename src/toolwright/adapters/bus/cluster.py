@@ -1,0 +1,387 @@
+"""The bus of one process in a cluster: events of other processes reach the followers here, and wake-ups the nodes."""
+
+import asyncio
+import json
+import random
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias, cast
+
+from toolwright.adapters.bus.memory import MemoryBus, QueueFollower
+from toolwright.adapters.system import new_id
+from toolwright.core.env.logs import logger
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.text import words
+from toolwright.core.threads.event import GROWN, Event, Topic
+from toolwright.core.value import changed
+
+log = logger("toolwright.bus")
+
+PATIENCE = 5.0  # seconds without a relay after which it is logged
+RETRY = 1.0  # seconds before the relay connects again
+BATCH = 0.005  # seconds between two sends, in which messages are collected
+REFRESH, EXPIRES = 2.0, 6.0  # seconds between two messages about this process, and for which one is valid
+MOST_WAITING = 10_000  # messages that wait to be sent, beside live events; more are dropped
+MARK = 500  # bytes of a mark of what has grown, about
+MOST_TOPICS = 100_000  # topics that are followed in other processes
+MOST_SHARED = 10_000  # keys under which other processes share values
+
+Key: TypeAlias = tuple[str, str]
+Message: TypeAlias = list[Any]
+"""A message to other processes, as JSON: its kind, and the fields that `ClusterBus._handle` reads."""
+Woken: TypeAlias = Callable[[str, bool], None]
+"""Called with a thread that another process has woken, and whether this process is asked to execute its run."""
+
+
+class Relay(Protocol):
+    """Carries texts to all other processes of the cluster. It may lose, repeat, delay and reorder them."""
+
+    @property
+    def most(self) -> int:
+        """The most bytes of a text."""
+        ...
+
+    async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
+        """Connect, call `connected`, and receive texts until the connection ends. Raises what the client raises."""
+        ...
+
+    async def send(self, texts: Sequence[str]) -> None:
+        """Send texts, at once or never. Any exception means that they may be lost."""
+        ...
+
+
+class ClusterBus(MemoryBus):
+    """The `Bus` port of a process in a cluster.
+
+    Each process sends the others the topics that are followed in it. After a commit it sends them the topics that have
+    grown, and they read the events from the journal; live events, which are in no journal, it sends whole. Any message
+    may be lost: followers read the journal four times a second anyway. `works` says whether this process executes runs.
+    """
+
+    def __init__(self, relay: Relay, *, works: bool) -> None:
+        super().__init__()
+        self.woken: Woken = _ignore
+        self._relay, self._works = relay, works
+        self._node = new_id("bus")
+        self._elsewhere: dict[
+            Key, dict[str | None, float]
+        ] = {}  # types followed in other processes, until when
+        self._workers: dict[str, float] = {}  # other processes that execute runs, until when
+        self._own: dict[str, JSON] = {}  # values that this process shares
+        self._shared: dict[str, dict[str, tuple[JSON, float]]] = {}  # those of other processes, until when
+        self._messages: deque[Message] = deque()
+        self._events = (
+            QueueFollower()
+        )  # live events that wait to be sent, and marks of what has grown between them
+        self._grown: set[Key] = set()  # topics that have a mark
+        self._has_messages = asyncio.Event()
+        self._failing_since, self._is_logged = 0.0, False  # while nothing can be sent
+        self._refresh_at = 0.0  # when everything about this process is sent again
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to send and to receive."""
+        self._tasks = [
+            asyncio.create_task(self._listen(), name="toolwright-relay"),
+            asyncio.create_task(self._send(), name="toolwright-bus"),
+        ]
+
+    async def close(self) -> None:
+        """Stop sending and receiving."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ── this process ────────────────────────────────────────────────────────────────────────────────────────
+
+    def publish(self, events: Sequence[Event]) -> None:
+        super().publish(events)
+        if self._elsewhere:
+            for event in events:
+                self._forward(event)
+
+    def wanted(self, thread_id: str, run_id: str) -> bool:
+        return super().wanted(thread_id, run_id) or self._are_followed(("thread", thread_id), ("run", run_id))
+
+    def wanted_in(self, space_id: str) -> bool:
+        return super().wanted_in(space_id) or self._are_followed(("space", space_id), ("spaces", ""))
+
+    @contextmanager
+    def subscribe(self, topic: Topic, types: Collection[str] | None = None) -> Generator[QueueFollower]:
+        key = topic.kind, topic.id
+        if not _includes(_types_of(self._followers.get(key, ())), types):
+            self._queue(_interest(key, types))
+        with super().subscribe(topic, types) as follower:
+            yield follower
+
+    def announce(self, topic: Topic) -> None:
+        self._grew(((topic.kind, topic.id),), None)
+
+    def share(self, key: str, value: JSON) -> None:
+        if self._own.get(key) != value:
+            if value is None:
+                del self._own[key]
+            else:
+                self._own[key] = value
+            self._queue(["share", key, value])
+
+    def shared(self, key: str) -> Sequence[JSON]:
+        now = _now()
+        return [value for value, until in self._shared.get(key, {}).values() if until > now]
+
+    def wake(self, thread_id: str) -> None:
+        """Wake a thread whose run this process does not execute: in the process that has leased it, or in any."""
+        workers = [each for each, until in self._workers.items() if until > _now()]
+        self._queue(["wake", thread_id, random.choice(workers) if workers else ""])
+
+    def _forward(self, event: Event) -> None:
+        """Queue what other processes need to know of the event."""
+        if event.space_id is not None:
+            keys: tuple[Key, ...] = (("space", event.space_id), ("spaces", ""))
+        else:
+            keys = (("thread", event.thread_id or ""), ("run", event.run_id or ""))
+        if event.n is not None:
+            self._grew(keys, event.type)
+        elif self._are_followed(*keys):
+            self._events.put(event, len(dumps(event.payload)))
+            self._has_messages.set()
+
+    def _grew(self, keys: Iterable[Key], type_: str | None) -> None:
+        for key in keys:
+            if key not in self._grown and self._is_followed(key, type_):
+                self._grown.add(key)
+                self._events.put(changed(GROWN, n=0, payload={"topic": [*key]}), MARK)
+                self._has_messages.set()
+
+    def _is_followed(self, key: Key, type_: str | None) -> bool:
+        """Return whether another process follows the topic: all of it, or events of that type."""
+        known = self._elsewhere.get(key)
+        if known is None:
+            return False
+        now = _now()
+        return known.get(None, 0.0) > now or (type_ is not None and known.get(type_, 0.0) > now)
+
+    def _are_followed(self, *keys: Key) -> bool:
+        return bool(self._elsewhere) and any(self._is_followed(key, None) for key in keys)
+
+    def _queue(self, message: Message) -> None:
+        if len(self._messages) < MOST_WAITING:
+            self._messages.append(message)
+            self._has_messages.set()
+
+    # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _send(self) -> None:
+        """Send what is queued, in batches, and everything about this process every `REFRESH` seconds."""
+        sent = 0.0
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(self._refresh_at - _now(), 0.0)):
+                    await self._has_messages.wait()
+                    await asyncio.sleep(max(sent + BATCH - _now(), 0.0))
+            if self._refresh_at <= _now():
+                self._refresh_at = _now() + REFRESH
+                self._messages += self._state()
+                self._expire()
+            sent = _now()
+            try:
+                await self._relay.send([*self._texts(self._take())])
+            except Exception as error:  # noqa: BLE001 - the client of a broker can raise anything; all of it is lost
+                self._on_failure(error)
+            else:
+                self._on_success()
+
+    def _state(self) -> Iterator[Message]:
+        """Yield everything that other processes keep about this one."""
+        yield ["node", self._works]
+        for key, followers in self._followers.items():
+            yield _interest(key, _types_of(followers))
+        for name, value in self._own.items():
+            yield ["share", name, value]
+
+    def _take(self) -> list[Message]:
+        """Return what is queued, and empty the queues."""
+        self._has_messages.clear()
+        messages = [*self._messages, *map(_message, self._events.take())]
+        self._messages.clear()
+        self._grown.clear()
+        return messages
+
+    def _texts(self, messages: Sequence[Message]) -> Iterator[str]:
+        """Yield texts of the messages, each within the relay's limit; a message that is too long is left out."""
+        begin = f'["{self._node}"'
+        parts, size = [begin], len(begin) + 1
+        room = self._relay.most - len(begin) - 2
+        for message in messages:
+            part = dumps(message)  # ASCII: as many bytes as characters
+            if len(part) > room:
+                part = dumps(_shortened(message))
+            if len(part) > room:
+                continue
+            if size + len(part) + 1 > self._relay.most:
+                yield ",".join(parts) + "]"
+                parts, size = [begin], len(begin) + 1
+            parts.append(part)
+            size += len(part) + 1
+        yield ",".join(parts) + "]"
+
+    def _on_failure(self, error: Exception) -> None:
+        self._failing_since = self._failing_since or _now()
+        if not self._is_logged and _now() - self._failing_since > PATIENCE:
+            self._is_logged = True
+            log.warning(
+                "Other processes are not reached; changes there are seen after 0.25 s: %s", words(error)
+            )
+
+    def _on_success(self) -> None:
+        if self._is_logged:
+            log.info("Other processes are reached again.")
+        self._failing_since, self._is_logged = 0.0, False
+
+    def _expire(self) -> None:
+        """Forget what other processes have not sent again in time."""
+        now = _now()
+        for key, types in [*self._elsewhere.items()]:
+            left = {each: until for each, until in types.items() if until > now}
+            if left:
+                self._elsewhere[key] = left
+            else:
+                del self._elsewhere[key]
+        self._workers = {node: until for node, until in self._workers.items() if until > now}
+        for name, values in [*self._shared.items()]:
+            for node in [node for node, (_, until) in values.items() if until <= now]:
+                self._set_shared(node, name, None)
+
+    # ── receiving ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._relay.listen(self._receive, self._connected)
+            except Exception as error:  # noqa: BLE001 - of sockets, of TLS, of the client of a broker
+                log.debug("Other processes are not heard: %s", words(error))
+            await asyncio.sleep(RETRY)
+
+    def _connected(self) -> None:
+        """Send everything about this process, ask for that of the others, and have followers read the journal."""
+        self._refresh_at = 0.0
+        self._queue(["hello"])
+        for kind, id_ in [*self._followers]:
+            self.grown(kind, id_)
+
+    def _receive(self, text: str) -> None:
+        try:
+            node, *messages = json.loads(text)
+            if node == self._node:
+                return
+            for message in messages:
+                self._handle(node, message)
+        except (ValueError, TypeError, RecursionError) as error:  # of another version, or of somebody else
+            log.debug("A message of another process cannot be read: %s", error)
+
+    def _handle(self, node: str, message: Any) -> None:  # JSON of `_queue`
+        match message:
+            case ["live", [*fields]]:
+                MemoryBus.publish(self, [_event(fields)])
+            case ["grown", str(kind), str(id_)]:
+                self.grown(kind, id_)
+            case ["want", str(kind), str(id_), types]:
+                self._note_interest((kind, id_), types)
+            case ["share", str(name), value]:
+                self._set_shared(node, name, value)
+            case ["wake", str(thread_id), target]:
+                self.woken(thread_id, target == self._node)
+            case ["hello"]:
+                if self._refresh_at - _now() < REFRESH - BATCH:  # else everything was sent just now
+                    self._refresh_at = 0.0
+                    self._has_messages.set()
+            case ["node", works]:
+                if works:
+                    self._workers[node] = _now() + EXPIRES
+            case _:
+                pass  # of a later version
+
+    def _note_interest(self, key: Key, types: list[str] | None) -> None:
+        known = self._elsewhere.get(key)
+        if known is None:
+            if len(self._elsewhere) >= MOST_TOPICS:
+                return
+            known = self._elsewhere[key] = {}
+        until = _now() + EXPIRES
+        for each in [None] if types is None else types:
+            known[each] = until
+
+    def _set_shared(self, node: str, name: str, value: JSON) -> None:
+        values = self._shared.get(name, {})
+        before = values.get(node, (None, 0.0))[0]
+        if value is None:
+            values.pop(node, None)
+            if not values:
+                self._shared.pop(name, None)
+        elif name in self._shared or len(self._shared) < MOST_SHARED:
+            self._shared.setdefault(name, values)[node] = value, _now() + EXPIRES
+        if value != before:
+            for call in [*self.on_shared]:
+                call(name)
+
+
+def _ignore(_: str, __: bool) -> None:
+    pass
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _types_of(followers: Iterable[QueueFollower]) -> Collection[str] | None:
+    """Return the types that the followers take together, None if one of them takes all."""
+    taken = set[str]()
+    for follower in followers:
+        if follower.types is None:
+            return None
+        taken.update(follower.types)
+    return taken
+
+
+def _includes(known: Collection[str] | None, types: Collection[str] | None) -> bool:
+    return known is None or (types is not None and set(types) <= set(known))
+
+
+def _interest(key: Key, types: Collection[str] | None) -> Message:
+    return ["want", *key, None if types is None else sorted(types)]
+
+
+def _message(event: Event) -> Message:
+    """Return the message for a live event, or for a mark of what has grown."""
+    if event.n is not None:
+        return ["grown", *cast("list[str]", event.payload["topic"])]
+    ids: list[Any] = [event.thread_id, event.run_id, event.agent, event.space_id]
+    return ["live", [*ids, event.type, event.at.isoformat(), event.payload]]
+
+
+def _shortened(message: Message) -> Message:
+    """Return a live event without the text so far, only with what is new of it; anything else as it is."""
+    match message:
+        case ["live", [*fields, {"delta": _} as payload]]:
+            new = {name: each for name, each in payload.items() if name not in ("text", "partialArgs")}
+            return ["live", [*fields, {**new, "truncated": True}]]
+        case _:
+            return message
+
+
+def _event(fields: list[Any]) -> Event:
+    """Return the live event of these fields; raises `TypeError` or `ValueError` for others."""
+    thread_id, run_id, agent, space_id, type_, at, payload = fields
+    if not isinstance(payload, dict):
+        raise TypeError("The payload of an event is an object.")
+    return Event(
+        thread_id=thread_id,
+        run_id=run_id,
+        agent=agent,
+        type=type_,
+        payload=cast("JSONObject", payload),
+        at=datetime.fromisoformat(at),
+        space_id=space_id,
+    )

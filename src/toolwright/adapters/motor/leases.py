@@ -1,0 +1,204 @@
+"""The motor of a node in a cluster: it drains the threads that it has leased, beside other nodes on one journal."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.core.errors import StoreError
+from toolwright.core.journal.outage import Outage
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Wake
+from toolwright.core.ports import Clock, Drain, Lock, Verdict
+
+LOOK = 0.1  # seconds between two looks whether the leases are still held
+MOST_AT_ONCE = 50  # threads leased by one statement
+
+
+class Leases(Lock, Protocol):
+    """Leases of threads: each is drained by the one node that has leased it.
+
+    `held` says whether no other node can have leased this node's threads. Raises `StoreError`.
+    """
+
+    @property
+    def node(self) -> str:
+        """The id of this node, another one each time it joins."""
+        ...
+
+    def turned(self, busy: int) -> None:
+        """The event loop turns, with so many threads in progress."""
+        ...
+
+    async def claim(self, named: Sequence[str], most: int) -> list[Wake]:
+        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time."""
+        ...
+
+    async def leased(self) -> list[Wake]:
+        """Return the wakes of all threads that this node has leased."""
+        ...
+
+    async def free(self, thread_ids: Collection[str]) -> None:
+        """Give these threads back, if this node still has them."""
+        ...
+
+    async def on_duty(self, name: str, seconds: float) -> bool:
+        """Return whether this node has the duty of that name, of which one node has each for so many seconds."""
+        ...
+
+
+class LeaseMotor(EmbeddedMotor):
+    """The `Motor` port for a node of a cluster: the embedded motor, which leases each thread before it is drained.
+
+    A thread whose drain has failed, or that may run only by itself, stays leased until it is tried again. The owners'
+    equal shares are not kept across nodes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        leases: Leases,
+        *,
+        concurrency: int = 1_000,
+        sweep: float = 0.25,
+        outage: Outage | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(store, clock, leases, concurrency=concurrency, sweep=sweep, outage=outage, tell=tell)
+        self._leases = leases
+        self._reserved = 0
+        self._watch: asyncio.Task[None] | None = None
+        self._wanted: dict[str, None] = {}
+        self._left: set[str] = set()
+        self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
+
+    @property
+    def is_only_driver(self) -> bool:
+        return False
+
+    async def on_duty(self, name: str, seconds: float) -> bool:
+        try:
+            return self.driving and await self._leases.on_duty(name, seconds)
+        except StoreError as error:
+            self._fails(error)
+            return False
+
+    async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
+        async def leased(name: str, /, *, alone: bool = False, node: str | None = None) -> Verdict:
+            return await drain(name, alone=alone, node=node or self._leases.node)
+
+        await super().start(leased, nudge)
+        self._watch = asyncio.create_task(self._watch_leases(), name="toolwright-leases")
+
+    async def stop(self, grace: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        await super().stop(grace)
+
+    async def _watch_leases(self) -> None:
+        """Stop the drains as soon as the leases are lost: a database that is silent may hold up the motor for long."""
+        while True:
+            await asyncio.sleep(LOOK)
+            if self._running and not self._leases.held:
+                await self._yield_drains()
+
+    def woken_elsewhere(self, thread_id: str, asked: bool) -> None:
+        """Wake a thread that was woken in another process: if it is leased here, or if this node is `asked` to."""
+        if self.driving and (asked or self._has(thread_id)):
+            self.wake(thread_id)
+            if thread_id in self._wanted:
+                self._from_elsewhere.add(thread_id)
+
+    def _enqueue(self, thread_id: str) -> None:
+        """Lease the thread, then drain it."""
+        if not (thread_id in self._queued or thread_id in self._solo or self._rests(thread_id)):
+            self._wanted[thread_id] = None
+            self._stirred.set()
+
+    def _has(self, thread_id: str) -> bool:
+        """Return whether the thread is to be drained here, now or later."""
+        places = (self._running, self._queued, self._wanted, self._solo, self._not_before)
+        return any(thread_id in each for each in places)
+
+    def _rests(self, thread_id: str) -> bool:
+        return self._not_before.get(thread_id, 0.0) > self._clock.monotonic()
+
+    async def _drain_one(self, thread_id: str, alone: bool) -> None:
+        try:
+            await super()._drain_one(thread_id, alone)
+        finally:
+            if not self._has(thread_id):
+                self._left.add(thread_id)
+                self._stirred.set()
+
+    async def _take_due(self) -> float:
+        self._leases.turned(len(self._running))
+        for thread_id in [*self._not_before]:
+            if thread_id not in self._running:
+                self._enqueue(thread_id)
+        now = self._clock.now()
+        try:
+            await self._exchange()
+            for wake in await self._leases.leased():
+                if wake.thread_id in self._running:
+                    self._note(wake)
+                elif not self._has(wake.thread_id):
+                    self._left.add(wake.thread_id)  # as after a claim whose answer was lost
+            coming = await self._store.next_due(now)
+        except StoreError as error:
+            self._fails(error)
+            return self._sweep
+        self._answers()
+        return self._pause_until(coming, now)
+
+    async def _start_drains(self) -> None:
+        if self._wanted or self._left:
+            try:
+                await self._exchange()
+            except StoreError as error:
+                self._fails(error)
+        await super()._start_drains()
+
+    async def _exchange(self) -> None:
+        """Give back what was left, and lease what is wanted or due."""
+        left, self._left = self._left - self._running.keys() - self._wanted.keys(), set()
+        if left:
+            try:
+                await self._leases.free(left)
+            except StoreError:
+                self._left |= left
+                raise
+        while True:
+            room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
+            if room <= 0 or self._by_itself is not None or self._holding_off is not None:
+                return
+            wanted = [*self._wanted][:room]
+            wakes = await self._leases.claim(wanted, room - len(wanted))
+            leased = {wake.thread_id for wake in wakes}
+            for thread_id in wanted:
+                self._wanted.pop(thread_id, None)
+                if thread_id not in leased:  # another node's now, or gone: it is not waited for here
+                    self._not_before.pop(thread_id, None)
+                    self._faults.pop(thread_id, None)
+                    if thread_id not in self._from_elsewhere:
+                        self._tell(thread_id)
+            self._from_elsewhere.difference_update(wanted)
+            for wake in wakes:
+                self._take(wake)
+            if len(wakes) < room and not self._wanted:
+                return
+
+    def _take(self, wake: Wake) -> None:
+        self._wanted.pop(wake.thread_id, None)
+        if wake.thread_id in self._running:
+            self._again.add(wake.thread_id)
+        else:
+            self._generations[wake.thread_id] = wake.gen
+            super()._enqueue(wake.thread_id)
+
+    async def _yield_drains(self) -> None:
+        await super()._yield_drains()
+        self._wanted.clear()
+        self._left.clear()
+        self._from_elsewhere.clear()

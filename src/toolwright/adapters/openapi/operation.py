@@ -1,0 +1,380 @@
+"""One operation of an OpenAPI document as the configuration of an HTTP tool."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+from urllib.parse import quote
+
+from openapi_pydantic.v3 import v3_0, v3_1
+
+from toolwright.adapters.openapi.schemas import (
+    FILE,
+    Direction,
+    Inheritance,
+    Node,
+    Refused,
+    SchemaReader,
+    entries,
+    field_paths,
+    members,
+    part,
+    resolved,
+)
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.text import brief
+from toolwright.core.tools.http.fields import written_path
+from toolwright.core.tools.http.styles import STYLES
+
+Kind = Literal["json", "multipart", "urlencoded", "text", "file"]
+_SLOT = re.compile(r"\{([^{}]*)\}")
+_IGNORED = frozenset({"accept", "content-type", "authorization"})  # as headers: the specification says so
+_MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
+_FORMS: Mapping[str, Kind] = {
+    "application/x-www-form-urlencoded": "urlencoded",
+    "multipart/form-data": "multipart",
+}
+_PREFERRED: Sequence[Kind] = ("json", "multipart", "urlencoded", "text", "file")
+_COMBINED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "patternProperties", "discriminator"})
+_SAFE = "/:@!&'()*+,;=~-._%?"  # of what a document has in a path; `$` would begin a placeholder of ours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A whole document, and what its operations have in common."""
+
+    root: Node
+    old: bool
+    longest: int
+    inheritance: Inheritance
+
+
+@dataclass(kw_only=True)
+class Request:
+    """The request of an operation while it is read."""
+
+    url: str
+    method: str
+    properties: JSONObject = field(default_factory=dict[str, JSON])
+    required: list[str] = field(default_factory=list[str])
+    parameters: JSONObject = field(default_factory=dict[str, JSON])
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    execution: JSONObject = field(default_factory=dict[str, JSON])
+    variables: list[JSON] = field(default_factory=list[JSON])
+
+    def configuration(self, definitions: JSONObject) -> JSONObject:
+        """The schema and the execution of the tool."""
+        schema: JSONObject = {"type": "object", "properties": self.properties}
+        if self.required:
+            schema["required"] = [*self.required]
+        schema["additionalProperties"] = False
+        if definitions:
+            schema["$defs"] = definitions
+        execution: JSONObject = {"url": self.url, "method": self.method, **self.execution}
+        if self.headers:
+            execution["headers"] = {**self.headers}
+        if self.parameters:
+            execution["parameters"] = self.parameters
+        return {"inputSchema": schema, "execution": execution, "variables": self.variables}
+
+
+def read_request(
+    document: Document, base: str, path: str, method: str, item: Node, operation: Node
+) -> JSONObject:
+    """The schema and the execution of an operation. Raises `Refused`, and what the libraries raise."""
+    reader = _schemas(document, "request")
+    declared = [*_parameters(document, item, operation)]
+    slots = _SLOT.findall(path)
+    arguments = _names(declared, slots)
+    request = Request(url="", method=method)
+    for parameter, raw in declared:
+        if parameter.param_in.value == "path" and parameter.name not in slots:
+            continue
+        _add_parameter(request, reader, arguments[parameter.param_in.value, parameter.name], parameter, raw)
+    for slot in slots:
+        if ("path", slot) not in arguments:  # which the document forgot to declare
+            arguments["path", slot] = slot
+            request.properties[slot] = {"type": "string"}
+            request.required.append(slot)
+    request.url = base + "".join(_url_pieces(path, arguments))
+    _add_body(request, reader, document, operation)
+    return request.configuration(reader.definitions)
+
+
+def response_fields(document: Document, operation: Node) -> list[str]:
+    """The paths of the fields that the first success of an operation declares."""
+    answers = entries(operation, "responses")
+    for status in sorted(answers, key=lambda each: (each.upper() == "2XX", each)):
+        if not status.startswith("2"):
+            continue
+        for media, each in entries(answers[status], "content").items():
+            if _kind(media) == "json" and (paths := field_paths(part(each, "schema"))):
+                return [written_path(names) for names in paths]
+    return []
+
+
+def description_of(operation: Node, method: str, path: str, longest: int) -> str:
+    """Return the description of an operation's tool, within the limit."""
+    texts = [part(operation, name) for name in ("summary", "description")]
+    paragraphs = [each.strip() for each in texts if isinstance(each, str) and each.strip()]
+    if len(paragraphs) == 2 and paragraphs[1].startswith(paragraphs[0].rstrip(".")):
+        del paragraphs[0]
+    text = "\n\n".join(paragraphs)
+    return shortened(text, longest) or f"{method} {path}"
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, cut so that it has so many characters with the mark of the cut."""
+    return text if len(text) <= longest else brief(text, max(1, longest - 24))
+
+
+def literal(text: str) -> str:
+    """A text of the document within a URL: no placeholder of ours is in it."""
+    return quote(text, safe=_SAFE)
+
+
+def model_of(
+    document: Document, name: str, raw: Node
+) -> Any:  # a model of the library, of the document's version
+    """A part of the document, read by the library; its schemas and examples are judged otherwise."""
+    model = getattr(v3_0 if document.old else v3_1, name)
+    fields = entries(raw)
+    if not fields:
+        raise Refused(f"a {name} is not an object")
+    without = ("schema", "content", "example", "examples", "headers", "flows")
+    return model.model_validate({name: each for name, each in fields.items() if name not in without})
+
+
+def _schemas(document: Document, direction: Direction) -> SchemaReader:
+    return SchemaReader(document.inheritance, old=document.old, longest=document.longest, direction=direction)
+
+
+def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tuple[Any, Node]]:
+    """The parameters of an operation, those of its path first, as the library reads them and as they are."""
+    merged: dict[tuple[str, str], tuple[Any, Node]] = {}
+    for whole in (item, operation):
+        for raw in members(whole, "parameters"):
+            parameter = model_of(document, "Parameter", raw)
+            merged[parameter.param_in.value, parameter.name] = (parameter, resolved(raw))
+    for (place, name), each in merged.items():
+        if place == "header" and name.lower() in _IGNORED:
+            continue
+        if each[0].deprecated and not each[0].required and place != "path":
+            continue
+        yield each
+
+
+def _names(declared: list[tuple[Any, Node]], slots: list[str]) -> dict[tuple[str, str], str]:
+    """The arguments of parameters: their names, with their place where two have the same name."""
+    names: dict[tuple[str, str], str] = {}
+    taken: set[str] = set()
+    in_order = sorted(
+        declared, key=lambda each: each[0].param_in.value != "path"
+    )  # those of the path keep their names
+    for parameter, _ in in_order:
+        place, name = parameter.param_in.value, parameter.name
+        if place == "path" and name not in slots:
+            continue
+        argument = name if name not in taken else f"{name}_{place}"
+        while argument in taken:
+            argument += "_"
+        taken.add(argument)
+        names[place, name] = argument
+    return names
+
+
+def _add_parameter(request: Request, reader: SchemaReader, argument: str, parameter: Any, raw: Node) -> None:
+    place = parameter.param_in.value
+    styles = STYLES[place]
+    style, schema = parameter.style or styles[0], raw.get("schema")
+    for media, each in entries(raw, "content").items():
+        if _kind(media) != "json":
+            raise Refused(f"the parameter {parameter.name!r} has the content type {media!r}")
+        style, schema = "json", entries(each).get("schema")
+    if style not in styles:
+        raise Refused(
+            f"the parameter {parameter.name!r} has the style {style!r}, which is none of those in {place}"
+        )
+    made = reader.read({} if schema is None else schema)
+    request.properties[argument] = _described(made, parameter.description, reader)
+    if parameter.required or place == "path":
+        request.required.append(argument)
+    settings: JSONObject = {"in": place}
+    if argument != parameter.name:
+        settings["name"] = parameter.name
+    if style != styles[0]:
+        settings["style"] = style
+    if parameter.explode is not None:
+        settings["explode"] = parameter.explode
+    if raw.get("allowReserved") is True:
+        settings["allowReserved"] = True
+    request.parameters[argument] = settings
+
+
+def _described(made: JSON, description: str | None, reader: SchemaReader) -> JSON:
+    text = " ".join((description or "").split())
+    if not text or made is False:
+        return made
+    return {**(made if isinstance(made, dict) else {}), "description": shortened(text, reader.longest)}
+
+
+def _url_pieces(path: str, arguments: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    end = 0
+    for slot in _SLOT.finditer(path):
+        yield literal(path[end : slot.start()])
+        yield f"{{{arguments['path', slot[1]]}}}"
+        end = slot.end()
+    yield literal(path[end:])
+
+
+def _add_body(request: Request, reader: SchemaReader, document: Document, operation: Node) -> None:
+    raw = part(operation, "requestBody")
+    request.execution["body"] = False
+    if raw is None:
+        return
+    content = entries(raw, "content")
+    if not content:
+        raise Refused("its body has no content")
+    required = part(raw, "required")
+    if request.method in ("GET", "HEAD"):
+        if required is True:
+            raise Refused(f"a {request.method} request cannot have a body")
+        return
+    media, kind, each = _chosen(content)
+    if not _MEDIA.fullmatch(media):  # which stands in a header, in which a text could name a variable
+        raise Refused(f"its body has the content type {brief(media, 100)!r}")
+    schema = entries(each).get("schema")
+    if media != "application/json" and "*" not in media:
+        request.headers["Content-Type"] = media
+    if kind in ("text", "file"):
+        made: JSON = FILE if kind == "file" else {"type": "string"}
+        _whole(request, _described(made, part(raw, "description"), reader), required is not False)
+        return
+    made = _without_reference(reader, {} if schema is None else schema)
+    if kind == "multipart":
+        _mark_files(schema, made)
+    _add_encoding(request, document, each, kind)
+    if _can_be_flat(made, request.properties, required):
+        flat = cast("JSONObject", made)
+        request.properties |= cast("JSONObject", flat["properties"])
+        request.required += cast("list[str]", flat.get("required", []))
+        request.execution["body"] = True
+        return
+    if kind != "json" and not _is_object(made):
+        raise Refused(f"its form {media!r} is no object")
+    _whole(request, _described(made, part(raw, "description"), reader), required is True)
+
+
+def _whole(request: Request, made: JSON, required: bool) -> None:
+    """Make the body one argument."""
+    name = "body"
+    while name in request.properties:
+        name += "_"
+    request.properties[name] = made
+    request.execution["body"] = name
+    if required:
+        request.required.append(name)
+
+
+def _without_reference(reader: SchemaReader, schema: Node) -> JSON:
+    """The schema itself, where it is a reference to one of an object that can be spread into arguments."""
+    target = resolved(schema)
+    if target is schema or not isinstance(target, Mapping) or _COMBINED & target.keys():
+        return reader.read(schema)
+    return reader.read(target)
+
+
+def _can_be_flat(made: JSON, taken: Mapping[str, JSON], required: object) -> bool:
+    """Return whether the properties of a body can be arguments of their own.
+
+    A body of which the document does not say whether it is required is, if one of its properties is.
+    """
+    if not isinstance(made, dict) or made.get("type", "object") != "object" or _COMBINED & made.keys():
+        return False
+    properties = made.get("properties")
+    if not isinstance(properties, dict) or not properties or properties.keys() & taken.keys():
+        return False
+    if made.get("additionalProperties", False) not in (False,):
+        return False
+    return required is not False or not made.get("required")
+
+
+def _is_object(made: JSON) -> bool:
+    return isinstance(made, dict) and (
+        made.get("type", "object") == "object" or bool(_COMBINED & made.keys())
+    )
+
+
+def _mark_files(schema: Node, made: JSON) -> None:
+    """Make files of the properties that 3.1 describes by their content type alone, and tell what each is."""
+    properties = made.get("properties") if isinstance(made, dict) else None
+    for name, each in properties.items() if isinstance(properties, dict) else ():
+        if not isinstance(each, dict):
+            continue
+        items = each.get("items")
+        own = items if isinstance(items, dict) else each
+        raw = part(schema, "properties", name, *(["items"] if own is items else []))
+        media = own.get("contentMediaType")
+        is_file = own.get("format") == "binary" or (
+            isinstance(media, str) and "contentEncoding" not in own and _kind(media) == "file"
+        )
+        if is_file or (raw == {} and own is each):
+            said = [text for text in (own.get("description"), FILE["description"]) if isinstance(text, str)]
+            own.clear()
+            own |= {**FILE, "description": " ".join(dict.fromkeys(said))}
+
+
+def _add_encoding(request: Request, document: Document, media: Node, kind: Kind) -> None:
+    encodings: JSONObject = {}
+    if kind == "json":
+        return
+    for name, raw in entries(media, "encoding").items():
+        encoding = model_of(document, "Encoding", raw)
+        made: JSONObject = {}
+        types = [each.strip() for each in (encoding.contentType or "").split(",")]
+        concrete = [each for each in types if each and "*" not in each]
+        if encoding.style is not None:
+            made["style"] = encoding.style
+        elif encoding.explode is not None:
+            made["style"] = "form"
+        elif len(concrete) == 1 and kind == "multipart":
+            made["contentType"] = concrete[0]
+        if encoding.explode is not None:
+            made["explode"] = encoding.explode
+        if made:
+            encodings[name] = made
+    if encodings:
+        request.execution["encoding"] = encodings
+
+
+def _chosen(content: Mapping[str, Node]) -> tuple[str, Kind, Node]:
+    """The content type that a body is sent as: JSON if there is a choice."""
+    known: list[tuple[str, Kind, Node]] = [
+        (media, kind, each)
+        for media, each in content.items()
+        if (kind := _body_kind(media, each)) is not None
+    ]
+    if not known:
+        raise Refused(f"its body has the content type {brief(', '.join(content), 100)!r}")
+    return min(known, key=lambda each: _PREFERRED.index(each[1]))
+
+
+def _body_kind(media: str, each: Node) -> Kind | None:
+    kind, schema = _kind(media), part(each, "schema")
+    if kind == "file" and (described := entries(schema)):
+        is_text = part(described, "type") in ("string", ["string"]) or "contentMediaType" in described
+        return "file" if is_text else None
+    if kind == "text" and part(schema, "type") not in (None, "string"):
+        return None
+    return kind
+
+
+def _kind(media: str) -> Kind:
+    plain = media.partition(";")[0].strip().lower()
+    if plain in ("*/*", "application/*", "text/json") or plain.endswith(("/json", "+json")):
+        return "json"
+    if plain in _FORMS:
+        return _FORMS[plain]
+    if plain.startswith("text/") or plain.endswith(("/xml", "+xml", "/yaml", "+yaml", "ndjson", "/graphql")):
+        return "text"
+    return "file"

@@ -1,0 +1,292 @@
+"""OpenAPI documents read operation by operation: which are wanted, where they are served, what they are called."""
+
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, cast
+from urllib.parse import urljoin, urlsplit
+
+import jsonref
+from pydantic import ValidationError
+
+from toolwright.adapters.openapi.operation import (
+    Document,
+    description_of,
+    literal,
+    model_of,
+    read_request,
+    response_fields,
+)
+from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
+from toolwright.adapters.openapi.security import add_security, upper
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.form_faults import form_fault
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.text import brief
+from toolwright.core.tools.config import read_tool_config
+from toolwright.core.tools.http.execution import METHODS
+from toolwright.core.tools.openapi import Api, ApiForm, OnlyForm, OperationFault
+
+_METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
+_EFFECTS: Mapping[str, str] = {
+    "GET": "read_only",
+    "HEAD": "read_only",
+    "PUT": "idempotent",
+    "DELETE": "idempotent",
+}
+_FLAGS: Mapping[str, str] = {
+    "read_only": "readOnly",
+    "idempotent": "idempotent",
+    "destructive": "destructive",
+}
+_CONVERTER = "convert it to OpenAPI 3, for example with `npx swagger2openapi`"
+_LONGEST_NAME = 64  # characters that every provider takes
+
+
+class _Operation:
+    """An operation where it stands in the document."""
+
+    def __init__(self, path: str, method: str, item: Node, node: Node, broken: Node = None) -> None:
+        self.broken = broken  # a reference that leads nowhere, and is told of when the operation is read
+        self.path = path
+        self.method = method.upper()
+        self.item = item
+        self.node = node
+        given = part(node, "operationId")
+        self.id = given if isinstance(given, str) and given.strip() else None
+        self.tags = [each for each in members(node, "tags") if isinstance(each, str)]
+
+    @property
+    def shown(self) -> str:
+        """The operation as people name it."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def name(self) -> str:
+        """Its own name, or one of its method and path."""
+        return self.id or f"{self.method.lower()}_{self.path.strip('/').replace('/', '_')}"
+
+
+def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
+    """The tools of a document that came from this URL, if it did. Raises `DefinitionError` for one that is none."""
+    old = _is_old(document)
+    resolving: Any = jsonref  # which is untyped
+    root: Node = resolving.replace_refs(document, loader=_no_other, lazy_load=True)
+    whole = Document(root=root, old=old, longest=form.max_description, inheritance=Inheritance(root))
+    title = part(root, "info", "title")
+    title = (
+        brief(" ".join(title.split()), 100) if isinstance(title, str) and title.strip() else "without a title"
+    )
+    wanted = [*_wanted(root, form)]
+    reader = _ApiReader(whole, form, url, _prefix(title, form, url))
+    tools: list[JSONObject] = []
+    faults: list[OperationFault] = []
+    for operation in wanted:
+        try:
+            tools.append(reader.tool(operation))
+        except _FAULTS as error:
+            faults.append(OperationFault(operation=operation.shown, message=brief(_words(error), 500)))
+    return Api(title=title, tools=tuple(tools), faults=tuple(faults))
+
+
+_FAULTS = (
+    Refused,
+    ValidationError,
+    InvalidConfiguration,
+    DefinitionError,
+    jsonref.JsonRefError,
+    RecursionError,
+)
+
+
+class _ApiReader:
+    """Makes configurations of operations, each of a name of its own."""
+
+    def __init__(self, document: Document, form: ApiForm, url: str | None, prefix: str) -> None:
+        self._document = document
+        self._form = form
+        self._url = url
+        self._prefix = prefix
+        self._taken: set[str] = set()
+
+    def tool(self, operation: _Operation) -> JSONObject:
+        """The configuration of the operation's tool. Raises one of `_FAULTS`."""
+        form, document = self._form, self._document
+        resolved(operation.broken)
+        if operation.method not in METHODS:
+            raise Refused(f"there are no tools of the method {operation.method}")
+        base = self._base(operation)
+        made = read_request(document, base, operation.path, operation.method, operation.item, operation.node)
+        execution = cast("JSONObject", made["execution"])
+        add_security(made, document, operation.node, self._prefix, form.auth)
+        fields = self._fields(operation)
+        if fields:
+            execution["fields"] = fields
+        if not self._is_as_written(base):
+            execution["publicOnly"] = True
+        name = self._name(operation)
+        config: JSONObject = {
+            "name": name,
+            "description": description_of(
+                operation.node, operation.method, operation.path, form.max_description
+            ),
+            "executionType": "gateway",
+            **made,
+            **self._options(operation, name),
+        }
+        read_tool_config(config, "", trusted=True)
+        self._taken.add(name)
+        return config
+
+    def _options(self, operation: _Operation, name: str) -> JSONObject:
+        form = self._form
+        effect = form.effects.get(
+            operation.id or "", form.effects.get(name, _EFFECTS.get(operation.method, "none"))
+        )
+        options: JSONObject = {_FLAGS[effect]: True} if effect in _FLAGS else {}
+        if form.visible is not None:
+            options["visible"] = form.visible
+        if form.timeout is not None:
+            options["timeout"] = form.timeout
+        if form.requires_approval is not None:
+            options["requiresApproval"] = form.requires_approval
+        return options
+
+    def _fields(self, operation: _Operation) -> list[JSON]:
+        chosen = self._form.fields
+        if isinstance(chosen, dict):
+            chosen = chosen.get(operation.name, False)
+        if chosen is True:
+            return [*response_fields(self._document, operation.node)]
+        return [*chosen] if isinstance(chosen, list) else []
+
+    def _name(self, operation: _Operation) -> str:
+        whole = f"{self._form.name}_{operation.name}" if self._form.name else operation.name
+        plain = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_-]", "_", whole)).strip("_") or "operation"
+        name, number = plain[:_LONGEST_NAME], 2
+        while name in self._taken:
+            mark = f"_{number}"
+            name, number = f"{plain[: _LONGEST_NAME - len(mark)]}{mark}", number + 1
+        return name
+
+    def _base(self, operation: _Operation) -> str:
+        """The address below which the operation is served."""
+        if self._form.base_url is not None:
+            return self._form.base_url.rstrip("/")
+        for whole in (operation.node, operation.item, self._document.root):
+            for server in members(whole, "servers"):
+                return self._server(server)
+        return self._server({"url": "/"})
+
+    def _server(self, raw: Node) -> str:
+        server = model_of(self._document, "Server", raw)
+        url: str = server.url
+        for name, variable in cast("dict[str, Any]", server.variables or {}).items():
+            url = url.replace(f"{{{name}}}", str(variable.default))
+        if self._url is not None:
+            url = urljoin(self._url, url)
+        if not url.lower().startswith(("http://", "https://")):
+            raise Refused(f"the server {brief(repr(url), 100)} has no host; give base_url")
+        return literal(url).rstrip("/")
+
+    def _is_as_written(self, base: str) -> bool:
+        """Return whether the caller wrote the address: a document from elsewhere leads to no private one."""
+        if self._form.base_url is not None or self._url is None:
+            return True
+        ours, theirs = urlsplit(self._url), urlsplit(base)
+        return (ours.scheme, ours.netloc) == (theirs.scheme, theirs.netloc)
+
+
+def _is_old(document: JSONObject) -> bool:
+    """Return whether the document is OpenAPI 3.0. Raises `DefinitionError` for what is neither that nor 3.1."""
+    version = document.get("openapi")
+    if version is None and "swagger" in document:
+        raise DefinitionError(f"This is a Swagger {document['swagger']} document: {_CONVERTER}.")
+    shown = str(version)
+    if not re.fullmatch(r"3\.[01](\.\d+.*)?", shown):
+        said = "has no field 'openapi'" if version is None else f"is of OpenAPI {brief(shown, 40)}"
+        raise DefinitionError(f"The document {said}: OpenAPI 3.0 and 3.1 are read.")
+    return shown.startswith("3.0")
+
+
+def _no_other(uri: str) -> object:
+    raise Refused(
+        f"{brief(uri, 100)!r} is another document: bundle them first, for example with `npx @redocly/cli bundle`"
+    )
+
+
+def _prefix(title: str, form: ApiForm, url: str | None) -> str:
+    """Return the prefix of variable names: never a text that a document from elsewhere has chosen."""
+    if form.name is not None:
+        return upper(form.name)
+    return upper(title if url is None else urlsplit(url).hostname or "")
+
+
+def _operations(root: Node) -> Iterator[_Operation]:
+    for path, raw in entries(root, "paths").items():
+        for method in _METHODS:
+            try:
+                item = resolved(raw)
+                node = part(item, method)
+            except (jsonref.JsonRefError, RecursionError):
+                yield _Operation(path, method, {}, {}, raw)
+                break
+            if node is not None:
+                yield _Operation(path, method, item, node)
+
+
+def _wanted(root: Node, form: ApiForm) -> Iterator[_Operation]:
+    """The operations that are chosen. Raises `DefinitionError` for a choice that none matches."""
+    only = form.only or OnlyForm()
+    operations = [*_operations(root)]
+    for each in operations:
+        if part(each.node, "deprecated") is True and not only.deprecated:
+            continue
+        chosen = (
+            _matches(only.operations, [each.name]),
+            _matches(only.tags, each.tags),
+            _matches(only.paths, [each.path]),
+            _matches(only.methods and [method.upper() for method in only.methods], [each.method]),
+        )
+        if all(chosen):
+            yield each
+    known = {
+        "operations": (only.operations, [each.name for each in operations]),
+        "tags": (only.tags, [tag for each in operations for tag in each.tags]),
+        "paths": (only.paths, [each.path for each in operations]),
+    }
+    for what, (patterns, names) in known.items():
+        for pattern in patterns or ():
+            if not _matches([pattern], names):
+                raise DefinitionError(f"only: none of the document's {what} is {brief(repr(pattern), 100)}.")
+    for name in {*form.effects, *(form.fields if isinstance(form.fields, dict) else ())}:
+        prefix = f"{form.name}_" if form.name else ""
+        if not any(name in (each.name, prefix + each.name) for each in operations):
+            raise DefinitionError(
+                f"effects and fields: the document has no operation {brief(repr(name), 100)}."
+            )
+
+
+def _matches(patterns: list[str] | None, names: list[str]) -> bool:
+    """Return whether one of the names is one of the patterns; without patterns all are."""
+    return patterns is None or any(
+        name == pattern or ("*" in pattern and fnmatchcase(name, pattern))
+        for name in names
+        for pattern in patterns
+    )
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"{error.title} {where} {form_fault(first)}"
+    if isinstance(error, jsonref.JsonRefError):
+        fault: Any = error  # which is untyped
+        known = isinstance(fault.cause, Refused)
+        return str(fault.cause) if known else f"the reference {fault.reference['$ref']!r} leads nowhere"
+    if isinstance(error, InvalidConfiguration):
+        return "; ".join(f"{each['path']} {each['message']}" for each in error.details[:3])
+    if isinstance(error, RecursionError):
+        return "its references lead in a circle"
+    return str(error)

@@ -1,0 +1,374 @@
+"""Schemas of OpenAPI documents as JSON Schemas: references, nullable, inheritance, discriminators."""
+
+import re
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias, cast
+
+from jsonref import JsonRef
+
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.text import brief
+from toolwright.core.tools.http.fields import ANY
+
+Node: TypeAlias = Any  # a part of the document, whose references are proxies of jsonref
+Direction: TypeAlias = Literal["request", "response"]
+FILE: JSONObject = {
+    "type": "string",
+    "format": "binary",
+    "description": "The path of a file of this thread.",
+}
+MOST_DEPTH = 60
+"""Schemas within each other: a document has at most 64 levels itself, but references may nest for ever."""
+
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTS = frozenset({"anyOf", "oneOf", "prefixItems"})
+_ONE = frozenset(
+    {
+        "items", "additionalProperties", "propertyNames", "unevaluatedProperties", "unevaluatedItems", "contains",
+        "not", "if", "then", "else",
+    }
+)  # fmt: skip
+_KEPT = frozenset(
+    {
+        "type", "enum", "const", "required", "dependentRequired", "format", "pattern", "default", "minimum", "maximum",
+        "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
+        "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties", "contentEncoding",
+        "contentMediaType",
+    }
+)  # fmt: skip
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+_FIELD_DEPTH = 6  # of the paths that an answer is trimmed by; what is deeper is kept whole
+_MOST_FIELDS = 2_000
+
+
+class Refused(Exception):
+    """An operation that cannot be a tool; the words say why."""
+
+
+def resolved(node: Node) -> Node:
+    """The part of the document, behind its references."""
+    return cast("Node", node.__subject__) if type(node) is JsonRef else node  # pyright: ignore[reportUnknownMemberType]  # untyped
+
+
+def part(node: Node, *path: str | int) -> Node:
+    """The part of an object at that path, None if there is none."""
+    for name in path:
+        node = resolved(node)
+        if not isinstance(node, Mapping):
+            return None
+        node = cast("Mapping[Any, Node]", node).get(name)
+    return resolved(node)
+
+
+def last_name(node: Node) -> str:
+    """The name of the schema that a reference leads to."""
+    return str(node.__reference__["$ref"]).rpartition("/")[2]
+
+
+def members(node: Node, *path: str | int) -> list[Node]:
+    """The items of the list at that path; none if there is no list."""
+    found = part(node, *path)
+    return cast("list[Node]", found) if isinstance(found, list) else []
+
+
+def entries(node: Node, *path: str | int) -> dict[str, Node]:
+    """The names and values of the object at that path; none if there is no object."""
+    found = part(node, *path)
+    return (
+        {str(name): each for name, each in cast("Mapping[Any, Node]", found).items()}
+        if isinstance(found, Mapping)
+        else {}
+    )
+
+
+class Inheritance:
+    """The schemas of a document by which others are extended with `allOf`."""
+
+    def __init__(self, document: Node) -> None:
+        self._schemas = entries(document, "components", "schemas")
+        self._children: dict[int, list[str]] = {}
+        for name, schema in self._schemas.items():
+            for member in [] if type(schema) is JsonRef else members(schema, "allOf"):
+                if type(member) is JsonRef:
+                    parent: object = self._schemas.get(last_name(member))
+                    self._children.setdefault(id(parent), []).append(name)
+
+    def below(self, schema: Node) -> list[str]:
+        """The names of the schemas that extend this one, also by way of others."""
+        names: list[str] = []
+        left = [*self._children.get(id(schema), ())]
+        while left:
+            name = left.pop(0)
+            if name not in names:
+                names.append(name)
+                left += self._children.get(id(self._schemas[name]), ())
+        return names
+
+    def __getitem__(self, name: str) -> Node:
+        return resolved(self._schemas[name])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._schemas
+
+
+class SchemaReader:
+    """Reads the schemas of one operation; `definitions` are those that others refer to.
+
+    `old` is OpenAPI 3.0, whose schemas are a dialect of their own. In a request what is `readOnly` is left out, in a
+    response what is `writeOnly`.
+    """
+
+    def __init__(
+        self, inheritance: Inheritance, *, old: bool, longest: int, direction: Direction = "request"
+    ) -> None:
+        self.definitions: JSONObject = {}
+        self._inheritance = inheritance
+        self._old = old
+        self.longest = longest
+        self._hidden = "readOnly" if direction == "request" else "writeOnly"
+        self._names: dict[tuple[int, bool], str] = {}
+        self._anchors: list[tuple[str, Node]] = []
+        self._depth = 0
+
+    def read(self, node: Node, *, extended: bool = False) -> JSON:
+        """The schema as JSON Schema; one that is `extended` is a parent, which stands for none of its children."""
+        if type(node) is JsonRef:
+            return self._reference(node, extended)
+        if isinstance(node, bool):
+            return node
+        if not isinstance(node, Mapping):
+            raise Refused("a schema is neither an object nor true or false")
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise Refused(f"its schemas are nested deeper than {MOST_DEPTH} levels")
+        try:
+            return self._object(cast("Mapping[str, Node]", node), extended)
+        finally:
+            self._depth -= 1
+
+    def _reference(self, node: Node, extended: bool) -> JSON:
+        reference: Mapping[str, Node] = node.__reference__
+        hint = last_name(node)
+        made: JSONObject = {"$ref": f"#/$defs/{self._define(node.__subject__, hint, extended)}"}
+        beside = {name: each for name, each in reference.items() if name != "$ref"}
+        if self._old or not beside:  # 3.0 ignores what stands beside a reference
+            return made
+        others = self.read(beside)
+        return {**others, **made} if isinstance(others, dict) else made
+
+    def _define(self, schema: Node, hint: str, extended: bool) -> str:
+        key = (id(cast("object", schema)), extended)
+        if key not in self._names:
+            base = _NO_NAME.sub("_", hint)[:60] or "schema"
+            name, number = base, 2
+            while name in self.definitions:
+                name, number = f"{base}_{number}", number + 1
+            self._names[key] = name
+            self.definitions[name] = {}  # taken, for schemas that refer to themselves
+            self.definitions[name] = self.read(schema, extended=extended)
+        return self._names[key]
+
+    def _object(self, node: Mapping[str, Node], extended: bool) -> JSON:
+        own = node.get("$dynamicAnchor", "" if node.get("$recursiveAnchor") is True else None)
+        if isinstance(own, str):
+            with self._within(own, node):
+                return self._described_object(node, extended)
+        wanted = node.get("$dynamicRef", node.get("$recursiveRef"))
+        if wanted is not None:
+            return self._enclosing(str(wanted))
+        return self._described_object(node, extended)
+
+    @contextmanager
+    def _within(self, anchor: str, node: Node) -> Generator[None]:
+        """While the schema of that anchor is read."""
+        self._anchors.append((anchor, node))
+        try:
+            yield
+        finally:
+            self._anchors.pop()
+
+    def _enclosing(self, reference: str) -> JSON:
+        """A reference to the outermost schema of that anchor, within which it stands."""
+        for anchor, node in self._anchors:
+            if reference == f"#{anchor}":
+                return {"$ref": f"#/$defs/{self._define(node, anchor or 'itself', False)}"}
+        raise Refused(
+            f"the dynamic reference {brief(repr(reference), 60)} stands within no schema of that anchor"
+        )
+
+    def _described_object(self, node: Mapping[str, Node], extended: bool) -> JSON:
+        discriminator = part(node, "discriminator")
+        if isinstance(discriminator, Mapping):
+            if extended:  # its alternatives are those that extend it, and would contain themselves
+                node = {name: each for name, each in node.items() if name not in ("oneOf", "anyOf")}
+            else:
+                chosen = self._discriminated(node, cast("Mapping[str, Node]", discriminator))
+                if chosen is not None:
+                    return chosen
+        made = self._plain(node)
+        return self._nullable(made) if self._old and node.get("nullable") is True else made
+
+    def _plain(self, node: Mapping[str, Node]) -> JSONObject:
+        made: JSONObject = {}
+        for keyword, each in node.items():
+            if keyword in _KEPT:
+                made[keyword] = _json(each)
+            elif keyword == "description" and isinstance(each, str):
+                made[keyword] = brief(" ".join(each.split()), self.longest)
+            elif keyword in _ONE:
+                made[keyword] = self.read(each)
+            elif keyword in _LISTS and isinstance(resolved(each), list):
+                made[keyword] = [self.read(item) for item in members(each)]
+            elif keyword == "allOf" and isinstance(resolved(each), list):
+                made[keyword] = [self.read(item, extended=True) for item in members(each)]
+            elif keyword in _MAPS and isinstance(resolved(each), Mapping):
+                made[keyword] = {
+                    name: self.read(item) for name, item in entries(each).items() if not self._is_hidden(item)
+                }
+        self._without_hidden(node, made)
+        _old_limits(made)
+        return made
+
+    def _is_hidden(self, schema: Node) -> bool:
+        return part(schema, self._hidden) is True
+
+    def _without_hidden(self, node: Mapping[str, Node], made: JSONObject) -> None:
+        required, own = made.get("required"), entries(node, "properties")
+        if isinstance(required, list) and own:
+            kept: list[JSON] = [each for each in required if not self._is_hidden(own.get(str(each)))]
+            made["required"] = kept
+            if not kept:
+                del made["required"]
+
+    def _nullable(self, made: JSONObject) -> JSONObject:
+        kind, choices = made.get("type"), made.get("enum")
+        if isinstance(kind, str) and not made.keys() & {"allOf", "anyOf", "oneOf", "not"}:
+            made["type"] = [kind, "null"]
+            if isinstance(choices, list) and None not in choices:
+                made["enum"] = [*choices, None]
+            return made
+        described = {"description": made.pop("description")} if "description" in made else {}
+        return {"anyOf": [made, {"type": "null"}], **described} if made else described
+
+    def _discriminated(self, node: Mapping[str, Node], discriminator: Mapping[str, Node]) -> JSON:
+        """The alternatives of a schema, each with its value of the discriminating property; None without any."""
+        name = discriminator.get("propertyName")
+        if not isinstance(name, str):
+            return None
+        values = _mapped(discriminator.get("mapping"))
+        for keyword in ("oneOf", "anyOf"):
+            branches = members(node, keyword)
+            if branches:
+                made = self._plain({key: each for key, each in node.items() if key != keyword})
+                made[keyword] = [self._branch(each, name, values) for each in branches]
+                return self._nullable(made) if self._old and node.get("nullable") is True else made
+        children = self._inheritance.below(node)
+        if not children:
+            return None
+        alternatives: list[JSON] = [
+            self._chosen(self._ref(child), self._inheritance[child], child, name, values)
+            for child in children
+        ]
+        itself = _own_name(values, self._inheritance, node)
+        for own in values.get(itself, []):
+            chosen: JSONObject = {"properties": {name: {"const": own}}, "required": [name]}
+            alternatives.append({"allOf": [self.read(node, extended=True), chosen]})
+        text = node.get("description")
+        described: JSONObject = {"description": brief(text, self.longest)} if isinstance(text, str) else {}
+        return {"anyOf": alternatives, **described}
+
+    def _ref(self, name: str) -> JSONObject:
+        return {"$ref": f"#/$defs/{self._define(self._inheritance[name], name, True)}"}
+
+    def _branch(self, member: Node, name: str, values: Mapping[str, list[str]]) -> JSON:
+        if type(member) is not JsonRef:
+            return self.read(member)
+        target = last_name(member)
+        return self._chosen(self.read(member), resolved(member), target, name, values)
+
+    def _chosen(
+        self, made: JSON, schema: Node, target: str, name: str, values: Mapping[str, list[str]]
+    ) -> JSON:
+        """The schema with the values that choose it, unless it says itself which these are."""
+        own: list[JSON] = [*values.get(target, [target])]
+        for choices in _choices(schema, name):
+            if not all(each in choices for each in own):
+                return made
+        chosen: JSONObject = {"const": own[0]} if len(own) == 1 else {"enum": own}
+        return {"allOf": [made, {"properties": {name: chosen}, "required": [name]}]}
+
+
+def field_paths(schema: Node) -> list[tuple[str, ...]]:
+    """The paths of the fields that a schema declares; none where it declares no properties at its top."""
+    paths: dict[tuple[str, ...], None] = {}
+    if not _collect(schema, (), (), paths) or len(paths) > _MOST_FIELDS:
+        return []
+    return [*paths]
+
+
+def _collect(
+    schema: Node, at: tuple[str, ...], above: tuple[int, ...], paths: dict[tuple[str, ...], None]
+) -> bool:
+    """Put the paths below a schema there; false where it declares none, so that the whole is kept."""
+    schema = resolved(schema)
+    here = id(cast("object", schema))
+    if not isinstance(schema, Mapping) or here in above or len(at) >= _FIELD_DEPTH:
+        return False
+    above = (*above, here)
+    declares = False
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for member in members(schema, keyword):
+            declares |= _collect(member, at, above, paths)
+    declares |= _collect(part(schema, "items"), at, above, paths)
+    for name, each in entries(schema, "properties").items():
+        declares = True
+        if part(each, "writeOnly") is not True and not _collect(each, (*at, name), above, paths):
+            paths[(*at, name)] = None
+    others = part(schema, "additionalProperties")
+    if isinstance(others, Mapping) or (declares and others is True):
+        declares = True
+        if not _collect(others, (*at, ANY), above, paths):
+            paths[(*at, ANY)] = None
+    return declares
+
+
+def _mapped(mapping: Node) -> dict[str, list[str]]:
+    """The values of a discriminator by the names of the schemas that they choose."""
+    values: dict[str, list[str]] = {}
+    for each, target in entries(mapping).items():
+        values.setdefault(str(target).rpartition("/")[2], []).append(each)
+    return values
+
+
+def _own_name(values: Mapping[str, list[str]], inheritance: Inheritance, node: Node) -> str:
+    return next((name for name in values if name in inheritance and inheritance[name] is node), "")
+
+
+def _choices(schema: Node, name: str, depth: int = 0) -> Iterator[list[JSON]]:
+    """The values that a schema allows for the property, wherever it says so."""
+    if depth > 20:
+        return
+    declared = entries(schema, "properties", name)
+    if isinstance(declared.get("enum"), list):
+        yield declared["enum"]
+    if "const" in declared:
+        yield [declared["const"]]
+    for member in members(schema, "allOf"):
+        yield from _choices(member, name, depth + 1)
+
+
+def _old_limits(made: JSONObject) -> None:
+    """3.0 has true or false for whether a limit is exclusive."""
+    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(made.get(exclusive), bool) and made.pop(exclusive) is True and limit in made:
+            made[exclusive] = made.pop(limit)
+
+
+def _json(node: Node) -> JSON:
+    """Part of the document as it was written, with its references as texts."""
+    if type(node) is JsonRef:
+        return _json(cast("Node", node.__reference__))  # untyped
+    if isinstance(node, Mapping):
+        return {str(name): _json(each) for name, each in cast("Mapping[str, Node]", node).items()}
+    return [_json(each) for each in cast("list[Node]", node)] if isinstance(node, list) else node

@@ -1,0 +1,270 @@
+"""Leases of threads on Postgres: the nodes of a cluster, and which threads each has. Needs the extra `postgres`."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import TypeVar
+
+from toolwright.adapters.store.engine.codecs import instant
+from toolwright.adapters.store.postgres.connection import (
+    APPLICATION,
+    FAULTS,
+    Connection,
+    connect,
+    store_error,
+)
+from toolwright.adapters.store.postgres.lock import DRAIN_LOCK
+from toolwright.adapters.system import new_id
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import StoreError
+from toolwright.core.journal.units import Wake
+
+log = logger("toolwright.motor")
+T = TypeVar("T")
+
+TTL = 5.0  # seconds without a heartbeat after which a node's threads are free
+SAFE = 0.8  # share of them after which the node itself takes its leases for lost
+HUNG = 30.0  # seconds that the event loop may stand still before its node no longer beats
+FORGOTTEN = 60  # times the TTL after which the row of a dead node is deleted
+
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+"""The database's clock decides what is due and who is alive: those of the nodes can differ."""
+
+
+def _timed(statement: str) -> str:
+    """Return the statement with the database's time, in microseconds since 1970, for NOW."""
+    return statement.replace("NOW", _NOW)
+
+
+_BEAT = _timed("""
+INSERT INTO nodes (id, version, slots, busy, skew, keys, files, seen) VALUES ($1, $2, $3, $4, $5, $6, $7, NOW)
+ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, busy = excluded.busy, skew = excluded.skew
+RETURNING seen, (SELECT before.seen FROM nodes AS before WHERE before.id = $1)
+""")
+_REAP = _timed("""
+UPDATE wakes SET node = NULL WHERE thread_id IN (
+  SELECT thread_id FROM wakes WHERE node IN (
+    SELECT DISTINCT node FROM wakes WHERE node IS NOT NULL EXCEPT SELECT id FROM nodes WHERE seen > NOW - $1::bigint
+  ) FOR UPDATE SKIP LOCKED
+)
+""")
+# A process that was stopped between the messages of one statement holds its locks without being idle: neither
+# `statement_timeout` nor `idle_in_transaction_session_timeout` applies, `transaction_timeout` came with Postgres 17.
+_END_SILENT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND application_name = $1
+  AND state = 'active' AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - $2::bigint * interval '1 us'
+"""
+_FORGET = _timed("DELETE FROM nodes WHERE seen < NOW - $1::bigint")
+_CLAIM = _timed("""
+WITH named AS (
+  SELECT thread_id FROM wakes WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1)
+  ORDER BY thread_id FOR UPDATE
+), ripe AS (
+  SELECT thread_id FROM wakes WHERE node IS NULL AND due <= NOW ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+UPDATE wakes SET node = $1 WHERE thread_id IN (SELECT thread_id FROM named UNION SELECT thread_id FROM ripe)
+RETURNING thread_id, due, gen
+""")
+_FREE = """
+UPDATE wakes SET node = NULL WHERE thread_id IN (
+  SELECT thread_id FROM wakes WHERE thread_id = ANY($2::text[]) AND node = $1 ORDER BY thread_id FOR UPDATE
+)
+"""
+_LEASED = "SELECT thread_id, due, gen FROM wakes WHERE node = $1"
+_FREE_ALL = """
+UPDATE wakes SET node = NULL WHERE thread_id IN (
+  SELECT thread_id FROM wakes WHERE node = $1 ORDER BY thread_id FOR UPDATE
+)
+"""
+_LEAVE = "DELETE FROM nodes WHERE id = $1"
+_ON_DUTY = _timed("""
+INSERT INTO duties (name, node, until) VALUES ($1, $2, NOW + $3::bigint)
+ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until
+WHERE duties.node = excluded.node OR duties.until < NOW
+RETURNING name
+""")
+
+
+class PostgresLeases:
+    """The leases of this process's node, as long as its heart beats.
+
+    The heartbeat runs in a separate thread with its own session: neither a busy event loop nor a full pool delays it. A
+    node that could not send one for a while takes its leases for lost (`held`), before other nodes may take them. It
+    joins again under another id, so that what it has begun under the old one is refused.
+
+    `clock_moved` is called with the time by which the database's clock is ahead of this machine's.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        version: str = "",
+        slots: int = 0,
+        keys: Sequence[str] = (),
+        files: str = "",
+        ttl: float = TTL,
+        clock_moved: Callable[[timedelta], None] = lambda _: None,
+    ) -> None:
+        self.node = ""
+        self.busy = 0
+        self._url, self._version, self._slots, self._ttl = url, version, slots, ttl
+        self._keys, self._files, self._skew = ",".join(keys), files, 0
+        self._clock_moved = clock_moved
+        self._micros = int(ttl * 1_000_000)
+        self._session: Connection | None = None
+        self._turn = asyncio.Lock()  # one statement at a time on the session
+        self._beaten = self._steady_since = -ttl  # by the monotonic clock
+        self._turned = 0.0
+        self._is_waiting = False
+        self._heart: threading.Thread | None = None
+        self._ending = threading.Event()
+        self._guard = threading.Lock()  # of `node` and `_beaten`, which the heart reads and writes
+
+    @property
+    def held(self) -> bool:
+        """Return whether no other node can have leased this node's threads."""
+        return bool(self.node) and time.monotonic() - self._beaten < self._ttl * SAFE
+
+    def turned(self, busy: int) -> None:
+        """The event loop turns, with so many threads in progress."""
+        self._turned, self.busy = time.monotonic(), busy
+
+    async def acquire(self) -> bool:
+        """Join the cluster as a new node; false while a process without a cluster executes the journal's runs."""
+        if self.held:
+            return True
+        await self._leave()
+        node, began = new_id("node"), time.monotonic()
+        if not await self._ask(lambda session: self._join(session, node)):
+            if not self._is_waiting:  # it is asked in each turn of the motor
+                log.warning(
+                    "A process without a cluster executes this journal's runs: this node waits for its end."
+                )
+            self._is_waiting = True
+            return False
+        self._is_waiting = False
+        with self._guard:
+            self.node, self._beaten, self._turned = node, began, began
+        if self._heart is None:
+            self._heart = threading.Thread(target=self._beat_in_thread, name="toolwright-heart", daemon=True)
+            self._heart.start()
+        log.info("This process is the node %s of the cluster.", node)
+        return True
+
+    async def release(self) -> None:
+        """Leave the cluster: the threads are free at once."""
+        self._ending.set()
+        await self._leave()
+        session, self._session = self._session, None
+        if session is not None and not session.is_closed():
+            with suppress(*FAULTS):
+                await session.close(timeout=self._ttl)
+        if self._heart is not None:
+            await asyncio.to_thread(self._heart.join, self._ttl)
+            self._heart = None
+
+    async def claim(self, named: Sequence[str], most: int) -> list[Wake]:
+        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time."""
+        node = self.node
+        rows = await self._ask(lambda session: session.fetch(_CLAIM, node, most, list(named)))
+        return [Wake(thread_id=one, due=instant(due), gen=gen, node=node) for one, due, gen in rows]
+
+    async def leased(self) -> list[Wake]:
+        """Return the wakes of all threads that this node has leased."""
+        node = self.node
+        rows = await self._ask(lambda session: session.fetch(_LEASED, node))
+        return [Wake(thread_id=one, due=instant(due), gen=gen, node=node) for one, due, gen in rows]
+
+    async def free(self, thread_ids: Collection[str]) -> None:
+        """Give these threads back, if this node still has them."""
+        node = self.node
+        await self._ask(lambda session: session.execute(_FREE, node, list(thread_ids)))
+
+    async def on_duty(self, name: str, seconds: float) -> bool:
+        """Return whether this node has the duty of that name, of which one node has each for so many seconds."""
+        if not self.held:
+            return False
+        node, until = self.node, int(seconds * 1_000_000)
+        return await self._ask(lambda session: session.fetchval(_ON_DUTY, name, node, until)) is not None
+
+    # ── the session of the event loop ───────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            async with self._turn, asyncio.timeout(self._ttl):
+                if self._session is None or self._session.is_closed():
+                    self._session = await connect(self._url)
+                return await work(self._session)
+        except (*FAULTS, TimeoutError) as error:
+            if self._session is not None:
+                self._session.terminate()
+            self._session = None
+            raise store_error(error) from error
+
+    async def _join(self, session: Connection, node: str) -> bool:
+        async with session.transaction():
+            if not await session.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", DRAIN_LOCK):
+                return False
+            await session.fetch(_BEAT, *self._row(node, 0))
+        return True
+
+    def _row(self, node: str, busy: int) -> tuple[str, str, int, int, int, str, str]:
+        return node, self._version, self._slots, busy, self._skew, self._keys, self._files
+
+    async def _leave(self) -> None:
+        with self._guard:
+            node, self.node = self.node, ""
+        if node:
+            with suppress(StoreError):  # then the other nodes free its threads after the TTL
+                await self._ask(lambda session: session.execute(_FREE_ALL, node))
+                await self._ask(lambda session: session.execute(_LEAVE, node))
+
+    # ── the heart ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _beat_in_thread(self) -> None:
+        asyncio.run(self._beat_until_the_end())
+
+    async def _beat_until_the_end(self) -> None:
+        session: Connection | None = None
+        while not await asyncio.to_thread(self._ending.wait, self._ttl / 4):
+            node, now = self.node, time.monotonic()
+            if not node or now - self._turned > HUNG:
+                continue
+            try:
+                async with asyncio.timeout(self._ttl / 2):
+                    session = session or await connect(self._url)
+                    await self._beat(session, node, now)
+            except (*FAULTS, TimeoutError) as error:
+                log.warning("The node %s has no heartbeat: %s", node, error or "the database is silent")
+                if session is not None:
+                    session.terminate()
+                session = None
+        if session is not None:
+            session.terminate()
+
+    async def _beat(self, session: Connection, node: str, began: float) -> None:
+        """Beat once, then take from the dead what they hold: locks and threads."""
+        [(seen, before)] = await session.fetch(_BEAT, *self._row(node, self.busy))
+        middle = time.time() - (time.monotonic() - began) / 2
+        self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
+        self._clock_moved(timedelta(microseconds=-self._skew))
+        await session.execute(_END_SILENT, APPLICATION, self._micros)
+        if before is None or seen - before > self._micros:
+            with self._guard:
+                if self.node == node:
+                    self._beaten = -self._ttl  # other nodes may have its threads: it must join again
+            return
+        if began - self._beaten > self._ttl * SAFE:
+            self._steady_since = began
+        with self._guard:
+            if self.node == node:
+                self._beaten = began
+        # Right after an outage of the database no node has beaten: the first one must not take all others for dead.
+        if began - self._steady_since >= self._ttl:
+            await session.execute(_REAP, self._micros)
+            await session.execute(_FORGET, self._micros * FORGOTTEN)

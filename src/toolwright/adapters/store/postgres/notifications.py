@@ -1,0 +1,57 @@
+"""Messages between the processes of a cluster by Postgres, as notifications. Needs the extra `postgres`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from toolwright.adapters.store.postgres.connection import connect
+
+CHANNEL = "toolwright"
+SECONDS = 5.0  # that a notification may take
+_SEND = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text"
+
+
+class PostgresRelay:
+    """A `Relay` over one session, which sends and receives.
+
+    Notifications are committed by this session alone, and not waited for: a commit with one holds a lock of the whole
+    server, so no unit of the journal has any.
+    """
+
+    most = 7_900  # bytes: Postgres takes fewer than 8,000
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session: Any = None  # an asyncpg connection, which is untyped
+
+    async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
+        session: Any = await connect(self._url)
+        try:
+            ended = asyncio.Event()
+
+            def end(_: object) -> None:
+                ended.set()
+
+            def read(_session: object, _pid: object, _channel: object, text: str) -> None:
+                receive(text)
+
+            session.add_termination_listener(end)
+            await session.execute("SET synchronous_commit = off")  # of notifications, which may be lost
+            await session.add_listener(CHANNEL, read)
+            self._session = session
+            connected()
+            await ended.wait()
+        finally:
+            self._session = None
+            session.terminate()
+
+    async def send(self, texts: Sequence[str]) -> None:
+        session = self._session
+        if session is None:
+            raise ConnectionError("There is no session.")
+        try:
+            async with asyncio.timeout(SECONDS):
+                await session.execute(_SEND, CHANNEL, texts)
+        except BaseException:
+            session.terminate()
+            raise

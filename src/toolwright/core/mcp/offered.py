@@ -1,0 +1,163 @@
+"""Offer of an app to MCP hosts: permitted tools, prompts as templates, and fixed resources."""
+
+import mimetypes
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+from urllib.parse import quote
+
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import DefinitionError
+from toolwright.core.plain import one_line
+from toolwright.core.value import value
+
+Permitted: TypeAlias = Literal["all", "read_only", "none"] | frozenset[str]
+"""The tools that a kind of caller has permission to use: a rule, or their names."""
+_RULES: tuple[Literal["all", "read_only", "none"], ...] = ("all", "read_only", "none")
+_KEYS = ("people", "services", "prompts", "resources")
+_FIELDS = ("content", "description", "mime_type")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+")
+OWN = "toolwright://"
+"""The beginning of our own URIs: of files of calls, and of resources that are declared by a name."""
+OWN_FILES = "toolwright://threads/"
+"""The beginning of the URIs of files of calls."""
+FILE_NAME = "toolwright/name"
+"""The metadata key of a content's file name: an image has no URI that names it."""
+ERROR = "toolwright/error"
+"""The metadata key of an error's code and data; the text of its result is the message alone."""
+
+
+@value
+class FixedResource:
+    """A resource for permitted callers: a text, bytes, or the file at a path, which is read when it is asked for."""
+
+    name: str
+    uri: str
+    content: str | bytes | Path
+    mime_type: str
+    description: str | None = None
+
+
+@value
+class McpPermissions:
+    """The tools, prompts and resources that people and services can use over MCP, and the tasks that they can find.
+
+    `prompts` are the names of the offered prompts, None for all that the app declares. Prompts and resources are
+    permitted as `read_only` tools are.
+    """
+
+    people: Permitted = "read_only"
+    services: Permitted = "all"
+    prompts: frozenset[str] | None = frozenset()
+    resources: tuple[FixedResource, ...] = ()
+
+    def allow(self, kind: Literal["person", "service"], name: str, *, read_only: bool) -> bool:
+        """Return whether such a caller has permission to use the tool of that name."""
+        permitted = self.people if kind == "person" else self.services
+        if isinstance(permitted, frozenset):
+            return name in permitted
+        return permitted == "all" or (permitted == "read_only" and read_only)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tools, prompts and resources that are permitted by their names."""
+        named = [each for each in (self.people, self.services) if isinstance(each, frozenset)]
+        return frozenset[str]().union(*named)
+
+
+def mcp_permissions(declared: object) -> McpPermissions:
+    """Return what `App(mcp_server=…)` declares. Raises `DefinitionError`."""
+    if declared is None:
+        return McpPermissions()
+    if not isinstance(declared, Mapping):
+        raise DefinitionError(
+            f"App: mcp_server must be a dict with the keys {', '.join(_KEYS)}, not {brief_value(declared)}."
+        )
+    rules = cast("Mapping[object, object]", declared)
+    unknown = next((key for key in rules if key not in _KEYS), None)
+    if unknown is not None:
+        raise DefinitionError(
+            f"App: mcp_server has no key {brief_value(unknown)}: it has {', '.join(_KEYS)}."
+        )
+    return McpPermissions(
+        people=_permitted("people", rules.get("people", "read_only")),
+        services=_permitted("services", rules.get("services", "all")),
+        prompts=_prompts(rules.get("prompts", ())),
+        resources=_resources(rules.get("resources", {})),
+    )
+
+
+def _permitted(key: str, declared: object) -> Permitted:
+    for rule in _RULES:
+        if declared == rule:
+            return rule
+    names = _names(declared)
+    if names is not None:
+        return names
+    raise DefinitionError(
+        f"App: mcp_server: {key} must be 'all', 'read_only', 'none' or a list of tools' names, "
+        f"not {brief_value(declared)}."
+    )
+
+
+def _prompts(declared: object) -> frozenset[str] | None:
+    if declared is True:
+        return None
+    names = frozenset[str]() if declared is False else _names(declared)
+    if names is None:
+        raise DefinitionError(
+            f"App: mcp_server: prompts must be True or a list of names, not {brief_value(declared)}."
+        )
+    return names
+
+
+def _names(declared: object) -> frozenset[str] | None:
+    if not isinstance(declared, list | tuple | set | frozenset):
+        return None
+    names = cast("Iterable[object]", declared)
+    return frozenset(cast("Iterable[str]", names)) if all(isinstance(name, str) for name in names) else None
+
+
+def _resources(declared: object) -> tuple[FixedResource, ...]:
+    if not isinstance(declared, Mapping):
+        raise DefinitionError(
+            f"App: mcp_server: resources must be a dict by URI or name, not {brief_value(declared)}."
+        )
+    entries = cast("Mapping[object, object]", declared)
+    return tuple([_resource(name, entry) for name, entry in entries.items()])
+
+
+def _resource(name: object, entry: object) -> FixedResource:
+    where = f"App: mcp_server: the resource {brief_value(name)}"
+    if not isinstance(name, str) or not name.strip() or not one_line(name) or name.startswith(OWN):
+        raise DefinitionError(
+            f"{where} must be declared by a URI or a name, on one line, not beginning with {OWN}."
+        )
+    fields = cast("Mapping[object, object]", entry) if isinstance(entry, Mapping) else {"content": entry}
+    unknown = next((key for key in fields if key not in _FIELDS), None)
+    if unknown is not None:
+        raise DefinitionError(f"{where} has no key {brief_value(unknown)}: it has {', '.join(_FIELDS)}.")
+    content = fields.get("content")
+    if not isinstance(content, str | bytes | Path):
+        raise DefinitionError(f"{where} must be a text, bytes or a path, not {brief_value(content)}.")
+    if isinstance(content, Path):
+        content = content.absolute()
+        if not content.is_file():
+            raise DefinitionError(f"{where} is to be read from {str(content)!r}, where there is no file.")
+    described: dict[str, str] = {}
+    for key in ("description", "mime_type"):
+        text = fields.get(key)
+        if text is not None and not (isinstance(text, str) and one_line(text)):
+            raise DefinitionError(f"{where}: {key} must be a text on one line, not {brief_value(text)}.")
+        described |= {} if text is None else {key: text}
+    guessed = mimetypes.guess_type(str(content) if isinstance(content, Path) else name)[0]
+    kind = described.get("mime_type") or guessed or _plain_kind(content)
+    uri = name if _URI.fullmatch(name) else f"{OWN}resources/{quote(name)}"
+    return FixedResource(
+        name=name, uri=uri, content=content, mime_type=kind, description=described.get("description")
+    )
+
+
+def _plain_kind(content: str | bytes | Path) -> str:
+    return "text/plain" if isinstance(content, str) else "application/octet-stream"

@@ -1,0 +1,464 @@
+"""Provider forms: an equivalent of a tool that a model's provider accepts, while its own schema validates arguments.
+
+A form says no less than the tool: what a provider has no keyword for is told in the description.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from toolwright.core.arguments.numbers import Numbers
+from toolwright.core.arguments.schema import with_parts
+from toolwright.core.json_value import (
+    JSON,
+    JSONObject,
+    dumps_unescaped,
+    has_half_characters,
+    whole_characters,
+)
+from toolwright.core.model import ToolDefinition
+from toolwright.core.plain import Path
+from toolwright.core.schemas.property_names import PropertyNames, described
+from toolwright.core.schemas.provider_rules import (
+    DIALECTS,
+    PROPERTY_NAME,
+    ROOT_KEYWORDS,
+    TOOL_NAME,
+    Provider,
+    broken_rule,
+    compiles,
+    is_array,
+)
+from toolwright.core.text import brief
+from toolwright.core.value import changed, value
+
+_ALTERNATIVES: Mapping[str, str] = {"anyOf": "at least one", "oneOf": "exactly one"}
+_MOST_RULE = 1_500  # characters of a description that tell one keyword
+_MOST_REFERENCES = 20  # that the root is by way of
+_AT_ROOT = frozenset(ROOT_KEYWORDS)
+_OLDER = re.compile(r"draft-0[1-7]|draft/2019-09")
+
+
+_LOOKS_LIKE_ALIAS = re.compile(r".*-[0-9a-f]{16}")
+_FOREIGN_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+def alias_of(name: str) -> str:
+    """The name that a provider sees: `name` itself where it may, else readable text and a digest of the name.
+
+    A real name that has the form of an alias gets one too, so no alias can be a real name.
+    """
+    if TOOL_NAME.fullmatch(name) and not _LOOKS_LIKE_ALIAS.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
+    return f"{_FOREIGN_IN_NAME.sub('_', name)[:47]}-{digest}"
+
+
+@value
+class ToolFault:
+    """A tool that a model is not offered, and why; None for a fault of all of them together."""
+
+    tool: str | None
+    message: str
+
+
+@value
+class ProviderForm:
+    """A tool as it is sent. `names` are aliases of property names, None if all names are sent as they are."""
+
+    definition: ToolDefinition
+    names: PropertyNames | None = None
+
+
+class NoObject(Exception):
+    """The schema accepts no object."""
+
+
+def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | ToolFault:
+    """Return the tool as the provider accepts it, the definition itself where it does; or the rule that it breaks.
+
+    The name of the tool is left to the adapter, which has aliases for those that a provider refuses.
+    """
+    if _accepted(tool, provider):
+        return ProviderForm(definition=tool)
+    schema, notes = tool.parameters, list[str]()
+    try:
+        schema = _readable(schema)
+        schema = _without_old_forms(schema) if isinstance(schema, dict) else {}
+        schema = as_object(schema, notes)
+    except NoObject:
+        return ToolFault(tool=tool.name, message="Its arguments cannot be an object.")
+    names = PropertyNames.of(schema) if provider == "anthropic" else None
+    if provider == "openai":
+        schema = {"properties": {}, **_for_openai(schema)}
+    if names is not None:
+        schema = names.renamed(schema)
+    description = "\n\n".join([whole_characters(tool.description), *notes])
+    sent = ToolDefinition(name=tool.name, description=description, parameters=schema)
+    broken = broken_rule(changed(sent, name="named"), provider)
+    if broken is None:
+        return ProviderForm(definition=sent, names=names)
+    rule, place = broken
+    where = f" (at {place})" if place else ""
+    return ToolFault(tool=tool.name, message=f"The provider refuses it: {rule.text}{where}.")
+
+
+def can_be_object(schema: JSON) -> bool:
+    """Return whether an object can fit the schema. References that lead out of it can lead to an object."""
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "object" and _AT_ROOT.isdisjoint(schema):
+        return True
+    if isinstance(schema.get("$ref"), str) and not str(schema["$ref"]).startswith("#/"):
+        return True
+    try:
+        as_object(schema, [])
+    except NoObject:
+        return False
+    return True
+
+
+def _accepted(tool: ToolDefinition, provider: Provider) -> bool:
+    """Return whether the provider accepts the tool as it is: the rules in one pass, for lists of thousands of tools.
+
+    A tool's schema is a valid one of the dialect that it names, so only the dialect is looked at.
+    """
+    schema = tool.parameters
+    if (
+        schema.get("type") != "object"
+        or not _AT_ROOT.isdisjoint(schema)
+        or has_half_characters(tool.description)
+    ):
+        return False
+    if provider == "openai" and "properties" not in schema:
+        return False
+    waiting: list[JSON] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            if has_half_characters(part):
+                return False
+        elif isinstance(part, dict):
+            if not _usual(part, provider):
+                return False
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, float) and not math.isfinite(part):
+            return False
+    return True
+
+
+_OLD = frozenset({"definitions", "dependencies", "additionalItems"})
+
+
+def _usual(part: JSONObject, provider: Provider) -> bool:
+    """Return whether no rule is broken here. A value that only looks like a schema may be called unusual."""
+    if not _OLD.isdisjoint(part) or isinstance(part.get("id"), str):
+        return False
+    if "$schema" in part and part["$schema"] not in DIALECTS:
+        return False
+    if provider == "openai":
+        if is_array(part) and "items" not in part:
+            return False
+        if isinstance(part.get("pattern"), str) and not compiles(part["pattern"]):
+            return False
+        by_pattern = part.get("patternProperties")
+        if isinstance(by_pattern, dict) and not all(map(compiles, by_pattern)):
+            return False
+    elif provider == "anthropic":
+        names = part.get("properties")
+        if isinstance(names, dict) and not all(map(PROPERTY_NAME.fullmatch, names)):
+            return False
+    return all(map(str.isascii, part)) or not any(map(has_half_characters, part))
+
+
+def _readable(part: JSON) -> JSON:
+    """The schema as JSON that every parser reads: without numbers that are none, without half characters."""
+    match part:
+        case str():
+            return whole_characters(part)
+        case dict():
+            kept = {whole_characters(name): each for name, each in part.items() if not _is_no_number(each)}
+            return {name: _readable(each) for name, each in kept.items()}
+        case list():
+            return [_readable(each) for each in part if not _is_no_number(each)]
+        case _:
+            return part
+
+
+def _is_no_number(part: JSON) -> bool:
+    return isinstance(part, float) and not math.isfinite(part)
+
+
+# --- drafts before 2020-12 ---
+
+
+def _without_old_forms(schema: JSONObject) -> JSONObject:
+    """The schema in draft 2020-12: what older drafts wrote otherwise, and the references to it."""
+    dialect = schema.get("$schema")
+    older = isinstance(dialect, str) and _OLDER.search(dialect) is not None
+    moved: dict[str, str] = {}
+    made = _upgraded(schema, "#", "#", moved, refers_alone=older and "2019" not in str(dialect))
+    return _pointed(made, moved) if moved else made
+
+
+def _upgraded(
+    schema: JSONObject, old: str, new: str, moved: dict[str, str], *, refers_alone: bool
+) -> JSONObject:
+    """One schema of an older draft and those in it; `moved` gets the pointers that change."""
+    if old != new:
+        moved[old] = new
+    if refers_alone and "$ref" in schema:  # there everything beside a reference was ignored
+        schema = {key: each for key, each in schema.items() if key in ("$ref", "definitions", "$defs")}
+    copy: JSONObject = {}
+    for key, each in schema.items():
+        for name, part in _upgraded_keyword(key, each, schema):
+            copy[name] = (
+                {**_parts_of(copy.get(name)), **part} if name in copy and isinstance(part, dict) else part
+            )
+    steps = {name: _old_name(name, schema) for name in copy}
+
+    def below(part: JSON, path: Path) -> JSON:
+        if not isinstance(part, dict):
+            return part
+        own, *rest = map(_step, path)
+        before = "/".join([f"{old}/{_step(_origin(steps[str(path[0])], path[1:], schema))}", *rest])
+        return _upgraded(part, before, "/".join([f"{new}/{own}", *rest]), moved, refers_alone=refers_alone)
+
+    return with_parts(copy, (), below)
+
+
+def _parts_of(part: JSON) -> JSONObject:
+    return part if isinstance(part, dict) else {}
+
+
+def _origin(names: Sequence[str], path: Path, schema: JSONObject) -> str:
+    """The keyword of the older draft at which a part stood."""
+    for name in names[1:]:
+        parts = schema.get(name)
+        if isinstance(parts, dict) and path and path[0] in parts:
+            return name
+    return names[0]
+
+
+def _old_name(name: str, schema: JSONObject) -> Sequence[str]:
+    match name:
+        case "$defs" if "definitions" in schema:
+            return ("$defs", "definitions") if "$defs" in schema else ("definitions",)
+        case "prefixItems" if isinstance(schema.get("items"), list):
+            return ("items",)
+        case "items" if isinstance(schema.get("items"), list):
+            return ("additionalItems",)
+        case "dependentSchemas" if "dependencies" in schema:
+            return ("dependentSchemas", "dependencies")
+        case _:
+            return (name,)
+
+
+def _upgraded_keyword(key: str, part: JSON, schema: JSONObject) -> Iterable[tuple[str, JSON]]:
+    match key, part:
+        case "$schema", _:
+            return []
+        case "definitions", dict():
+            return [("$defs", part)]
+        case "items", list():
+            rest = schema.get("additionalItems")
+            return [("prefixItems", part), *([] if rest is None else [("items", rest)])]
+        case "additionalItems", _:
+            return []  # beside a list of items it is told there, elsewhere it means nothing
+        case ("id", str()) | ("$id", str()):
+            if key == "id" and "$schema" not in schema and not part.startswith("#"):
+                return [(key, part)]  # not a schema's, but a value's
+            return [("$anchor", part[1:])] if len(part) > 1 and part.startswith("#") else [("$id", part)]
+        case ("exclusiveMinimum", bool()) | ("exclusiveMaximum", bool()):
+            bound = schema.get(key.replace("exclusiveM", "m"))
+            return [(key, bound)] if part and isinstance(bound, int | float) else []
+        case (("minimum" | "maximum"), _) if schema.get(f"exclusiveM{key[1:]}") is True:
+            return []
+        case "dependencies", dict():
+            lists: JSONObject = {name: each for name, each in part.items() if isinstance(each, list)}
+            schemas: JSONObject = {name: each for name, each in part.items() if not isinstance(each, list)}
+            named: list[tuple[str, JSON]] = [("dependentRequired", lists), ("dependentSchemas", schemas)]
+            return [(name, each) for name, each in named if each]
+        case _:
+            return [(key, part)]
+
+
+def _pointed(part: JSON, moved: Mapping[str, str]) -> JSONObject:
+    """The schema with its references to what has moved."""
+
+    def pointed(part: JSON) -> JSON:
+        if isinstance(part, list):
+            return [pointed(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        copy = {key: pointed(each) for key, each in part.items()}
+        reference = copy.get("$ref")
+        if isinstance(reference, str):
+            copy["$ref"] = moved.get(reference, reference)
+        return copy
+
+    made = pointed(part)
+    assert isinstance(made, dict), "an object stays one"
+    return made
+
+
+def _step(step: str | int) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
+# --- the root ---
+
+
+def as_object(schema: JSONObject, notes: list[str]) -> JSONObject:
+    """The schema as that of an object without alternatives at its root; what this leaves out is put into `notes`.
+
+    Raises `NoObject` if it accepts no object.
+    """
+    return _Root(schema).as_object(schema, notes)
+
+
+class _Root:
+    """The schemas that say together what a schema's root is."""
+
+    def __init__(self, schema: JSONObject) -> None:
+        self._places = Numbers(schema)
+        self._definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+
+    def as_object(self, schema: JSONObject, notes: list[str]) -> JSONObject:
+        made = {**self._definitions, **self._merged(schema, notes, _MOST_REFERENCES)}
+        return {"type": "object", **{key: each for key, each in made.items() if key != "type"}}
+
+    def _merged(self, schema: JSONObject, notes: list[str], left: int) -> JSONObject:
+        """The schema's own keywords with those of its reference and its branches."""
+        kind = schema.get("type", "object")
+        if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+            raise NoObject
+        self._check_values(schema)
+        made = {key: each for key, each in schema.items() if key not in _AT_ROOT}
+        for part in self._joined(schema, left):
+            made = _both(made, self._merged(part, notes, left - 1))
+        for keyword in _ALTERNATIVES:
+            branches = schema.get(keyword)
+            if isinstance(branches, list):
+                made = self._with_branches(made, keyword, branches, notes, left)
+        notes += [
+            f"The arguments must be {_TOLD[key]}: {brief(dumps_unescaped(schema[key]), _MOST_RULE)}"
+            for key in _TOLD
+            if key in schema
+        ]
+        return made
+
+    def _check_values(self, schema: JSONObject) -> None:
+        options = schema.get("enum", [{}])
+        if isinstance(options, list) and not any(isinstance(each, dict) for each in options):
+            raise NoObject
+        if not isinstance(schema.get("const", {}), dict):
+            raise NoObject
+
+    def _joined(self, schema: JSONObject, left: int) -> list[JSONObject]:
+        """The schemas that hold besides: the reference's and those of `allOf`."""
+        parts = schema.get("allOf")
+        joined: list[JSON] = [*parts] if isinstance(parts, list) else []
+        if "$ref" in schema:
+            place = self._places.resolve(schema["$ref"]) if left else None
+            if place is None or place[0] is schema:
+                raise NoObject  # it leads nowhere, or in a circle
+            joined.append(place[0])
+        if False in joined or not left:
+            raise NoObject
+        return [each for each in joined if isinstance(each, dict)]
+
+    def _with_branches(
+        self, made: JSONObject, keyword: str, branches: list[JSON], notes: list[str], left: int
+    ) -> JSONObject:
+        """The schema with the properties of its branches, of which those are required that all of them require."""
+        if not left:
+            raise NoObject
+        taken: list[JSONObject] = []
+        for branch in branches:
+            try:
+                whole: JSON = {} if branch is True else branch
+                taken.append(self._merged(whole, [], left - 1) if isinstance(whole, dict) else _never())
+            except NoObject:
+                continue
+        if not taken:
+            raise NoObject
+        told = brief(dumps_unescaped(branches), _MOST_RULE)
+        notes.append(f"The arguments must fit {_ALTERNATIVES[keyword]} of these JSON Schemas: {told}")
+        own = _object(made.get("properties"))
+        merged: JSONObject = {}
+        for name in dict.fromkeys(name for each in taken for name in _object(each.get("properties"))):
+            forms = [_object(each.get("properties")).get(name) for each in taken]
+            merged[name] = _any_of([each for each in forms if each is not None])
+        first, *others = [_names(each.get("required")) for each in taken]
+        required = [name for name in first if all(name in each for each in others)]
+        if made.get("additionalProperties") is False:
+            merged = {}  # it refuses whatever only a branch describes
+        copy: JSONObject = {**made, "properties": {**merged, **own}}
+        if required or "required" in made:
+            copy["required"] = [*dict.fromkeys([*_names(made.get("required")), *required])]
+        if "additionalProperties" not in made and all(
+            each.get("additionalProperties") is False for each in taken
+        ):
+            copy["additionalProperties"] = False
+        return copy
+
+
+_TOLD: Mapping[str, str] = {"not": "no such object", "enum": "one of these", "const": "this"}
+
+
+def _any_of(forms: Sequence[JSON]) -> JSON:
+    """The schema that one of these fits, each named once."""
+    different: list[JSON] = [each for at, each in enumerate(forms) if each not in forms[:at]]
+    return different[0] if len(different) == 1 else {"anyOf": different}
+
+
+def _never() -> JSONObject:
+    raise NoObject
+
+
+def _both(one: JSONObject, other: JSONObject) -> JSONObject:
+    """Join two schemas that both hold; where a keyword cannot be joined, the first one's stays."""
+    copy = {**other, **one}
+    properties, more = _object(one.get("properties")), _object(other.get("properties"))
+    if properties or more:
+        both: JSONObject = {}
+        for name in (*properties, *more):
+            forms = [each[name] for each in (properties, more) if name in each]
+            both[name] = forms[0] if len(forms) == 1 or forms[0] == forms[1] else {"allOf": forms}
+        copy["properties"] = both
+    required = [*_names(one.get("required")), *_names(other.get("required"))]
+    if required:
+        copy["required"] = [*dict.fromkeys(required)]
+    if copy.get("additionalProperties") is False and properties.keys() != more.keys():
+        del copy["additionalProperties"]  # each of them counts its own properties alone
+    return copy
+
+
+def _object(part: JSON) -> JSONObject:
+    return part if isinstance(part, dict) else {}
+
+
+def _names(part: JSON) -> list[JSON]:
+    return part if isinstance(part, list) else []
+
+
+# --- places within ---
+
+
+def _for_openai(schema: JSONObject) -> JSONObject:
+    """The schema with items for every array, and without patterns that OpenAI does not compile."""
+    copy = with_parts(schema, (), lambda part, _: _for_openai(part) if isinstance(part, dict) else part)
+    if is_array(copy) and "items" not in copy:
+        copy["items"] = {}
+    if "pattern" in copy and not compiles(copy["pattern"]):
+        copy = described(copy, f"It matches the pattern {copy.pop('pattern')}")
+    by_pattern = copy.get("patternProperties")
+    if isinstance(by_pattern, dict) and not all(map(compiles, by_pattern)):
+        told = brief(dumps_unescaped(copy.pop("patternProperties")), _MOST_RULE)
+        copy.pop("additionalProperties", None)
+        copy = described(copy, f"Its properties by pattern: {told}")
+    return copy

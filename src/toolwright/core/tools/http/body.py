@@ -1,0 +1,210 @@
+"""Bodies of HTTP tools: JSON, forms, files of the thread, or text, as the content type says."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeAlias
+
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.tools.http.styles import Style, as_it_is, percent, scalar, styled_pairs
+from toolwright.core.tools.http.url_template import Unfillable, query_of
+from toolwright.core.value import value
+
+URLENCODED = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+BodyKind: TypeAlias = Literal["json", "urlencoded", "multipart", "raw"]
+_MOST_STEPS = 20  # references and alternatives between a schema and the `format` of its text
+
+
+@value
+class Encoding:
+    """How one field of a form is sent: in a style as a parameter of a query, else as text of this content type.
+
+    `content_type` is that of its part of a `multipart/form-data` body; None: JSON for objects, a file's own.
+    """
+
+    content_type: str | None = None
+    style: Style | None = None
+    explode: bool | None = None
+
+    @property
+    def explodes(self) -> bool:
+        """Return whether each item stands by itself."""
+        return self.style == "form" if self.explode is None else self.explode
+
+
+@value
+class FileContent:
+    """A file of the thread that is sent."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+@value
+class Part:
+    """A part of a `multipart/form-data` body; `file_name` is None where it is no file."""
+
+    name: str
+    content: bytes
+    content_type: str | None = None
+    file_name: str | None = None
+
+
+@value
+class Body:
+    """The body of a request. With `parts` it is `multipart/form-data`; `content` is then empty.
+
+    `content_type` is its type where the tool's headers give none.
+    """
+
+    content: bytes = b""
+    content_type: str = "application/json"
+    parts: tuple[Part, ...] | None = None
+
+
+Files: TypeAlias = Mapping[str, FileContent]
+"""Files of the thread by the paths that arguments name."""
+Encodings: TypeAlias = Mapping[str, Encoding]
+
+
+def body_kind(content_type: str | None) -> BodyKind:
+    """The kind of body of a content type; that of a tool without one is JSON."""
+    media = (content_type or "application/json").partition(";")[0].strip().lower()
+    if media == URLENCODED:
+        return "urlencoded"
+    if media == MULTIPART:
+        return "multipart"
+    return "json" if media.endswith(("/json", "+json")) else "raw"
+
+
+@value
+class BodyForm:
+    """The kind of a tool's body, and its schema, by which some of its texts are paths of files.
+
+    A file is a text of the format `binary`: a field of a `multipart/form-data` body, or a `raw` body itself.
+    """
+
+    kind: BodyKind
+    root: JSONObject
+    schema: JSON
+
+    def file_paths(self, given: JSON) -> list[str]:
+        """The paths of the files that this body is made of."""
+        if self.kind == "raw":
+            return [*_paths(self.root, self.schema, given)]
+        if self.kind != "multipart" or not isinstance(given, dict):
+            return []
+        return [path for name, each in given.items() for path in _paths(self.root, self._field(name), each)]
+
+    def filled(self, given: JSON, encodings: Encodings, files: Files) -> Body:
+        """The body of this value, whose files are all there. Raises `Unfillable` for a form that is no object."""
+        if self.kind == "json":
+            return Body(content=dumps(given).encode())
+        if self.kind == "raw":
+            if isinstance(given, str) and is_file_schema(self.root, self.schema):
+                return Body(content=files[given].content, content_type=files[given].mime_type)
+            return Body(content=scalar(given).encode(), content_type="text/plain; charset=utf-8")
+        if not isinstance(given, dict):
+            raise Unfillable("The body of the tool's request is a form, which only an object can be.")
+        if self.kind == "urlencoded":
+            return Body(content=_urlencoded(given, encodings).encode(), content_type=URLENCODED)
+        parts: list[Part] = []
+        for name, each in given.items():
+            own = {path: files[path] for path in _paths(self.root, self._field(name), each)}
+            parts += _parts(name, each, encodings.get(name), own)
+        return Body(content_type=MULTIPART, parts=tuple(parts))
+
+    def _field(self, name: str) -> JSON:
+        return property_schema(self.root, self.schema, name)
+
+
+def is_file_schema(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> bool:
+    """Return whether values of the schema are paths of files: texts of the format `binary`."""
+    if not isinstance(schema, dict) or steps == 0:
+        return False
+    if schema.get("format") == "binary":
+        return True
+    return any(is_file_schema(root, each, steps - 1) for each in _alternatives(root, schema))
+
+
+def property_schema(root: JSONObject, schema: JSON, name: str, steps: int = _MOST_STEPS) -> JSON:
+    """The schema of a property, also behind references and alternatives; None if there is none."""
+    if not isinstance(schema, dict) or steps == 0:
+        return None
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and name in properties:
+        return properties[name]
+    inner = (property_schema(root, each, name, steps - 1) for each in _alternatives(root, schema))
+    return next((each for each in inner if each is not None), None)
+
+
+def _alternatives(root: JSONObject, schema: JSONObject) -> Iterator[JSON]:
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        yield target(root, reference)
+    for key in ("anyOf", "oneOf", "allOf"):
+        members = schema.get(key)
+        yield from members if isinstance(members, list) else ()
+
+
+def target(root: JSONObject, reference: JSON) -> JSON:
+    """The part of a schema that a reference within it names, None if there is none."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    node: JSON = root
+    for step in filter(None, reference[1:].split("/")):
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node
+
+
+def _paths(root: JSONObject, schema: JSON, given: JSON) -> Iterator[str]:
+    if isinstance(given, str) and is_file_schema(root, schema):
+        yield given
+    elif isinstance(given, list) and is_file_schema(root, _items(root, schema)):
+        yield from [each for each in given if isinstance(each, str)]
+
+
+def _items(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> JSON:
+    if not isinstance(schema, dict) or steps == 0:
+        return None
+    if "items" in schema:
+        return schema["items"]
+    inner = (_items(root, each, steps - 1) for each in _alternatives(root, schema))
+    return next((each for each in inner if each is not None), None)
+
+
+def _urlencoded(given: JSONObject, encodings: Encodings) -> str:
+    pairs: list[tuple[str, str]] = []
+    for name, each in given.items():
+        encoding = encodings.get(name)
+        if encoding is None or encoding.style is None:
+            pairs += [(percent(key), percent(text)) for key, text in query_of({name: each})]
+        else:
+            pairs += styled_pairs(name, encoding.style, encoding.explodes, each, percent)
+    return "&".join(f"{name}={text}" for name, text in pairs)
+
+
+def _parts(name: str, given: JSON, encoding: Encoding | None, files: Files) -> Iterable[Part]:
+    if given is None:
+        return
+    if encoding is not None and encoding.style is not None:
+        for key, text in styled_pairs(name, encoding.style, encoding.explodes, given, as_it_is):
+            yield Part(name=key, content=text.encode())
+        return
+    for each in given if isinstance(given, list) else [given]:
+        if each is not None:
+            yield _part(name, each, None if encoding is None else encoding.content_type, files)
+
+
+def _part(name: str, given: JSON, content_type: str | None, files: Files) -> Part:
+    if isinstance(given, str) and given in files:
+        file = files[given]
+        return Part(
+            name=name,
+            content=file.content,
+            content_type=content_type or file.mime_type,
+            file_name=file.name,
+        )
+    if isinstance(given, list | dict):
+        content_type = content_type or "application/json"
+    return Part(name=name, content=scalar(given).encode(), content_type=content_type)

@@ -1,0 +1,328 @@
+"""Tools from an OpenAPI document: one HTTP tool an operation, and a fault for each operation that cannot be one."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
+
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError
+
+from toolwright.core.env.form import MOST_TOOLS, Form, Words
+from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra
+from toolwright.core.form_faults import form_fault
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
+from toolwright.core.plain import has_more_values
+from toolwright.core.text import quantity, sentence
+from toolwright.core.tools.config import LONGEST, read_tool_config
+from toolwright.core.tools.tool import Tool
+from toolwright.core.value import value
+
+T = TypeVar("T")
+log = logging.getLogger("toolwright.openapi")
+
+Effect: TypeAlias = Literal["read_only", "idempotent", "destructive", "none"]
+DESCRIPTION = 1_000
+"""Characters of a description, unless said otherwise: providers refuse longer ones, and a model reads all of them."""
+
+
+class OnlyForm(Form):
+    """The operations that are wanted; what is not given selects all. Texts of operations and paths may have `*`."""
+
+    operations: list[Words] | None = None
+    tags: list[Words] | None = None
+    paths: list[Words] | None = None
+    methods: list[Words] | None = None
+    deprecated: bool = False
+
+
+def _operations(only: object) -> object:
+    """A text or a list are operations."""
+    if isinstance(only, str):
+        return {"operations": [only]}
+    return {"operations": cast("object", only)} if isinstance(only, list) else only
+
+
+def _auth(auth: object) -> object:
+    if auth not in (None, False) and not _are_texts(_values(auth)):
+        raise ValueError("must be the name of a variable, or such names by security scheme, or false")
+    return auth
+
+
+def _kept(fields: object) -> object:
+    if not isinstance(fields, bool) and not all(map(_are_texts, _values(fields))):
+        raise ValueError("must be true or false, a list of paths, or such lists by operation")
+    return fields
+
+
+def _values(given: object) -> list[object]:
+    return [*cast("dict[object, object]", given).values()] if isinstance(given, dict) else [given]
+
+
+def _are_texts(given: object) -> bool:
+    return isinstance(given, list) and all(
+        isinstance(each, str) and each for each in cast("list[object]", given)
+    )
+
+
+class ApiForm(Form):
+    """Options of an OpenAPI document, as JSON has them; `timeout` in milliseconds."""
+
+    only: Annotated[OnlyForm | None, BeforeValidator(_operations)] = None
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")] | None = None
+    base_url: Words | None = None
+    auth: Annotated[bool | str | dict[str, str] | None, BeforeValidator(_auth)] = None
+    fields: Annotated[bool | list[str] | dict[str, list[str]], BeforeValidator(_kept)] = False
+    effects: dict[str, Effect] = Field(default_factory=dict[str, Effect])
+    max_description: Annotated[int, Field(ge=20, le=100_000)] = DESCRIPTION
+    visible: bool | None = None
+    timeout: Annotated[int, Field(gt=0, le=LONGEST)] | None = None
+    requires_approval: bool | dict[str, JsonValue] | None = None
+
+
+class ApiEntry(ApiForm):
+    """A document in the tools of a configured agent."""
+
+    source: Words | dict[str, JsonValue]
+
+
+@value
+class OperationFault:
+    """An operation that is no tool, as `GET /pets`, and why."""
+
+    operation: str
+    message: str
+
+
+@value
+class Api:
+    """The tools of a document: their configurations, and the faults of the others."""
+
+    title: str
+    tools: tuple[JSONObject, ...]
+    faults: tuple[OperationFault, ...]
+
+    def told(self) -> str | None:
+        """The faults in one line, None if there are none."""
+        if not self.faults:
+            return None
+        first = "; ".join(
+            f"{each.operation}: {each.message.rstrip('.')}" for each in self.faults[:MOST_FAULTS]
+        )
+        more = len(self.faults) - MOST_FAULTS
+        rest = f"; and {more} more" if more > 0 else ""
+        what = quantity(len(self.faults), "operation")
+        return sentence(f"Of the OpenAPI document {self.title!r}, {what} became no tool: {first}{rest}")
+
+
+ReadApi: TypeAlias = Callable[[ApiEntry, bool], Awaitable[Api]]
+"""Reads the document of an entry; the flag says whether the operator wrote the entry. Raises `DefinitionError`."""
+
+
+class OpenAPITools(Sequence[Tool]):
+    """The tools of an OpenAPI document, in its order, and its `faults`; by number or by name."""
+
+    def __init__(self, tools: Sequence[Tool], faults: Sequence[OperationFault]) -> None:
+        self._tools = tuple(tools)
+        self._by_name = {tool.name: tool for tool in tools}
+        self.faults = tuple(faults)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Tool: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Tool]: ...
+    def __getitem__(self, key: int | str | slice) -> Tool | Sequence[Tool]:
+        return self._by_name[key] if isinstance(key, str) else self._tools[key]
+
+    def __contains__(self, tool: object) -> bool:
+        return tool in self._by_name if isinstance(tool, str) else tool in self._tools
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        return f"OpenAPITools([{', '.join(self._by_name)}], faults={len(self.faults)})"
+
+
+def openapi(
+    source: "str | PathLike[str] | Mapping[str, Any]",
+    *,
+    only: str | Sequence[str] | Mapping[str, Any] | None = None,
+    name: str | None = None,
+    base_url: str | None = None,
+    auth: "bool | str | Mapping[str, str] | None" = None,
+    fields: "bool | Sequence[str] | Mapping[str, Sequence[str]]" = False,
+    effects: Mapping[str, Effect] | None = None,
+    max_description: int = DESCRIPTION,
+) -> OpenAPITools:
+    """Return the tools of an OpenAPI 3.0 or 3.1 document: `tools=[*tw.openapi("petstore.yaml")]`.
+
+    What an operation cannot say as a tool is in `faults`, and logged once; the others are tools all the same. Needs the
+    extra `openapi`.
+
+    Args:
+        source: a path, a URL, the text of a document as JSON or YAML, or the document as an object.
+        only: operation ids, in which `*` stands for anything; or a mapping with `operations`, `tags`, `paths`,
+            `methods` and `deprecated` (true: deprecated operations too), all of which an operation must match.
+        name: what the names of the tools and of the variables begin with.
+        base_url: the address of the service, instead of the document's first server. It is taken as written.
+        auth: the variable that holds the credentials, or a variable for each security scheme; False for none.
+        fields: True trims answers to what the document declares; paths such as `owner.login` keep those alone, for all
+            operations or by operation id.
+        effects: `read_only`, `idempotent`, `destructive` or `none` by operation id, where the method says otherwise.
+        max_description: characters of a description.
+
+    Raises:
+        DefinitionError: if the document cannot be read, or gives no tool at all.
+        MissingExtra: without the extra `openapi`.
+    """
+    given: dict[str, Any] = {  # judged by the form
+        "only": [*only] if isinstance(only, list | tuple) else only,
+        "name": name,
+        "baseUrl": base_url,
+        "auth": auth,
+        "fields": [*fields] if isinstance(fields, tuple) else fields,
+        "effects": effects or {},
+        "maxDescription": max_description,
+    }
+    try:
+        form = ApiForm.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        top, *below = map(str, first["loc"])
+        where = ".".join([_IN_PYTHON.get(top, top), *below])
+        raise DefinitionError(sentence(f"tw.openapi: {where} {form_fault(first)}")) from None
+    api = _load(source, form)
+    return _tools(api)
+
+
+_IN_PYTHON = {"baseUrl": "base_url", "maxDescription": "max_description"}
+
+
+def _load(source: object, form: ApiForm) -> Api:
+    if _adapter("source").is_url(source):
+        return _in_thread(lambda: _fetched(str(source), form))
+    return read_document(_adapter("source").load(source), form, None)
+
+
+async def _fetched(url: str, form: ApiForm) -> Api:
+    document = await _adapter("source").fetch(url, trusted=True)
+    return read_document(document, form, url)
+
+
+def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run the coroutine in a thread of its own: the caller's may have a loop already."""
+    with ThreadPoolExecutor(1, "toolwright-openapi") as pool:
+        return pool.submit(lambda: asyncio.run(begin())).result()
+
+
+def read_document(document: JSONObject, form: ApiForm, url: str | None) -> Api:
+    """Return the tools of a document from this URL, None for one of the caller's own. Raises `DefinitionError`."""
+    read: Callable[[JSONObject, ApiForm, str | None], Api] = _adapter("reader").read_api
+    api = read(document, form, url)
+    message = api.told()
+    if message is not None:
+        if not api.tools:
+            raise DefinitionError(message)
+        log.warning("%s", message)
+    return api
+
+
+async def read_entry(
+    entry: ApiEntry, *, trusted: bool, allow: Sequence[str] = (), folder: Path | None = None
+) -> Api:
+    """Return the tools of the document in an agent's configuration, whose path is relative to the folder.
+
+    One that is not `trusted` names no file of the server, and reaches no private address that is not allowed (D13).
+    Raises `DefinitionError`.
+    """
+    source = _adapter("source")
+    if source.is_url(entry.source):
+        document = await source.fetch(entry.source, trusted=trusted, allow=allow)
+        return await asyncio.to_thread(read_document, document, entry, cast("str", entry.source))
+    if not trusted and source.is_path(entry.source):
+        raise DefinitionError("source names a file, which is only taken from files and code")
+    document = await asyncio.to_thread(source.load, entry.source, folder)
+    return await asyncio.to_thread(read_document, document, entry, None)
+
+
+def api_entries(config: JSON) -> dict[int, JSON]:
+    """The documents among the tools of an agent's configuration, by their numbers."""
+    tools = config.get("tools") if isinstance(config, dict) else None
+    entries = tools if isinstance(tools, list) else []
+    return {
+        n: each["openapi"] for n, each in enumerate(entries) if isinstance(each, dict) and "openapi" in each
+    }
+
+
+async def with_apis(
+    config: JSON, read: Callable[[ApiEntry], Awaitable[Api]]
+) -> tuple[JSON, list[OperationFault]]:
+    """The configuration with the tools of its documents in their place, and the faults of these.
+
+    Raises `InvalidConfiguration` with the path of every fault of an entry.
+    """
+    documents = api_entries(config)
+    if not documents or not isinstance(config, dict) or not isinstance(config["tools"], list):
+        return config, []
+    apis: dict[int, Api] = {}
+    details: list[dict[str, str]] = []
+    for number, entry in documents.items():
+        path = f"tools.{number}.openapi"
+        if config["tools"][number] != {"openapi": entry}:
+            details.append({"path": f"tools.{number}", "message": "must have no other field beside openapi"})
+            continue
+        try:
+            apis[number] = await read(ApiEntry.model_validate(entry))
+        except ValidationError as error:
+            details += [
+                {"path": ".".join(map(str, (path, *each["loc"]))), "message": form_fault(each)}
+                for each in error.errors()
+            ]
+        except (DefinitionError, MissingExtra) as error:
+            details.append({"path": path, "message": error.message.rstrip(".")})
+    if not details and sum(len(api.tools) for api in apis.values()) > MOST_TOOLS:
+        details.append({"path": "tools", "message": f"must be {MOST_TOOLS} at most"})
+    if not details and has_more_values([api.tools for api in apis.values()], CONFIG_VALUES * MAX_JSON_VALUES):
+        details.append(
+            {"path": "tools", "message": f"must have {CONFIG_VALUES * MAX_JSON_VALUES} values at most"}
+        )
+    if details:
+        first = details[0]
+        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), details[:MOST_FAULTS])
+    tools: list[JSON] = []
+    for number, entry in enumerate(config["tools"]):
+        tools += apis[number].tools if number in apis else [entry]
+    return {**config, "tools": tools}, [fault for api in apis.values() for fault in api.faults]
+
+
+def with_apis_of_file(config: JSON, folder: Path) -> JSON:
+    """The configuration of a file in that folder with the tools of its documents in their place.
+
+    Raises `InvalidConfiguration` with the path of every fault of an entry.
+    """
+    if not api_entries(config):
+        return config
+    read = partial(read_entry, trusted=True, folder=folder)
+    return _in_thread(lambda: with_apis(config, read))[0]
+
+
+def _tools(api: Api) -> OpenAPITools:
+    tools = [Tool(**read_tool_config(config, "", trusted=True)) for config in api.tools]
+    return OpenAPITools(tools, api.faults)
+
+
+def _adapter(module: Literal["source", "reader"]) -> Any:  # a module of the adapter
+    """A module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
+    try:
+        return import_module(f"toolwright.adapters.openapi.{module}")
+    except ImportError as error:
+        raise MissingExtra("OpenAPI documents need an extra: install toolwright[openapi].") from error

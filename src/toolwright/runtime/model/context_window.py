@@ -1,0 +1,542 @@
+"""Context window: makes requests fit into what a model takes, by references, summaries and, at last, omission."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.model_settings import DEFAULT_CONTEXT, Context
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import ContextTooLong, InvalidRequest, ToolwrightError
+from toolwright.core.journal.effects import Compact
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Result
+from toolwright.core.model import Model, ModelRequest, ToolDefinition, window_of
+from toolwright.core.requests.answer import ComposedForm
+from toolwright.core.threads.call import OPEN
+from toolwright.core.threads.compaction import (
+    HEADER,
+    Cause,
+    Compaction,
+    Measure,
+    cut_by_all,
+    has_images,
+    header,
+    measure_of,
+    message_tokens,
+    read_header,
+    text_tokens,
+)
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
+from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.conversation import as_formed
+from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.model.answer import CORRECTION, total_cost
+from toolwright.runtime.model.fitting import WORTH_CLEARING, Fitting, limit_of
+from toolwright.runtime.model.sent_records import SentRecords
+from toolwright.runtime.model.summaries import (
+    MOST_SUMMARY,
+    AskWithin,
+    Key,
+    Order,
+    Summaries,
+    Summary,
+)
+from toolwright.wire.event import compacted_event
+
+log = logger("toolwright.models")
+
+MOST_LOGGED = 100  # models for summaries that cannot be made
+MOST_ATTEMPTS = 6  # requests in a row that a provider refuses as too long before the run fails
+SHRINK = 0.8  # of the tokens of a request that was refused for its length without a number
+SUMMARY_SHARE = 0.2  # share of the budget that a summary can take
+KNOWN_READERS = 100
+MANY = 1_000  # messages that are counted in a thread
+MOST_OPEN = 50  # open calls that always stay
+MOST_KEPT = 200  # messages that stay: a statement names each place, and SQLite takes 500
+MOST_EDITS = 10  # times that a request is made again because a summary was edited meanwhile
+
+
+class ConversationChanged(Exception):
+    """The conversation was changed while it was shortened, as by an edited summary: the request is made again."""
+
+
+class ContextWindows:
+    """Shortens conversations before they are too long for their model, and after a provider has refused a request.
+
+    `default` is the app's policy, `reader` the tool that opens results which are not shown any more. `models` finds the
+    model that writes summaries. What a provider has refused is remembered by the model's name.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        models: Callable[[object], Awaitable[Model]],
+        reader: Tool,
+        default: Context | None = None,
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._unusable: list[object] = []  # models for summaries that cannot be made, which was logged
+        self.reader = reader
+        self._default = default or DEFAULT_CONTEXT
+        self.summaries = Summaries()
+        self._learned: dict[str, int] = {}
+        self.records = SentRecords()
+        self._readers: OrderedDict[int, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
+
+    def with_reader(self, active: ActiveAgent) -> ActiveAgent:
+        """Return the agent with the tool that opens results which are not shown any more.
+
+        One that writes its calls into its answers writes those of this tool there too.
+        """
+        form = active.form
+        writes = isinstance(form, ComposedForm)
+        if self.reader.name in active.by_name or not (active.by_name if writes else len(active.tools)):
+            return active  # one that is offered no tools has no results
+        known = self._readers.get(id(active))
+        if known is None or known[0] is not active:
+            tools = () if writes else (*active.tools, self.reader)
+            made = active.offering(tools, (*active.by_name.values(), self.reader))
+            if isinstance(form, ComposedForm):
+                made = changed(made, form=form.with_tool(self.reader))
+            known = active, made
+            self._readers[id(active)] = known
+            if len(self._readers) > KNOWN_READERS:
+                self._readers.popitem(last=False)
+        return known[1]
+
+    async def fit(
+        self,
+        context: RunContext,
+        frame: Frame,
+        active: ActiveAgent,
+        model: Model,
+        request: ModelRequest,
+        ask: AskWithin,
+    ) -> ModelRequest:
+        """Return the request, shortened if it has to be. What it leaves out is committed; `frame.sent` records it.
+
+        Its messages are those of the conversation, also where answers have a form: `formed` makes of it what is sent.
+        Raises `ContextTooLong` if a single message does not fit.
+        """
+        if frame.budget[0] is not active or frame.budget[1] is not model:
+            frame.budget = active, model, self._budget(context, frame, active, model)
+        budget = frame.budget[2]
+        sent = request if active.form is None else formed(context, request)
+        if len(sent.messages) > MANY and frame.counts_anew(sent.messages):
+            await asyncio.to_thread(frame.count, sent.messages, tokens=budget is not None)
+        tokens, digest = frame.count(sent.messages, tokens=budget is not None)
+        if budget is not None:
+            fixed, policy = self._fixed(request), self._policy(active)
+            tokens += fixed
+            is_ready = self.summaries.has_any and self.summaries.is_ready(_key(context, frame))
+            if is_ready or tokens * frame.factor > limit_of(budget, fixed * frame.factor, policy):
+                fitting = self._fitting(context, frame, model, request, policy, budget)
+                try:
+                    await self._shorten(context, frame, fitting, ask, "budget")
+                except ContextTooLong:
+                    if budget == self._declared(active, model):
+                        raise  # else the limit was learned, and the provider is to say so again
+                request = self._changed(context, frame, fitting, request)
+                sent = formed(context, request)
+                tokens, digest = frame.count(sent.messages, tokens=True)
+                tokens += self._fixed(request)
+        self.records.record(context, frame, request, tokens, budget, digest)
+        return request
+
+    async def refit(
+        self,
+        context: RunContext,
+        frame: Frame,
+        model: Model,
+        request: ModelRequest,
+        ask: AskWithin,
+        refused: ContextTooLong,
+    ) -> ModelRequest:
+        """Return a shorter request in place of one that the provider has refused for its length.
+
+        A limit that it names is learned. Raises `ContextTooLong` if it cannot be shorter.
+        """
+        frame.budget = None, None, None  # which is less from now on
+        fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
+        if refused.asked:
+            fitting.factor = refused.asked / max(fitting.estimate, 1)
+        was = fitting.tokens
+        shorter = int(was * SHRINK)
+        fitting.budget = shorter if refused.limit is None else min(refused.limit, shorter)
+        if refused.limit is not None:
+            self._learn(model, refused.limit)
+        log.info(
+            "%s refuses a request of some %d tokens: a shorter one is sent. %s",
+            model.name,
+            was,
+            refused.message,
+        )
+        await self._shorten(context, frame, fitting, ask, "refused")
+        request = self._changed(context, frame, fitting, request)
+        digest = frame.count(formed(context, request).messages, tokens=True)[1]
+        self.records.record(context, frame, request, fitting.estimate, fitting.budget, digest)
+        return request
+
+    def accepted(self, frame: Frame, model: Model) -> None:
+        """Learn that the model takes requests of the last one's budget, after it has refused longer ones.
+
+        Not before: what it refuses for the size of a file says nothing of other conversations.
+        """
+        if frame.sent is not None and frame.sent.budget is not None and not _has_images(frame.messages):
+            self._learn(model, frame.sent.budget)
+
+    def _learn(self, model: Model, limit: int) -> None:
+        self._learned[model.name] = min(limit, self._learned.get(model.name, limit))
+
+    async def fit_loop(
+        self,
+        active: ActiveAgent,
+        model: Model | None,
+        messages: Sequence[Message],
+        ask: AskWithin,
+        *,
+        fixed: int,
+        max_tokens: int | None,
+        refer: Callable[[Message], Message],
+    ) -> list[Message]:
+        """Return the messages of a loop outside, shortened if they have to be. The journal has nothing of it.
+
+        The loop goes on with what is returned. The agent's policy holds, with `max_tokens` instead of its own if that
+        is not None. Raises `ContextTooLong`, and `InvalidRequest` where no limit is known.
+        """
+        policy = self._policy(active)
+        budget = self._budget_of(active, model) if max_tokens is None else max_tokens
+        if budget is None:
+            raise InvalidRequest(
+                f"The most tokens of a request are not known for the agent {active.agent.name!r}: give max_tokens=, or "
+                "give its model a window."
+            )
+        fitting = Fitting(
+            messages=[*messages],
+            row=_row_of_loop(messages),
+            policy=policy,
+            budget=budget,
+            fixed=fixed,
+            who=active.agent.name,
+            model=model,
+            keep=partial(_keep_task, messages),
+            refer=refer,
+            redact=lambda text: text,
+        )
+        await in_thread_if_large(fitting.messages, fitting.count)
+        if fitting.tokens <= fitting.limit:
+            return fitting.messages
+        fitting.clear(policy.keep, least=budget * WORTH_CLEARING)
+        if fitting.tokens > fitting.limit:
+            count = fitting.older(policy.keep)
+            summary, covers = None, fitting.place(count)
+            if policy.summarize and covers and (model is not None or policy.summarize_with is not None):
+                order = await self._order(active, fitting, count, covers)
+                if order is not None:
+                    summary = await self.summaries.now(("", active.agent_id, ""), order, partial(ask, None))
+            if covers:
+                await fitting.leave_out(covers, summary)
+        if fitting.tokens > budget:
+            await fitting.squeeze()
+        if fitting.tokens > budget:
+            raise fitting.too_long()
+        return fitting.messages
+
+    # ── budgets ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _policy(self, active: ActiveAgent) -> Context:
+        return active.prompt.context or active.agent.context or self._default
+
+    def _budget(self, context: RunContext, frame: Frame, active: ActiveAgent, model: Model) -> int | None:
+        """Return the most tokens of a request: by the policy, by the model's window, or as its provider has refused."""
+        row, budget = frame.compaction(context.side), self._budget_of(active, model)
+        if row is None or row.cause != "refused" or row.budget is None:
+            return budget
+        return row.budget if budget is None else min(budget, row.budget)
+
+    def _budget_of(self, active: ActiveAgent, model: Model | None) -> int | None:
+        """Return the most tokens of a request that is of no conversation in the journal."""
+        learned = None if model is None else self._learned.get(model.name)
+        budgets = [self._declared(active, model), learned]
+        return min([each for each in budgets if each is not None], default=None)
+
+    def _declared(self, active: ActiveAgent, model: Model | None) -> int | None:
+        """Return the most tokens of a request by the policy or the model's window."""
+        answer = None if active.settings is None else active.settings.max_tokens
+        return self._policy(active).budget(None if model is None else window_of(model), answer)
+
+    def _fixed(self, request: ModelRequest, tools: tuple[ToolDefinition, ...] | None = None) -> int:
+        """Return the estimated tokens of the system text and the tools, the request's own unless others are given."""
+        offered = request.tools if tools is None else tools
+        return text_tokens(request.system) + len(self.records.tools_text(offered)[0]) // 4
+
+    def _fitting(
+        self,
+        context: RunContext,
+        frame: Frame,
+        model: Model,
+        request: ModelRequest,
+        policy: Context,
+        budget: int,
+    ) -> Fitting:
+        row, active = frame.compaction(context.side), context.active
+        if row is None:
+            thread_id, now = context.thread.id, context.clock.now()
+            row = Compaction(thread_id=thread_id, number=0, created_at=now)
+        fixed, form = self._fixed(request, self.with_reader(active).tools.model_definitions), active.form
+        if isinstance(form, ComposedForm):
+            fixed += sum(map(message_tokens, form.opening))
+        return Fitting(
+            messages=[*request.messages],
+            row=changed(row, side=context.side or "", within=frame.id or "", usage=None, cost=None),
+            policy=policy,
+            budget=budget,
+            fixed=fixed,
+            factor=frame.factor,
+            last=context.seq,
+            who=active.agent.name,
+            model=model,
+            keep=partial(self._kept, context),
+            form=form.written if isinstance(form, ComposedForm) else None,
+            redact=context.redactor.text,
+        )
+
+    def _changed(
+        self, context: RunContext, frame: Frame, fitting: Fitting, request: ModelRequest
+    ) -> ModelRequest:
+        """Return the request with its shortened messages, and with the tool that opens results."""
+        if frame.compactions:
+            active = self.with_reader(context.active)
+            if frame is not context.root:
+                frame.active = active
+            elif active is not context.active and context.base is not None:
+                context.set_speaker(context.base, active)
+        form = context.active.form
+        return changed(
+            request,
+            messages=tuple(fitting.messages),
+            tools=context.active.tools.model_definitions,
+            answer=None if form is None else form.schema,
+        )
+
+    # ── shortening ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _shorten(
+        self, context: RunContext, frame: Frame, fitting: Fitting, ask: AskWithin, cause: Cause
+    ) -> None:
+        """Shorten the messages, by the mildest measure that is enough, and commit what is left out from now on."""
+        await in_thread_if_large(fitting.messages, fitting.count)
+        base, before, key = fitting.row, fitting.tokens, _key(context, frame)
+        limit, urgent = fitting.limit, before > fitting.budget
+        written = await _unless_cancelled(
+            context, self.summaries.take(key, (base.cut, base.summary), wait=urgent)
+        )
+        if written is not None:
+            digest = await in_thread_if_large(fitting.messages, fitting.digest, written.covers)
+            if written.digest == digest:
+                await fitting.leave_out(written.covers, written)
+            else:  # its messages were edited or dropped meanwhile: it is paid for, and not used
+                context.run = _paying(context.run, written)
+        if fitting.tokens > limit:
+            fitting.clear(fitting.policy.keep, least=0 if urgent else fitting.budget * WORTH_CLEARING)
+        if fitting.tokens > limit:
+            await self._leave_out_older(context, key, fitting, ask, urgent=fitting.tokens > fitting.budget)
+        if context.abort.aborted:
+            return  # the model is not asked any more
+        if fitting.tokens > fitting.budget:
+            await fitting.squeeze()
+        if fitting.row is not base:
+            await self._commit(context, frame, fitting, before, cause, measure_of(fitting.row, base))
+        if fitting.tokens > fitting.budget:
+            raise fitting.too_long()
+
+    async def _leave_out_older(
+        self, context: RunContext, key: Key, fitting: Fitting, ask: AskWithin, *, urgent: bool
+    ) -> None:
+        """Send a summary in place of older turns: now if that is urgent, else once it has been written."""
+        policy, count = fitting.policy, fitting.older(fitting.policy.keep)
+        covers = fitting.place(count)
+        if covers <= fitting.row.cut or not (urgent or policy.summarize):
+            return
+        summary = None
+        if policy.summarize:
+            order = await self._order(context.active, fitting, count, covers)
+            if not urgent:
+                if order is None:
+                    return
+                base, trace = (fitting.row.cut, fitting.row.summary), context.trace
+                if trace is not None:
+                    order = replace(order, model=trace.summarizer(order.model))
+                self.summaries.start(key, base, order, partial(ask, None))
+                return
+            if order is not None:
+                asking = partial(ask, context)
+                summary = await _unless_cancelled(context, self.summaries.now(key, order, asking))
+        await fitting.leave_out(covers, summary)
+
+    async def _order(self, active: ActiveAgent, fitting: Fitting, count: int, covers: int) -> Order | None:
+        """Return what a summary is to be written of, or None if the model that is to write it cannot be made."""
+        policy, model = fitting.policy, fitting.model
+        if policy.summarize_with is not None:
+            try:
+                model = await self._models(policy.summarize_with)
+            except ToolwrightError as error:
+                known = policy.summarize_with in self._unusable
+                if not known and len(self._unusable) < MOST_LOGGED:
+                    self._unusable.append(policy.summarize_with)
+                    log.warning("No summaries are written for %s: %s", active.agent.name, error.message)
+                return None
+        assert model is not None, "a conversation whose model is not known is not summarized"
+        own = Context().budget(window_of(model), MOST_SUMMARY) or fitting.budget
+        return Order(
+            messages=fitting.messages[:count],
+            covers=covers,
+            digest=await in_thread_if_large(fitting.messages, fitting.digest, covers),
+            model=model,
+            room=min(own, fitting.budget) if model is fitting.model else own,
+            tokens=min(MOST_SUMMARY, int(fitting.budget * SUMMARY_SHARE)),
+            instructions=policy.instructions,
+            who=active.who,
+        )
+
+    async def _kept(self, context: RunContext, gone: Sequence[Message], room: int) -> set[int]:
+        """Return the places of messages that stay for now: what began the run, and open calls with their results."""
+        kept = set[int]()
+        for message in gone:
+            if (
+                message.role != "user"
+                or message.by is not None  # said by the other side, whom this one hears as a user
+                or message.run_id != context.run.id
+                or message.id.startswith(CORRECTION)
+            ):
+                continue
+            room -= message_tokens(message)
+            if room >= 0 and message.seq is not None and len(kept) < MOST_KEPT:
+                kept.add(message.seq)
+        open_calls = [each.call_id for each in gone if each.role == "tool" and _may_be_open(each)]
+        for call_id in open_calls[-MOST_OPEN:]:
+            if call_id is None:
+                continue
+            call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
+            step = _step_of(gone, call_id) if call is not None and call.status in OPEN else set[int]()
+            if len(kept | step) <= MOST_KEPT:
+                kept |= step
+        return kept
+
+    async def _commit(
+        self, context: RunContext, frame: Frame, fitting: Fitting, before: int, cause: Cause, measure: Measure
+    ) -> None:
+        """Commit what is left out from now on. The run pays for the summary.
+
+        Raises `ConversationChanged`: then the request is made again.
+        """
+        run, paid = context.run, fitting.unpaid
+        row = changed(
+            fitting.row,
+            number=context.thread.compacted + 1,
+            budget=fitting.budget,
+            cause=cause,
+            edited_by=None,
+            run_id=run.id,
+            step=run.step_count + 1,
+            created_at=context.clock.now(),
+        )
+        if paid is not None:
+            row = changed(row, usage=paid.usage, cost=paid.cost)
+            run = _paying(run, paid)
+        cut = None
+        if not row.within:
+            cut = cut_by_all({**frame.compactions, row.side: row}.values())
+        changes = Changes(
+            effects=(Compact(compaction=row, cut=cut),),
+            events=[compacted_event(row, measure, before, fitting.tokens)],
+        )
+        answer = await context.commit(Result, changes, run)
+        if answer != "done":
+            log.info(
+                "Thread %s was changed while its conversation was shortened (%s).", context.thread.id, answer
+            )
+            context.run = run  # it pays for a summary that is not used as well
+            raise ConversationChanged
+        if fitting.begins_with_header:
+            fitting.messages[0] = header(row)
+
+
+def _paying(run: Run, summary: Summary) -> Run:
+    return changed(run, usage=run.usage + summary.usage, cost=total_cost(run.cost, summary.cost))
+
+
+def _row_of_loop(messages: Sequence[Message]) -> Compaction:
+    """The row of a conversation outside: what its header says is left out of it."""
+    first = messages[0]
+    summary, omitted = read_header(first.content) if first.id.startswith(HEADER) else (None, 0)
+    model = None if summary is None else "before"
+    return Compaction(
+        thread_id="", number=0, summary=summary, omitted=omitted, model=model, created_at=first.created_at
+    )
+
+
+async def _keep_task(messages: Sequence[Message], gone: Sequence[Message], room: int) -> set[int]:
+    """Return the place of the user's last message, the task of the loop, if it is left out and has room."""
+    tasks = [each for each in messages if each.role == "user" and each.seq is not None and not each.pinned]
+    task = tasks[-1] if tasks else None
+    if task is None or task.seq is None or not any(each is task for each in gone):
+        return set()
+    return {task.seq} if message_tokens(task) <= room else set()
+
+
+def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
+    """Return the request as its model is sent it: with the messages in the form of the agent's answers."""
+    active = context.active
+    if active.form is None:
+        return request
+    messages = as_formed([*request.messages], active, context.redactor)
+    return changed(request, messages=tuple(messages))
+
+
+async def _unless_cancelled(
+    context: RunContext, writing: Coroutine[object, object, Summary | None]
+) -> Summary | None:
+    """Return the summary, or None as soon as the run is cancelled or its time is over."""
+    task = asyncio.ensure_future(writing)
+    aborted = asyncio.ensure_future(context.abort.wait())
+    seconds = None if context.time_limit is None else max(context.seconds_left(), 0.0)
+    try:
+        await asyncio.wait({task, aborted}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() and not task.cancelled() else None
+    finally:
+        aborted.cancel()
+        task.cancel()
+
+
+def _has_images(messages: Sequence[Message]) -> bool:
+    """Return whether a refusal may be for the size of a file."""
+    return any(map(has_images, messages))
+
+
+def _key(context: RunContext, frame: Frame) -> Key:
+    return context.thread.id, frame.id or "", context.side or ""
+
+
+def _may_be_open(message: Message) -> bool:
+    """Return whether the call of a tool message can still get a result: its message is short and says so."""
+    text = message.content
+    return len(text) <= 2_000 and ("pending" in text or "timed out" in text)
+
+
+def _step_of(messages: Sequence[Message], call_id: str) -> set[int]:
+    """Return the places of the answer that made the call, and of the results of all its calls."""
+    asked = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
+    if asked is None or asked.seq is None:
+        return set()
+    ids = {call.id for call in asked.calls}
+    return {asked.seq} | {each.seq for each in messages if each.seq is not None and each.call_id in ids}

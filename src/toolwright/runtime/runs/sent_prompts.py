@@ -1,0 +1,384 @@
+"""Sent prompts: what the model of each step of a run was sent, rebuilt from the journal."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import TypeAlias, cast
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.env.redact import Redactor
+from toolwright.core.errors import NotFound
+from toolwright.core.files.file import fold
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import ALL_ROWS, PAGE_BYTES, PageLimit
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import (
+    Compaction,
+    SentPrompt,
+    SentText,
+    conversation_digest,
+    parts_of,
+    shown,
+    text_tokens,
+)
+from toolwright.core.threads.message import Message, MessageVersion, Sent
+from toolwright.core.threads.run import Run, Side, Step
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.pipeline import PreparedCall, prepare
+from toolwright.core.tools.relations import PromptCall
+from toolwright.core.value import changed
+from toolwright.runtime.agents.speakers import Speakers
+from toolwright.runtime.calls.prompt_tools import opening, paths
+from toolwright.runtime.checks import by_id, page
+from toolwright.runtime.context.conversation import as_formed, as_read, heard_by
+from toolwright.runtime.env.redaction import clean_message
+from toolwright.runtime.threads.lineages import Lineages
+
+ROWS = 1_000  # messages that are read at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """The conversation of a prompt tool: its agent, None if that is gone, and the messages that it begins with."""
+
+    active: ActiveAgent | None
+    opening: tuple[Message, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _History:
+    """All that the requests of a run are rebuilt from. `root` is the thread's own conversation."""
+
+    thread: Thread
+    run: Run
+    root: Sequence[Message]
+    within: Mapping[str, Sequence[Message]]
+    rows: Mapping[int, Compaction]
+    versions: Mapping[int, Sequence[MessageVersion]]
+    texts: Mapping[str, str]
+    redactor: Redactor
+    opened: dict[str, _Opened] = field(default_factory=dict[str, _Opened])
+    speakers: dict[tuple[Side | None, str | None], ActiveAgent | None] = field(
+        default_factory=dict[tuple[Side | None, str | None], ActiveAgent | None]
+    )
+
+    def row(self, sent: Sent | None) -> Compaction | None:
+        """The compaction that was in force for a request."""
+        return None if sent is None else self.rows.get(sent.compaction)
+
+    def before(self, place: int, *, with_dropped: bool = True) -> list[Message]:
+        """The thread's own conversation before that place, as it read when the message there was written.
+
+        What the run itself has said and what was dropped later is among it, unless told otherwise.
+        """
+        return [
+            self._as_it_was(each, place)
+            for each in self.root
+            if (each.seq or 0) < place and (each.kept or (with_dropped and each.run_id == self.run.id))
+        ]
+
+    def _as_it_was(self, message: Message, place: int) -> Message:
+        for each in self.versions.get(message.seq or 0, ()):
+            if each.until >= place:
+                return changed(message, content=each.content, native=each.native)
+        return message
+
+    def clean(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages without the secrets of the thread."""
+        if not self.redactor.secrets:
+            return [*messages]
+        return [clean_message(each, self.redactor) for each in messages]
+
+    def text(self, digest: str) -> str:
+        """The text with that digest, without secrets."""
+        return self.redactor.text(self.texts.get(digest, ""))
+
+
+class SentPrompts:
+    """Rebuilds what models were sent, by the records of their answers and by the rules that made the requests.
+
+    The agent is looked at as it is now: where it reads a conversation in another way since, or where a message was
+    pinned, the messages may be others than those that were sent, which `exact` then says.
+    """
+
+    def __init__(self, store: Store, speakers: Speakers, lineages: Lineages) -> None:
+        self._store = store
+        self._speakers = speakers
+        self._lineages = lineages
+
+    async def of_run(self, run_id: str, limit: int = 20, offset: int = 0) -> Rows[SentPrompt]:
+        """Return what was sent in the run, in order, also within its prompt tools. Raises `NotFound`."""
+        page(limit, offset)
+        run = await self._store.run(by_id("run", run_id))
+        thread = None if run is None else await self._store.thread(run.thread_id)
+        if run is None or thread is None:
+            raise NotFound(f"There is no run {run_id!r}.")
+        said = await self._store.run_messages(run_id, ALL_ROWS)
+        steps = await self._store.steps(run_id, ALL_ROWS)
+        wanted = _requests(said, steps)[offset : offset + limit]
+        history = await self._history(thread, run, said, [each.sent for each in wanted if each.sent])
+        prompts: list[SentPrompt] = []
+        size = 0
+        for each in wanted:
+            if size >= PAGE_BYTES and isinstance(limit, PageLimit):
+                return Rows(prompts, broken_of(said), more=True)
+            prompts.append(await self._rebuilt(history, each))
+            size += prompts[-1].size
+        return Rows(prompts, broken_of(said))
+
+    async def _history(
+        self, thread: Thread, run: Run, said: Sequence[Message], sent: Sequence[Sent]
+    ) -> _History:
+        digests = {digest for each in sent for digest in (each.system, each.changing, each.tools) if digest}
+        texts: Sequence[SentText] = ()
+        if digests:
+            texts = await self._store.sent_texts(thread.id, sorted(digests))
+        versions: dict[int, list[MessageVersion]] = {}
+        for each in await self._store.message_versions(thread.id):
+            versions.setdefault(each.seq, []).append(each)
+        within: dict[str, list[Message]] = {}
+        for message in said:
+            if message.within is not None:
+                within.setdefault(message.within, []).append(message)
+        numbers = [each.sent.compaction for each in said if each.sent is not None and each.sent.compaction]
+        compactions: Sequence[Compaction] = ()
+        if numbers:  # the first one has the number 1
+            first = min(numbers)
+            compactions = await self._store.compactions(thread.id, None, max(numbers) - first + 1, first - 1)
+        env = await self._lineages.env(thread, await self._active(thread, run, None, None))
+        return _History(
+            thread=thread,
+            run=run,
+            root=await self._conversation(thread, run, said) if sent else (),
+            within=within,
+            rows={each.number: each for each in compactions},
+            versions=versions,
+            texts={each.digest: each.text for each in texts},
+            redactor=env.redactor,
+        )
+
+    async def _conversation(self, thread: Thread, run: Run, said: Sequence[Message]) -> list[Message]:
+        """All messages of the thread's own conversation up to the end of the run, in order."""
+        last = max([each.seq or 0 for each in said], default=0)
+        messages: list[Message] = []
+        while rows := await self._store.messages(thread.id, ROWS, len(messages)):
+            messages += rows
+            if len(rows) < ROWS or (rows[-1].seq or 0) >= last:
+                break
+        known = {each.id for each in messages}
+        own = [each for each in said if each.within is None and each.id not in known]
+        return sorted([*messages, *own], key=lambda each: each.seq or 0)
+
+    async def _active(
+        self, thread: Thread, run: Run, side: Side | None, by: str | None
+    ) -> ActiveAgent | None:
+        """Return the agent that spoke on that side through that prompt, as it is now."""
+        found: ActiveAgent | None = None
+        asked = run if side is None else changed(run, side=side)
+        for agent_id in dict.fromkeys([run.agent, thread.answering, thread.agent]):
+            active = await self._speakers.of(changed(thread, active_agent=agent_id), asked)
+            if isinstance(active, str):
+                continue
+            if by is None or active.prompt.name == by:
+                return active
+            found = found or active
+        return found
+
+    async def _speaker(self, history: _History, message: Message) -> ActiveAgent | None:
+        key = message.side, message.by
+        if key not in history.speakers:
+            history.speakers[key] = await self._active(history.thread, history.run, *key)
+        return history.speakers[key]
+
+    async def _rebuilt(self, history: _History, prompt: SentPrompt) -> SentPrompt:
+        if prompt.sent is None:
+            return prompt
+        if prompt.within is None:
+            answer = next(each for each in history.root if each.id == prompt.message_id)
+            make = partial(_of_thread, history, answer, await self._speaker(history, answer))
+        else:
+            opened = await self._opened(history, prompt.within)
+            answer = next(each for each in history.within[prompt.within] if each.id == prompt.message_id)
+            make = partial(_of_prompt_tool, history, answer, opened)
+        # In a thread: each request is put together from the whole conversation, and hashed.
+        return await asyncio.to_thread(_filled, history, prompt, make)
+
+    # ── conversations of prompt tools ───────────────────────────────────────────────────────────────────────
+
+    async def _opened(self, history: _History, call_id: str) -> _Opened:
+        """Return the conversation within a call of a prompt tool, as it began."""
+        if call_id not in history.opened:
+            history.opened[call_id] = await self._begun(history, call_id)
+        return history.opened[call_id]
+
+    async def _begun(self, history: _History, call_id: str) -> _Opened:
+        call = await self._store.call(call_id)
+        if call is None:
+            return _Opened(active=None, opening=())
+        host, chat = await self._host(history, call)
+        tool = None if host is None else host.by_name.get(call.name)
+        if host is None or tool is None or call.name not in host.nested:
+            return _Opened(active=None, opening=())
+        prepared = prepare({call.name: tool}, call.name, call.arguments, call.id)
+        if not isinstance(prepared, PreparedCall) or not isinstance(tool.relation, PromptCall):
+            return _Opened(active=None, opening=())
+        config, active = tool.relation.config, host.nested[call.name]
+        files = await self._files(history, paths(prepared.arguments, config.init_attachments_property))
+        return _Opened(active=active, opening=opening(active, config, call, prepared.arguments, chat, files))
+
+    async def _files(self, history: _History, named: Sequence[str]) -> list[AttachmentRef]:
+        files = [await self._store.file(history.thread.id, fold(path)) for path in named]
+        return [each.ref for each in files if each is not None]
+
+    async def _host(self, history: _History, call: Call) -> tuple[ActiveAgent | None, list[Message]]:
+        """Return the agent whose tool the call is of, and the conversation before the step that made the call."""
+        if call.parent_id is None:
+            asked = _asking(history.root, call.id)
+            if asked is None:
+                return None, []
+            active = await self._speaker(history, asked)
+            chat = shown(history.before(asked.seq or 0), history.row(asked.sent))
+            if active is not None and len(active.sides) > 1:
+                chat = heard_by(active.side, chat, active.agent.sides)
+            return active, chat
+        said = history.within.get(call.parent_id, ())
+        asked = _asking(said, call.id)
+        if asked is not None:
+            opened = await self._opened(history, call.parent_id)
+            before = [each for each in said if (each.seq or 0) < (asked.seq or 0)]
+            return opened.active, shown([*opened.opening, *before], history.row(asked.sent))
+        parent = await self._store.call(call.parent_id)  # a handler's call: it was made where that one was
+        return (None, []) if parent is None else await self._host(history, parent)
+
+
+def _requests(said: Sequence[Message], steps: Sequence[Step]) -> list[SentPrompt]:
+    """Return the answers of models in a run, in order, with nothing of what was sent but the records."""
+    recorded = {each.step for each in said if each.within is None and each.sent is not None}
+    by_step = {each.step: each for each in reversed(said) if each.within is None and each.role == "assistant"}
+    prompts = [
+        _request(each)
+        for each in said
+        if each.role == "assistant" and (each.sent is not None or (each.within and each.by))
+    ]
+    for step in steps:
+        if step.number not in recorded:
+            answer = by_step.get(step.number)
+            prompts.append(
+                SentPrompt(step=step.number, message_id=None, created_at=step.created_at)
+                if answer is None
+                else _request(answer)
+            )
+    places = {each.id: each.seq or 0 for each in said}
+    return sorted(prompts, key=lambda each: (each.step, places.get(each.message_id or "", 0)))
+
+
+def _request(answer: Message) -> SentPrompt:
+    return SentPrompt(
+        step=answer.step,
+        message_id=answer.id,
+        created_at=answer.created_at,
+        within=answer.within,
+        by=answer.by,
+        side=answer.side,
+        sent=answer.sent,
+    )
+
+
+Variants: TypeAlias = Iterator[list[Message]]
+"""The conversations that can have been sent, the likeliest first.
+
+The journal does not know when a message of the run was dropped, when one was pinned, and when a value became a secret.
+"""
+
+
+def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants]) -> SentPrompt:
+    """Return the prompt with what was sent: the conversation whose hash is in the record, else the likeliest."""
+    sent = prompt.sent
+    assert sent is not None, "checked by the caller"
+    messages: list[Message] = []
+    exact = False
+    for number, variant in enumerate(make()):
+        exact = conversation_digest(variant) == sent.hash
+        if exact or not number:
+            messages = variant
+        if exact:
+            break
+    tools = history.texts.get(sent.tools, "")
+    row = history.row(sent)
+    system, changing = history.text(sent.system), history.text(sent.changing)
+    parts = {
+        "system": text_tokens(system) if system else 0,
+        "changing": text_tokens(changing) if changing else 0,
+        "tools": len(tools) // 4,
+        **parts_of(messages),
+    }
+    if row is not None:
+        row = changed(
+            row, text=history.redactor.text(row.text), summary=history.redactor.optional(row.summary)
+        )
+    return changed(
+        prompt,
+        exact=exact,
+        system=system,
+        changing=changing,
+        tools=_tools(history.redactor.text(tools)),
+        messages=tuple(history.clean(messages)),
+        compaction=row,
+        parts=parts,
+    )
+
+
+def _of_thread(history: _History, answer: Message, active: ActiveAgent | None) -> Variants:
+    """Return the conversations of the thread that can have been sent before that answer."""
+    place, row = answer.seq or 0, history.row(answer.sent)
+    for each in _versions(history, place, row):
+        yield as_formed(as_read(each, active), active, history.redactor)
+
+
+def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> Variants:
+    """Return the conversations of a prompt tool that can have been sent before that answer."""
+    place, row = answer.seq or 0, history.row(answer.sent)
+    said = [each for each in history.within[answer.within or ""] if (each.seq or 0) < place]
+    for each in _with_and_without_secrets(history, [*opened.opening, *said]):
+        yield as_formed(shown(each, row), opened.active, history.redactor)
+
+
+def _versions(history: _History, place: int, row: Compaction | None) -> Iterator[list[Message]]:
+    """Yield the conversations that can have been shown before that place."""
+    messages = history.before(place)
+    dropped = any(not each.kept for each in messages)
+    pinned = row is not None and any(each.pinned and (each.seq or 0) <= row.cut for each in messages)
+    for with_dropped, with_pins in product((True, False)[: 1 + dropped], (True, False)[: 1 + pinned]):
+        said = messages if with_dropped else history.before(place, with_dropped=False)
+        if not with_pins:
+            said = [changed(each, pinned=False) if each.pinned else each for each in said]
+        yield from _with_and_without_secrets(history, shown(said, row))
+
+
+def _with_and_without_secrets(history: _History, messages: list[Message]) -> Iterator[list[Message]]:
+    clean = history.clean(messages)
+    yield clean
+    if any(one is not other for one, other in zip(clean, messages, strict=True)):
+        yield messages
+
+
+def _asking(said: Sequence[Message], call_id: str) -> Message | None:
+    """Return the answer that made the call."""
+    return next((each for each in said if any(call.id == call_id for call in each.calls)), None)
+
+
+def _tools(text: str) -> tuple[JSONObject, ...]:
+    """Return the tools that were kept as JSON."""
+    listed = cast("list[tuple[str, str, JSONObject]]", json.loads(text)) if text else []
+    return tuple(
+        [
+            {"name": name, "description": description, "parameters": parameters}
+            for name, description, parameters in listed
+        ]
+    )

@@ -1,0 +1,245 @@
+"""The tool `read_result`: opens results of tools that a shortened conversation does not show any more."""
+
+import asyncio
+import re
+from codecs import getincrementaldecoder
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Annotated, ParamSpec, TypeVar
+
+from pydantic import Field
+
+from toolwright.core.broken_rows import ended_early
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import PageLimit
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.state import ThreadState
+from toolwright.core.threads.compaction import READ_RESULT
+from toolwright.core.threads.message import Message
+from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PAGE, MOST_PAGE = 4_000, 20_000  # characters of a page, by default and at most
+FOUND, AROUND = 10, 120  # places that a search shows, and characters on each side of them
+MOST_SEARCHED = 20_000  # messages of the thread that a search looks at, the newest first
+MOST_SEARCHED_BYTES = 64 * 1024 * 1024  # of results in files; of older ones only the message is searched
+PIECE = 50  # messages that are read at once
+FAST, AT_ONCE = 100_000, 1_000_000  # bytes of a text that is read without a thread, and in one piece
+
+
+class ResultReader:
+    """The tool, over the results that are in a journal."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.tool = builtin(self.read_result)
+
+    async def read_result(
+        self,
+        state: ThreadState,
+        call_id: str | None = None,
+        query: Annotated[str | None, Field(max_length=200)] = None,
+        offset: Annotated[int, Field(ge=0)] = 0,
+        limit: Annotated[int, Field(ge=1, le=MOST_PAGE)] = PAGE,
+    ) -> ToolResult:
+        """Read the result of an earlier tool call in this conversation that is not shown any more.
+
+        Give the call's id to read it page by page: `limit` characters from `offset` on. Add a query, a word or a
+        phrase, to find the places in it where that occurs. Give only a query to search the results of all earlier
+        calls, the newest first.
+        """
+        return await within_run(state, lambda run: self._read(run, state, call_id, query, offset, limit))
+
+    async def _read(
+        self,
+        run: BuiltinState,
+        state: ThreadState,
+        call_id: str | None,
+        query: str | None,
+        offset: int,
+        limit: int,
+    ) -> JSON:
+        if call_id is not None:
+            message = await self._result(run, state, call_id)
+            whole = await self._whole(state, message)
+            if query:
+                return await _beside_loop(whole, _places, run, message, whole, query, offset)
+            return await _beside_loop(whole, _page, run, message, whole, offset, limit)
+        if not query:
+            raise InvalidRequest("Give the call_id of a result, or a query to search all of them.")
+        return await self._search(run, state, query)
+
+    async def _result(self, run: BuiltinState, state: ThreadState, call_id: str) -> Message:
+        """Return the message with the result of a call of this conversation; raises `InvalidRequest`."""
+        call = await run.retry_until_available(lambda: self._store.call(call_id))
+        own = await run.retry_until_available(lambda: self._store.call(run.call_id))
+        if call is not None and call.thread_id == run.thread.id and own is not None:
+            found = [
+                message
+                async for message in self._messages(run, own.parent_id, call.run_id)
+                if message.call_id == call_id and _is_read(message, state)
+            ]
+            if found:
+                return max(found, key=lambda message: message.seq or 0)
+        raise InvalidRequest(f"There is no call {call_id!r} with a result in this conversation.")
+
+    async def _messages(
+        self, run: BuiltinState, within: str | None, run_id: str | None = None
+    ) -> AsyncGenerator[Message]:
+        """Yield the messages of the conversation within a call, or of the thread's own, the newest first.
+
+        Those of one run, if it is named, come in order.
+        """
+        if within is not None:
+            said = await run.retry_until_available(lambda: self._store.children.within(within))
+            for message in reversed(said):
+                yield message
+            return
+        if run_id is not None:
+            async for message in self._of_run(run, run_id):
+                yield message
+            return
+        before: int | None = None
+        for _ in range(MOST_SEARCHED // PIECE):
+            place = before
+            page = await run.retry_until_available(
+                lambda at=place: self._store.messages_before(run.thread.id, at, PageLimit(PIECE))
+            )
+            for message in reversed(page):
+                yield message
+            before = page[0].seq if page else None
+            if before is None:
+                return
+            await asyncio.sleep(0)  # a journal in memory lets nobody else have a turn
+
+    async def _of_run(self, run: BuiltinState, run_id: str) -> AsyncGenerator[Message]:
+        """Yield the messages of one run, in order."""
+        read, has_more = 0, True
+        while has_more:
+            page = await run.retry_until_available(
+                lambda offset=read: self._store.messages(
+                    run.thread.id, PageLimit(MOST_SEARCHED), offset, run_id=run_id
+                )
+            )
+            for message in page:
+                yield message
+            read += len(page)
+            has_more = len(page) == MOST_SEARCHED or ended_early(page)
+
+    async def _whole(self, state: ThreadState, message: Message) -> str | bytes:
+        """Return the whole result: its text, or its file if the model was shown only its beginning."""
+        file = _file_of(message)
+        return message.content if file is None else await state.read_file(file.path)
+
+    async def _search(self, run: BuiltinState, state: ThreadState, query: str) -> JSON:
+        """Return the newest results in which the query occurs, each with the first place."""
+        found: list[JSON] = []
+        own = await run.retry_until_available(lambda: self._store.call(run.call_id))
+        left = MOST_SEARCHED_BYTES
+        async for message in self._messages(run, None if own is None else own.parent_id):
+            if message.tool_name == READ_RESULT or not _is_read(message, state):
+                continue
+            whole: str | bytes = message.content
+            file = _file_of(message)
+            if file is not None and file.size <= left:
+                left -= file.size
+                with suppress(NotFound):  # a deleted file: its beginning is in the message
+                    whole = await state.read_file(file.path)
+            around = await _beside_loop(whole, _first_place, run, whole, query)
+            if around is not None:
+                found.append({"call_id": message.call_id, "tool": message.tool_name, "text": around})
+            if len(found) == FOUND:
+                break
+        return {"results": found}
+
+
+def _is_read(message: Message, state: ThreadState) -> bool:
+    """Return whether it is a result that the side which asks has read."""
+    read_by = message.side in (None, state.execution.current_side)
+    return message.role == "tool" and message.kept and read_by
+
+
+def _file_of(message: Message) -> AttachmentRef | None:
+    """Return the file with the whole result, if the message has only its beginning."""
+    end = message.content[-2_000:]
+    files = (each for each in message.attachments if f"The whole is in the file {each.path}." in end)
+    return next(files, None)
+
+
+async def _beside_loop(measured: str | bytes, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what the call returns; a long text is gone through in a thread."""
+    if len(measured) > FAST:
+        return await asyncio.to_thread(call, *args, **kwargs)
+    return call(*args, **kwargs)
+
+
+def _text(run: BuiltinState, whole: str | bytes) -> str:
+    """Return the text without secrets, before it is cut: half a secret would not be known for one.
+
+    It is decoded in pieces, for one call of the decoder would hold up all threads of the process.
+    """
+    if isinstance(whole, bytes):
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        pieces = [decode(whole[at : at + AT_ONCE]) for at in range(0, len(whole), AT_ONCE)]
+        whole = "".join([*pieces, decode(b"", final=True)])
+    return run.clean(whole)
+
+
+def _places_of(text: str, query: str, start: int) -> Iterator[int]:
+    """Yield the places where the query occurs, whatever its case, from `start` on; each at least `AROUND` later.
+
+    The text is searched in pieces, for one search would hold up all threads of the process.
+    """
+    wanted = re.compile(re.escape(query), re.IGNORECASE)
+    while start < len(text):
+        end = start + AT_ONCE
+        at = wanted.search(text, start, end + len(query) - 1)  # pieces overlap: none is missed between two
+        if at is None:
+            start = end
+        else:
+            yield at.start()
+            start = at.start() + AROUND
+
+
+def _page(run: BuiltinState, message: Message, whole: str | bytes, offset: int, limit: int) -> JSON:
+    text = _text(run, whole)
+    page: JSONObject = {
+        "call_id": message.call_id,
+        "tool": message.tool_name,
+        "characters": len(text),
+        "offset": offset,
+        "text": text[offset : offset + limit],
+    }
+    return page | ({"next_offset": offset + limit} if offset + limit < len(text) else {})
+
+
+def _places(run: BuiltinState, message: Message, whole: str | bytes, query: str, offset: int) -> JSON:
+    """Return the first places, from `offset` on, where the query occurs."""
+    text = _text(run, whole)
+    found = [*islice(_places_of(text, query, offset), FOUND + 1)]
+    places: list[JSON] = [{"offset": at, "text": _around(text, at)} for at in found[:FOUND]]
+    page: JSONObject = {
+        "call_id": message.call_id,
+        "tool": message.tool_name,
+        "characters": len(text),
+        "places": places,
+    }
+    return page | ({"next_offset": found[FOUND]} if len(found) > FOUND else {})
+
+
+def _first_place(run: BuiltinState, whole: str | bytes, query: str) -> str | None:
+    """Return the text around the first place where the query occurs, or None."""
+    text = _text(run, whole)
+    at = next(_places_of(text, query, 0), None)
+    return None if at is None else _around(text, at)
+
+
+def _around(text: str, at: int) -> str:
+    first, last = max(at - AROUND, 0), at + 2 * AROUND
+    return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"

@@ -1,0 +1,218 @@
+"""Sessions of MCP hosts: bounded for each caller and in all, so that nobody fills the process with them.
+
+Where a new session would be one too many, the one is ended that has been idle for longest: of the same caller if they
+have their share, otherwise of the caller with the most. Its host begins another one when it comes again.
+
+A session lives in one process. In a cluster that process shares its address with the others, which pass requests on.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import httpx
+from fastapi import Request
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from starlette.types import Message, Receive, Send
+
+from toolwright.core.errors import StoreError
+from toolwright.core.ports import Bus
+from toolwright.core.text import quantity
+from toolwright.web.auth.one_time import Signature
+
+MOST_OF_CALLER = 250
+MOST = 1_000
+_HEADER = MCP_SESSION_ID_HEADER.encode()
+FORWARDED = "toolwright-forwarded"  # the header of a request that another process has passed on
+KEY = "mcp session "
+CONNECT = 5.0  # seconds to reach another process; an answer may take as long as it takes
+_HOP_BY_HOP = frozenset(
+    [b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"]
+)
+_MADE_HERE = frozenset([b"date", b"server"])  # headers of an answer that this server makes itself
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    caller: str
+    requests: int = 0  # that are in progress, an open stream among them
+
+
+@dataclass(slots=True)
+class McpSessions:
+    """Counts sessions, the one that was used last at the end; `end` ends one of a caller, by its id."""
+
+    end: Callable[[str, str], Awaitable[None]]
+    addresses: "SessionAddresses"
+    most_of_caller: int = MOST_OF_CALLER
+    most: int = MOST
+    _sessions: OrderedDict[str, _Session] = field(default_factory=OrderedDict[str, _Session])
+    _opening: int = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._sessions
+
+    @asynccontextmanager
+    async def using(self, session_id: str) -> AsyncGenerator[None]:
+        """A request in the session, which is not idle within the block."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            yield
+            return
+        session.requests += 1
+        try:
+            yield
+        finally:
+            session.requests -= 1
+            if session_id in self._sessions:
+                self._sessions.move_to_end(session_id)
+
+    @asynccontextmanager
+    async def opening(self, caller: str, send: Send) -> AsyncGenerator[Send]:
+        """A request that may open a session: what is sent by the yielded function is looked through for its id.
+
+        Raises `StoreError` where there is no room for another one.
+        """
+        name = f"opening {self._opening}"
+        self._opening += 1
+        await self._make_room(caller)
+        session = self._sessions[name] = _Session(caller, requests=1)
+        opened: list[str] = []
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                opened.extend(value.decode() for key, value in message["headers"] if key.lower() == _HEADER)
+                for session_id in opened:
+                    self._sessions[session_id] = session
+                    self.addresses.add(session_id)
+            await send(message)
+
+        try:
+            yield watched
+        finally:
+            session.requests -= 1
+            self._sessions.pop(name, None)
+
+    def forget(self, session_id: str) -> None:
+        """The session has ended."""
+        if self._sessions.pop(session_id, None) is not None:
+            self.addresses.remove(session_id)
+
+    async def _make_room(self, caller: str) -> None:
+        own = [name for name, each in self._sessions.items() if each.caller == caller]
+        if len(own) >= self.most_of_caller:
+            await self._end_idle(
+                own, f"This caller has {quantity(len(own), 'session')} in use, the most there may be."
+            )
+        elif len(self._sessions) >= self.most:
+            await self._end_idle(
+                self._most_of_one(), f"{quantity(len(self), 'session')} are in use, the most there may be."
+            )
+
+    def _most_of_one(self) -> list[str]:
+        """The sessions of the caller who has the most."""
+        by_caller: dict[str, list[str]] = {}
+        for name, session in self._sessions.items():
+            by_caller.setdefault(session.caller, []).append(name)
+        return max(by_caller.values(), key=len)
+
+    async def _end_idle(self, names: list[str], refusal: str) -> None:
+        idle = next((name for name in names if not self._sessions[name].requests), None)
+        if idle is None:
+            raise StoreError(f"{refusal} End one of them, or try again later.")
+        self.addresses.remove(idle)
+        await self.end(idle, self._sessions.pop(idle).caller)
+
+
+class SessionAddresses:
+    """The addresses of processes in which sessions live: those of `url`, this process's own, are shared by the bus.
+
+    They are signed with the server's secret keys, so that nobody who can only write to the bus gets requests, which
+    hold keys. Without secret keys no process knows another one's sessions.
+    """
+
+    def __init__(self, bus: Callable[[], Bus], url: str | None, keys: Sequence[str]) -> None:
+        self._bus, self._url = bus, url
+        self._signature = Signature(keys, "toolwright address of an mcp session")
+        self._client: httpx.AsyncClient | None = None
+
+    def add(self, session_id: str) -> None:
+        """Share the address of a session that is in this process."""
+        if self._url is not None:
+            self._bus().share(KEY + session_id, self._signature.seal(f"{session_id} {self._url}".encode()))
+
+    def remove(self, session_id: str) -> None:
+        """Take the address of a session back that was in this process."""
+        if self._url is not None:
+            with suppress(StoreError):  # the server stops, and with it all that it shares
+                self._bus().share(KEY + session_id, None)
+
+    def find(self, session_id: str) -> str | None:
+        """Return the address of the other process in which the session lives."""
+        for signed in self._bus().shared(KEY + session_id):
+            content = self._signature.open(signed) if isinstance(signed, str) else None
+            about, _, url = (content or b"").decode().partition(" ")
+            if about == session_id and url:
+                return url
+        return None
+
+    async def forward(self, url: str, request: Request, body: bytes, receive: Receive, send: Send) -> bool:
+        """Pass the request on to the process at that URL, and its answer back; false if it cannot be reached.
+
+        It ends when the caller goes. Answers of a process that ends in the middle of them end there.
+        """
+        if self._client is None:
+            timeout = httpx.Timeout(None, connect=CONNECT)
+            # A kept connection that the other process has just closed would look like a process that is gone.
+            limits = httpx.Limits(max_keepalive_connections=0)
+            self._client = httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits)
+        headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _HOP_BY_HOP]
+        place = httpx.URL(f"{url.rstrip('/')}{request.url.path}", query=request.url.query.encode())
+        passed_on = self._client.build_request(
+            request.method, place, headers=[*headers, (FORWARDED.encode(), b"1")], content=body
+        )
+        passing = asyncio.create_task(_pass_back(self._client, passed_on, send))
+        leaving = asyncio.create_task(_until_gone(receive))
+        try:
+            await asyncio.wait([passing, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            done = passing.done()
+            passing.cancel()
+        if not done:
+            await asyncio.wait([passing])
+            return True
+        return passing.result()
+
+    async def aclose(self) -> None:
+        """Close the connections to other processes."""
+        if self._client is not None:
+            await self._client.aclose()
+
+
+async def _pass_back(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> bool:
+    try:
+        response = await client.send(request, stream=True)
+    except httpx.TransportError:
+        return False
+    try:
+        dropped = _HOP_BY_HOP | _MADE_HERE
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        with suppress(httpx.TransportError):
+            async for piece in response.aiter_raw():
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        await response.aclose()
+    return True
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,103 @@
+"""`toolwright work`, `toolwright nodes` and `serve --no-work`: processes that share the runs of one database."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import httpx
+import pytest
+from cryptography.fernet import Fernet
+
+from tests.cli.shell import Shell
+from tests.cli.test_serve import url_of
+from tests.postgres_server import fresh_database
+from toolwright.client import Client
+
+pytestmark = pytest.mark.anyio
+
+OLDEST = "The oldest wake-up that no node has taken is due for 0.0 s.\n"
+NO_CLUSTER = "There is no cluster on this database.\n"
+
+APP = """
+import toolwright as tw
+from toolwright.testing import ScriptedModel
+
+app = tw.App(agents=[tw.Agent("clerk", tw.Prompt("p", "Help.", model=ScriptedModel([{"text": "Done."}])))])
+"""
+
+
+@pytest.fixture
+async def database() -> AsyncGenerator[str]:
+    async with fresh_database() as url:
+        yield url
+
+
+async def answered(url: str) -> object:
+    """What the agent says to a message that the server at that URL is sent."""
+    async with Client(url) as client, asyncio.timeout(30):
+        thread = await client.threads.create("clerk")
+        sent = await client.threads.send(thread.id, "Go.")
+        return (await client.runs.wait(sent.run_id)).output
+
+
+def found_by_doctor(shell: Shell) -> list[tuple[str, ...]]:
+    """What `toolwright doctor` finds, line by line."""
+    return [tuple(line.split("\t")) for line in shell.run("doctor", "--port", "0").stdout.splitlines()]
+
+
+async def test_one_process_serves_and_another_works(shell: Shell, database: str) -> None:
+    shell.write("nodes_app.py", APP)
+    shell.env |= {"TOOLWRIGHT_DATABASE_URL": database, "TOOLWRIGHT_CLUSTER": "postgres"}
+    shell.env["TOOLWRIGHT_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
+
+    def nodes() -> list[list[str]]:
+        done = shell.run("nodes")
+        assert (done.returncode, done.stderr) == (0, OLDEST if done.stdout else NO_CLUSTER)
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    assert await asyncio.to_thread(nodes) == []
+    with (
+        shell.start("serve", "nodes_app:app", "--port", "0", "--no-work") as server,
+        shell.start("work", "nodes_app:app") as worker,
+    ):
+        url = await asyncio.to_thread(url_of, server)
+        await asyncio.to_thread(
+            worker.until, "Toolwright executes the runs of nodes_app:app. Ctrl-C stops it."
+        )
+        assert await answered(url) == "Done."
+        [(node, _, busy, slots, skew, seen)] = await asyncio.to_thread(nodes)
+        assert (node.startswith("node_"), busy, slots, seen.endswith(" s ago")) == (True, "0", "1000", True)
+        assert abs(float(skew.removesuffix(" s"))) < 10
+        assert ("nodes", "ok", "1 alive") in await asyncio.to_thread(found_by_doctor, shell)
+        shell.env["TOOLWRIGHT_FILES_URL"] = str(shell.folder / "other.files")
+        findings = await asyncio.to_thread(found_by_doctor, shell)
+        [(what, _, said)] = [each for each in findings if each[1] == "broken"]
+        assert what == "nodes" and said.startswith(
+            f"The files of the node {node} are not those of this process: "
+        )
+        del shell.env["TOOLWRIGHT_FILES_URL"]
+        shell.env["TOOLWRIGHT_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
+        findings = await asyncio.to_thread(found_by_doctor, shell)
+        [said] = [each[2] for each in findings if each[:2] == ("nodes", "broken")]
+        assert said.startswith(
+            f"The node {node} seals secrets with an encryption key that this process does not have"
+        )
+        async with httpx.AsyncClient() as http:
+            for path in ("/health", "/ready"):
+                assert (await http.get(f"{url}{path}")).json()["status"] == "ok"
+        worker.ctrl_c()
+        assert await asyncio.to_thread(worker.end) == 0
+        assert await asyncio.to_thread(nodes) == []  # it has left
+
+
+def test_settings_that_need_a_shared_database_are_refused_without_one(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_DATABASE_URL"] = "memory://"
+    said = "toolwright: The setting TOOLWRIGHT_WORK is not valid: a process without work needs a database that others"
+    assert shell.refused("serve", "--no-work")[1].startswith(said)
+    with shell.start(
+        "serve", "--dev", "--no-work", "--port", "0"
+    ) as server:  # the same in the process that it starts
+        server.until(said)
+        server.ctrl_c()
+        server.end()
+    shell.env["TOOLWRIGHT_CLUSTER"] = "postgres"
+    assert "TOOLWRIGHT_CLUSTER is not valid: a cluster needs a Postgres database" in shell.refused("work")[1]

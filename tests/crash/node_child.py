@@ -1,0 +1,63 @@
+"""A process that is a node of a cluster: `python -m tests.crash.node_child URL FILE TTL` works until it is ended.
+
+Its tools note each effect as a line of the file: the process, the tool, the id of the call.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.adapters.store.postgres.leases import PostgresLeases
+from toolwright.core.threads.message import Message
+
+CALLS = 4
+
+
+def noting(path: str, name: str, *, read_only: bool) -> tw.Tool:
+    """A tool that takes a moment, and notes that it began."""
+
+    @tw.tool(name=name, description="Work.", read_only=read_only)
+    async def work(state: tw.ThreadState) -> str:
+        with Path(path).open("a", encoding="utf-8") as file:  # noqa: ASYNC230 - one line
+            file.write(f"{os.getpid()} {name} {state.call_id}\n")
+        await asyncio.sleep(0.05)
+        return "worked"
+
+    return work
+
+
+def answer(messages: Sequence[Message]) -> dict[str, object]:
+    """Call the tools in turn, then say so."""
+    done = sum(message.role == "tool" for message in messages)
+    if done == CALLS:
+        return {"text": "All done."}
+    return {"calls": [{"name": "effect" if done % 2 else "look", "args": {}}]}
+
+
+def worker(path: str) -> tw.Agent:
+    """The agent of every node."""
+    tools = [noting(path, "look", read_only=True), noting(path, "effect", read_only=False)]
+    return tw.Agent("worker", instructions="Work.", model=testing.FunctionModel(answer), tools=tools)
+
+
+async def main() -> None:
+    """Be a node until SIGTERM."""
+    url, path, ttl = sys.argv[1:]
+    (PostgresLeases.__init__.__kwdefaults__ or {})["ttl"] = float(ttl)  # no setting of an operator's
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    async with tw.App(agents=[worker(path)]).runtime(
+        tw.Settings(database_url=url, cluster="postgres", concurrency=8, files_url=f"{path}.files"),
+        grace=60.0,
+    ):
+        print("ready", flush=True)
+        await ended.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

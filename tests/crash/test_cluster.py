@@ -1,0 +1,184 @@
+"""Three processes execute the runs of one database, and some of them die, stand still or are replaced meanwhile."""
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.crash.node_child import CALLS, worker
+from tests.crash.processes import INTERRUPTED
+from tests.postgres_server import MortalServer, fresh_database
+from tests.runtime.rig import assert_valid
+from toolwright.adapters.store.opening import open_postgres
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.results.result import ToolResult
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import ManualClock, ManualMotor, MemoryBus
+from toolwright.wire.result import model_text
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
+from toolwright.wiring.settings import Settings
+
+pytestmark = [pytest.mark.anyio, pytest.mark.outage]
+
+NODES, THREADS = 3, 30
+# What the model reads of a call that was interrupted.
+LOST = model_text(ToolResult.fail(INTERRUPTED, error_code="interrupted"))
+NEVER = 600.0  # seconds without a heartbeat after which a node is dead, where none shall be taken for it
+
+
+@dataclass
+class Cluster:
+    """The nodes, and a runtime beside them that only writes and reads."""
+
+    url: str
+    path: Path
+    rt: Runtime
+    ttl: float
+    nodes: list[Process] = field(default_factory=list[Process])
+
+    async def start(self) -> Process:
+        """Start one more node; it is ready then."""
+        command = (sys.executable, "-m", "tests.crash.node_child", self.url, str(self.path), str(self.ttl))
+        node = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+        assert node.stdout is not None
+        assert await node.stdout.readline() == b"ready\n"
+        self.nodes.append(node)
+        return node
+
+    async def end(self, node: Process, number: int) -> None:
+        """End a node with that signal."""
+        node.send_signal(number)
+        await node.wait()
+        self.nodes.remove(node)
+
+    def effects(self) -> list[list[str]]:
+        """What the tools have noted: the process, the tool, the call."""
+        if not self.path.exists():
+            return []
+        return [line.split() for line in self.path.read_text(encoding="utf-8").splitlines()]
+
+    async def effects_of(self, process: Process) -> None:
+        """Wait until that node has begun a call."""
+        while True:
+            if any(line[0] == str(process.pid) for line in self.effects()):
+                return
+            await asyncio.sleep(0.02)
+
+    async def send(self, count: int = THREADS) -> list[tuple[str, str]]:
+        """Send a message to new threads; each with its run."""
+        sent: list[tuple[str, str]] = []
+        for _ in range(count):
+            thread = await self.rt.threads.create("worker")
+            sent.append((thread.id, (await self.rt.threads.send(thread.id, "Go")).id))
+        return sent
+
+    async def check(self, sent: list[tuple[str, str]]) -> list[str]:
+        """All runs come to their end; their transcripts are whole, each effect began once. Return the results."""
+        results: list[str] = []
+        for thread_id, run_id in sent:
+            run = await self.rt.runs.wait(run_id, 60)
+            assert (run.status, run.output) == ("completed", "All done."), run.error
+            messages = await self.rt.threads.messages(thread_id, 100)
+            assert_valid(messages)
+            results += [message.content for message in messages if message.role == "tool"]
+        assert len(results) == CALLS * len(sent)
+        begun = Counter(call for _, tool, call in self.effects() if tool == "effect")
+        assert [call for call, times in begun.items() if times > 1] == []
+        return results
+
+
+@asynccontextmanager
+async def cluster(folder: Path, ttl: float = 5.0, url: str | None = None) -> AsyncGenerator[Cluster]:
+    """Three nodes, each of which is dead after so many seconds without a heartbeat."""
+    if url is None:
+        async with fresh_database() as made, cluster(folder, ttl, made) as here:
+            yield here
+        return
+    async with asyncio.timeout(100):
+        store, clock = await open_postgres(url, lambda _: None), ManualClock()
+        path = folder / "effects"
+        parts = Parts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus())
+        rt = assemble(Catalog(agents=[worker(str(path))]), parts, Settings(database_url=url), 0.0)
+        await rt.start()
+        here = Cluster(url, path, rt, ttl)
+        try:
+            await asyncio.gather(*[here.start() for _ in range(NODES)])
+            yield here
+        finally:
+            for node in here.nodes:
+                node.send_signal(signal.SIGCONT)
+                node.kill()
+            await asyncio.gather(*[node.wait() for node in here.nodes])
+            await rt.stop()
+
+
+async def test_runs_are_executed_by_all_nodes_each_once(tmp_path: Path) -> None:
+    async with cluster(tmp_path, NEVER) as here:
+        sent = await here.send()
+        for node in here.nodes:
+            while not any(line[0] == str(node.pid) for line in here.effects()):
+                sent += await here.send(5)
+        results = await here.check(sent)
+        assert set(results) == {"worked"}
+        assert len(here.effects()) == CALLS * len(sent)  # none was executed twice
+
+
+async def test_killed_nodes_lose_no_run(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as here:
+        sent = await here.send()
+        for node in [*here.nodes]:
+            await here.effects_of(node)
+            await here.end(node, signal.SIGKILL)
+            await here.start()
+            sent += await here.send(10)
+        results = await here.check(sent)
+        assert set(results) <= {"worked", LOST}
+
+
+async def test_a_node_that_stands_still_loses_its_runs_and_takes_none_back(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as here:
+        sent = await here.send()
+        frozen = here.nodes[0]
+        await here.effects_of(frozen)
+        frozen.send_signal(signal.SIGSTOP)
+        await here.check(sent)  # while it stands still
+        frozen.send_signal(signal.SIGCONT)
+        later = await here.send(10)
+        await here.check([*sent, *later])
+
+
+async def test_nodes_are_replaced_one_by_one_and_no_run_fails(tmp_path: Path) -> None:
+    async with cluster(tmp_path, NEVER) as here:
+        sent = await here.send()
+        for node in [*here.nodes]:
+            await here.start()
+            await here.effects_of(node)
+            await here.end(node, signal.SIGTERM)
+            sent += await here.send(10)
+        results = await here.check(sent)
+        assert set(results) == {"worked"}
+        runs = [await here.rt.runs.get(run_id) for _, run_id in sent]
+        assert all(run.lives == 0 for run in runs)
+
+
+async def test_a_database_that_is_killed_and_comes_back_costs_no_run(tmp_path: Path) -> None:
+    server = await asyncio.to_thread(MortalServer)
+    try:
+        async with cluster(tmp_path, url=server.url) as here:
+            sent = await here.send()
+            await here.effects_of(here.nodes[0])
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.restart)
+            results = await here.check(sent)
+            assert set(results) <= {"worked", LOST}
+            assert all(node.returncode is None for node in here.nodes)
+    finally:
+        await asyncio.to_thread(server.end)

@@ -1,0 +1,79 @@
+"""The process dies at every commit of a conversation that is shortened: it goes on, nothing is done or paid twice."""
+
+import pytest
+from _pytest.mark.structures import ParameterSet  # what `pytest.param` makes has no public name
+
+from tests.crash.dying import Witness
+from tests.crash.processes import INTERRUPTED, KILLED, Scene, processes_of, sampled
+from tests.crash.summary_child import COST, TURNS
+from tests.databases import opened
+from tests.runtime.narrow import check_pairs
+from toolwright.core.threads.compaction import in_force, shown
+from toolwright.testing import MemoryBus
+
+pytestmark = pytest.mark.anyio
+
+SHORTENED = (19, 22)  # the commits that shorten it, by references and by a summary
+COMMITS = (
+    28  # of an undisturbed conversation: thread; message, claim, answer, result, answer a turn; and summaries
+)
+
+processes = processes_of("summary_child")
+
+
+async def check(scene: Scene) -> None:
+    store = await opened(scene.url, MemoryBus())
+    runs = await store.runs()
+    [thread] = await store.threads()
+    messages = await store.messages(thread.id, 1_000, 0)
+    rows = await store.compactions(thread.id)
+    calls = await store.calls(limit=100)
+    steps = {run.id: await store.steps(run.id) for run in runs}
+    await store.close()
+    assert [run.status for run in runs] == ["completed"] * TURNS
+    check_pairs(messages)
+    assert [each.role for each in messages] == ["user", "assistant", "tool", "assistant"] * TURNS
+    assert [row.number for row in rows] == [*range(1, len(rows) + 1)]
+    assert rows and thread.compacted == len(rows)
+    check_pairs(shown(messages, in_force(rows)[0]))
+    effects = [line[0] for line in Witness(scene.folder / "effects").lines()]
+    assert len(effects) == len({*effects}) and {*effects} <= {call.id for call in calls}
+    for call in calls:
+        if call.status == "error":
+            assert call.result is not None and call.result["error"] == INTERRUPTED
+        else:
+            assert call.id in effects
+    for run in runs:
+        paid = [row for row in rows if row.run_id == run.id and row.usage is not None]
+        assert run.cost == (sum(row.cost or 0.0 for row in paid) if paid else None)
+        own = sum(step.usage.output_tokens for step in steps[run.id])
+        assert run.usage.output_tokens == own + sum(row.usage.output_tokens for row in paid if row.usage)
+        assert all((row.cost or 0.0) % COST == 0.0 for row in paid)
+    written = len(Witness(scene.folder / "requests").lines())
+    assert written >= sum(row.usage is not None for row in rows) > 0
+    assert await scene.rows("SELECT 1 FROM wakes") == []
+
+
+def points(kind: str) -> list[ParameterSet]:
+    """All commits; those that shorten the conversation belong to `make test`."""
+    others = [unit for unit in range(1, COMMITS + 1) if unit not in SHORTENED]
+    return [*[pytest.param(kind, unit) for unit in SHORTENED], *sampled(others, kind)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_an_undisturbed_conversation(scene: Scene) -> None:
+    assert await scene.run() == 0
+    assert scene.commits() == COMMITS, "the matrix has every commit"
+    await check(scene)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("kind", "unit"), [point for kind in ("sqlite", "postgres") for point in points(kind)]
+)
+async def test_death_at_a_commit_of_a_conversation_that_is_shortened(
+    scene: Scene, unit: int, when: str
+) -> None:
+    assert await scene.run(kill={"unit": unit, "when": when}) in (KILLED, 0)
+    assert await scene.run() == 0
+    await check(scene)

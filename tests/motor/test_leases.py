@@ -1,0 +1,341 @@
+"""Nodes of a cluster on one journal: each thread is in the hands of one of them, whatever becomes of the others."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.motor.rig import Rig, leased
+from tests.postgres_server import fresh_database
+from tests.store.pg_proxy import Proxy
+from toolwright.adapters.store.postgres.connection import FAULTS, connect
+from toolwright.adapters.store.postgres.leases import PostgresLeases
+from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.adapters.system import ClusterClock, new_id
+from toolwright.core.errors import StoreError
+from toolwright.core.journal.units import Claim, Conflict
+from toolwright.core.value import changed
+
+pytestmark = pytest.mark.anyio
+
+TTL = 1.0  # seconds
+
+
+@pytest.fixture
+async def url() -> AsyncGenerator[str]:
+    async with fresh_database() as made:
+        yield made
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(30):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.02)
+
+
+def stop_heart(rig: Rig) -> None:
+    """Let the node beat no more."""
+    assert rig.leases is not None
+    rig.leases._ending.set()  # pyright: ignore[reportPrivateUsage]  # nothing else stops a heart alone
+
+
+async def test_nodes_share_the_threads_and_none_is_drained_twice(url: str) -> None:
+    async with leased(url, concurrency=5) as one, leased(url, concurrency=5) as two:
+
+        async def take_a_moment(_: str) -> None:
+            await asyncio.sleep(0.005)
+
+        one.during = two.during = take_a_moment
+        names = [f"t{number}" for number in range(200)]
+        for name in names:
+            await one.thread(name)
+            await one.post(name)
+
+        async def all_drained() -> bool:
+            return len(one.drained) + len(two.drained) >= len(names)
+
+        await until(all_drained)
+        assert Counter(one.drained + two.drained) == Counter(names)
+        assert one.drained and two.drained
+
+
+async def test_threads_of_a_node_that_stands_still_are_taken_by_the_others(url: str) -> None:
+    async with leased(url, ttl=TTL) as frozen, leased(url, ttl=TTL) as other:
+        held = asyncio.Event()
+
+        async def hang(_: str) -> None:
+            held.set()
+            await asyncio.Event().wait()
+
+        frozen.during = hang
+        await frozen.thread("a")
+        other.motor._stopping = True  # type: ignore[attr-defined]  # it takes nothing yet
+        await frozen.send("a")
+        await held.wait()
+        other.motor._stopping = False  # type: ignore[attr-defined]
+        stop_heart(frozen)
+        frozen.motor._main.cancel()  # type: ignore[attr-defined]  # its process stands still
+        await other.until(lambda: other.drained == ["a"])
+        assert frozen.drained == []
+
+
+async def test_a_process_that_stopped_within_a_statement_keeps_no_lock(url: str) -> None:
+    async with leased(url, ttl=TTL) as rig:
+        await rig.thread("a")
+        frozen = await connect(url)
+        await send_without_its_end(frozen, "UPDATE threads SET posted = posted + 1 WHERE id = 'a'")
+        await rig.send("a")  # waits for the lock of the thread
+        await rig.until(lambda: rig.drained == ["a"])
+        with pytest.raises(FAULTS):
+            await frozen.fetchval("SELECT 1")
+        frozen.terminate()
+
+
+async def send_without_its_end(session: Any, query: str) -> None:
+    """Let the server execute the statement, and leave out the message (Sync) that commits it, as a stopped process."""
+
+    def message(kind: bytes, body: bytes) -> bytes:
+        return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+    parse, bind = message(b"P", b"\0" + query.encode() + b"\0\0\0"), message(b"B", bytes(8))
+    transport: asyncio.WriteTransport = session._transport
+    transport.write(parse + bind + message(b"E", bytes(5)) + message(b"H", b""))
+
+
+async def test_a_node_that_could_not_beat_stops_its_drains_and_joins_anew(url: str) -> None:
+    async with leased(url, ttl=TTL) as rig:
+        assert rig.leases is not None
+        stopped, first = asyncio.Event(), rig.leases.node
+
+        async def hang(_: str) -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.set()
+                raise
+
+        rig.during = hang
+        await rig.thread("a")
+        await rig.send("a")
+        stop_heart(rig)
+        async with asyncio.timeout(30):
+            await stopped.wait()
+        rig.during = _nothing
+
+        async def has_joined() -> bool:
+            return rig.leases is not None and rig.leases.held and rig.leases.node != first
+
+        await until(has_joined)
+
+
+async def _nothing(_: str) -> None:
+    """The drain does no work."""
+
+
+@pytest.mark.outage
+async def test_a_node_that_is_cut_off_from_the_database_stops_before_another_takes_its_threads(
+    url: str,
+) -> None:
+    async with (
+        Proxy(url) as proxy,
+        leased(proxy.url, ttl=4 * TTL) as lonely,
+        leased(url, ttl=4 * TTL) as other,
+    ):
+        order, begun = list[str](), asyncio.Event()
+
+        async def hang(_: str) -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                order.append("stopped")
+
+        async def note(_: str) -> None:
+            order.append("taken")
+
+        lonely.during, other.during = hang, note
+        await lonely.thread("a")
+        other.motor._stopping = True  # type: ignore[attr-defined]  # it takes nothing yet
+        await lonely.send("a")
+        await begun.wait()
+        other.motor._stopping = False  # type: ignore[attr-defined]
+        proxy.freeze()  # no packet passes any more
+        await other.until(lambda: other.drained == ["a"])
+        assert order == ["stopped", "taken"]
+        proxy.thaw()
+        lonely.during = _nothing
+
+        async def has_joined() -> bool:
+            return lonely.motor.driving
+
+        await until(has_joined)
+
+
+async def test_a_blocked_event_loop_keeps_its_threads_for_a_while(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with leased(url, ttl=TTL) as blocked:
+        leases = blocked.leases
+        assert leases is not None
+        beaten, until = leases._beaten, time.monotonic() + 30  # pyright: ignore[reportPrivateUsage]
+        while leases._beaten == beaten and time.monotonic() < until:  # pyright: ignore[reportPrivateUsage]
+            time.sleep(0.05)  # noqa: ASYNC251 - as a tool that blocks; the heart beats in a thread
+        assert leases._beaten > beaten  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr("toolwright.adapters.store.postgres.leases.HUNG", 0.2)
+        until = time.monotonic() + 30
+        while leases.held and time.monotonic() < until:
+            time.sleep(0.05)  # noqa: ASYNC251 - for too long
+        assert not leases.held
+
+
+async def test_a_node_that_lost_its_lease_begins_no_run(url: str) -> None:
+    async with leased(url) as rig:
+        assert rig.leases is not None
+        await rig.motor.stop(0.0)
+        await rig.thread("a")
+        await rig.post("a")
+        view = await rig.store.view("a")
+        assert view is not None and view.run is not None
+        node, other = PostgresLeases(url), PostgresLeases(url)
+        assert await node.acquire() and await other.acquire()
+        try:
+            assert [wake.thread_id for wake in await node.claim((), 5)] == ["a"]
+            claim = Claim(
+                token=new_id("unit"), at=rig.clock.now(), thread_id="a", epoch=view.thread.epoch,
+                seq=view.thread.seq, run=changed(view.run, status="running"), node=other.node,
+            )  # fmt: skip
+            refused = await rig.store.commit(claim)
+            assert isinstance(refused, Conflict) and refused.guard == "lease"
+            taken = await rig.store.commit(changed(claim, token=new_id("unit"), node=node.node))
+            assert not isinstance(taken, Conflict)
+        finally:
+            await node.release()
+            await other.release()
+
+
+async def test_right_after_an_outage_nobody_takes_the_others_for_dead(url: str) -> None:
+    one, two = PostgresLeases(url, ttl=TTL), PostgresLeases(url, ttl=TTL)
+    async with leased(url) as rig:
+        await rig.motor.stop(0.0)
+        await rig.thread("a")
+        await rig.post("a")
+        assert await one.acquire()
+        [wake] = await one.claim((), 5)
+        admin = await connect(url)
+        await admin.execute("UPDATE nodes SET seen = seen - 60000000")  # nobody could beat for a minute
+        await admin.close()
+        try:
+            assert await two.acquire()
+
+            async def has_beaten() -> bool:
+                found = await two._ask(lambda s: s.fetchval("SELECT count(*) FROM nodes"))  # pyright: ignore[reportPrivateUsage]
+                return found >= 2 and two.held
+
+            await until(has_beaten)
+            known = await rig.store.wake("a")
+            assert known is not None and known.node == wake.node
+        finally:
+            await one.release()
+            await two.release()
+
+
+async def test_a_process_without_a_cluster_waits_for_the_last_node_and_frees_what_it_left(url: str) -> None:
+    lock, node, late = PostgresLock(url), PostgresLeases(url), PostgresLeases(url)
+    async with leased(url) as rig:
+        await rig.motor.stop(0.0)
+        await rig.thread("a")
+        await rig.post("a")
+    assert await node.acquire()
+    await node.claim((), 5)
+    assert not await lock.acquire()
+    admin = await connect(url)
+    await admin.execute("DELETE FROM nodes")  # as after its death, a while later
+    assert await lock.acquire()
+    assert await admin.fetchval("SELECT count(*) FROM wakes WHERE node IS NOT NULL") == 0
+    assert not await late.acquire()
+    await lock.release()
+    await admin.close()
+    await node.release()
+    await late.release()
+
+
+async def test_each_duty_is_one_nodes(url: str) -> None:
+    async with leased(url) as one, leased(url) as two:
+        answers = [await motor.on_duty("tidy", 60) for motor in (one.motor, two.motor, one.motor, two.motor)]
+        assert answers == [True, False, True, False]
+
+
+async def test_a_node_whose_clock_is_wrong_goes_by_the_databases(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, real = ClusterClock(), time.time
+    ahead = timedelta(seconds=30)
+    monkeypatch.setattr(time, "time", lambda: real() + ahead.total_seconds())  # what the heart reads
+    moved = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tell(by: timedelta) -> None:
+        clock.moved(by)
+        loop.call_soon_threadsafe(moved.set)
+
+    leases = PostgresLeases(url, ttl=TTL, clock_moved=tell)
+    assert await leases.acquire()
+    async with asyncio.timeout(30):
+        await moved.wait()
+    admin = await connect(url)
+
+    async def is_shown() -> bool:  # with the heartbeat after that
+        return abs(await admin.fetchval("SELECT skew FROM nodes") / 1e6 - 30) < 10
+
+    await until(is_shown)
+    await admin.close()
+    await leases.release()
+    assert abs(clock.now() + ahead - datetime.now(UTC)) < timedelta(seconds=10)
+
+
+async def test_a_thread_that_failed_here_and_is_another_nodes_now_is_forgotten(url: str) -> None:
+    async with leased(url) as rig:
+
+        async def fail(_: str) -> None:
+            raise StoreError("The disk is full.")
+
+        rig.during = fail
+        await rig.thread("a")
+        await rig.send("a")
+        waiting = rig.motor._not_before  # type: ignore[attr-defined]
+
+        async def is_put_off() -> bool:
+            return "a" in waiting
+
+        async def is_forgotten() -> bool:
+            return "a" not in waiting
+
+        await until(is_put_off)
+        admin = await connect(url)
+        await admin.execute(
+            "INSERT INTO nodes (id, version, slots, busy, seen) VALUES ('node_other', '', 0, 0, 4611686018427387904)"
+        )  # which lives
+        await admin.execute("UPDATE wakes SET node = 'node_other'")
+        await admin.close()
+        await until(is_forgotten)
+
+
+async def test_a_node_that_waits_for_another_process_says_so_once(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock, node = PostgresLock(url), PostgresLeases(url)
+    assert await lock.acquire()
+    for _ in range(3):
+        assert not await node.acquire()
+    await lock.release()
+    assert await node.acquire()
+    await node.release()
+    said = [each for each in caplog.messages if each.startswith("A process without a cluster")]
+    assert len(said) == 1

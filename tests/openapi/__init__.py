@@ -1,0 +1,1 @@
+"""Tools from OpenAPI documents."""

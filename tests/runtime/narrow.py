@@ -1,0 +1,112 @@
+"""Models that refuse what is too long, and what must be true of every request of a conversation."""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from hashlib import blake2b
+
+from toolwright.core.errors import ContextTooLong
+from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.threads.compaction import message_digest, message_tokens, text_tokens
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Usage
+from toolwright.core.value import changed
+
+Answering = Callable[[ModelRequest], ModelResponse]
+Counting = Callable[[ModelRequest], int]
+
+
+def tokens_of(request: ModelRequest) -> int:
+    """The tokens of a request, without its tools."""
+    return text_tokens(request.system) + sum(message_tokens(each) for each in request.messages)
+
+
+def all_tokens_of(request: ModelRequest) -> int:
+    """The tokens of a request, with its tools."""
+    tools = [[each.name, each.description, each.parameters] for each in request.tools]
+    return tokens_of(request) + (len(json.dumps(tools, ensure_ascii=False)) // 4 if tools else 0)
+
+
+def bytes_of(request: ModelRequest) -> int:
+    """The bytes of a request as a provider gets it, about."""
+    texts = [request.system, *[each.content for each in request.messages]]
+    texts += [call.arguments for each in request.messages for call in each.calls]
+    texts += [json.dumps([each.name, each.description, each.parameters]) for each in request.tools]
+    return sum(len(text.encode()) + 40 for text in texts)
+
+
+class Narrow:
+    """A model that refuses requests that `counting` finds longer than `limit`, and remembers what it was sent."""
+
+    def __init__(
+        self,
+        answer: Answering,
+        *,
+        limit: int,
+        window: int | None = None,
+        says: bool = True,
+        name: str = "test:narrow",
+        counting: Counting = tokens_of,
+    ) -> None:
+        self._answer, self.limit, self.says = answer, limit, says
+        self._counting = counting
+        self.window, self.name = window, name
+        self.requests: list[ModelRequest] = []
+        self.refused = 0
+
+    @property
+    def summaries(self) -> list[ModelRequest]:
+        """The requests for a summary."""
+        return [each for each in self.requests if "summary" in each.who]
+
+    @property
+    def asked(self) -> list[ModelRequest]:
+        """The requests of runs."""
+        return [each for each in self.requests if "summary" not in each.who]
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        size = self._counting(request)
+        if size > self.limit:
+            self.refused += 1
+            raise ContextTooLong("Too long.", *((self.limit, size) if self.says else ()))
+        self.requests.append(request)
+        tokens = all_tokens_of(request) if self._counting is bytes_of else size
+        if "summary" in request.who:
+            yield ModelResponse(
+                text="SUMMARY of what was said.", usage=Usage(input_tokens=tokens, output_tokens=9)
+            )
+            return
+        response = self._answer(request)
+        yield changed(response, usage=Usage(input_tokens=tokens, output_tokens=5))
+
+
+def echo(request: ModelRequest) -> ModelResponse:
+    """Say how many messages there are."""
+    return ModelResponse(text=f"answer {len(request.messages)}", model="narrow")
+
+
+def check_pairs(messages: Sequence[Message]) -> None:
+    """Every call has its result right behind it, and every result its call."""
+    open_calls: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            assert message.call_id in open_calls
+            open_calls.remove(message.call_id)
+        else:
+            assert open_calls == []
+            open_calls = [call.id for call in message.calls]
+    assert open_calls == []
+
+
+def check_valid(messages: Sequence[Message]) -> None:
+    """A provider takes it: it begins with a user, who speaks last or hands in results; pairs are intact."""
+    check_pairs(messages)
+    assert messages and messages[0].role == "user"
+    assert messages[-1].role != "assistant"
+
+
+def digest_of(messages: Sequence[Message]) -> str:
+    """The digest of a request's messages, made anew."""
+    whole = blake2b(digest_size=16)
+    for message in messages:
+        whole.update(message_digest(message))
+    return whole.hexdigest()

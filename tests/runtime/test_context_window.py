@@ -1,0 +1,149 @@
+"""Long conversations: what a model is shown of them, and what is left out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import toolwright as tw
+from tests import journals
+from tests.runtime.narrow import Narrow, check_pairs, echo, tokens_of
+from toolwright import testing
+from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("says", [True, False])
+@pytest.mark.parametrize("window", [None, 2_000])
+async def test_a_long_conversation_is_shortened_and_goes_on(says: bool, window: int | None) -> None:
+    model = Narrow(echo, limit=2_000, window=window, says=says)
+    agent = tw.Agent("talker", instructions="Talk.", model=model)
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("talker")
+        for number in range(60):
+            run = await rt.threads.send(thread.id, f"message {number}: " + "word " * 100)
+            done = await rt.runs.wait(run.id, 20)
+            assert done.status == "completed", done.error
+        rows = await rt.threads.messages(thread.id, 500)
+        assert len(rows) == 120
+    for request in model.requests:
+        check_pairs(request.messages)
+        assert tokens_of(request) <= 2_000
+    assert model.summaries
+    if window is not None:
+        assert model.refused == 0
+
+
+@tw.tool
+async def tell(state: tw.ThreadState) -> str:
+    """Tell how many messages there are, and change the first."""
+    messages = await state.get_messages(1_000)
+    state.update_message(messages[0].id, "changed")
+    return str(len(messages))
+
+
+@tw.tool
+async def change(state: tw.ThreadState, message_id: str) -> str:
+    """Change a message without reading it."""
+    state.update_message(message_id, "changed blindly")
+    return "changed"
+
+
+async def test_a_claim_reads_what_it_shows_and_a_handler_everything() -> None:
+    """Also on databases: a thread that is claimed again reads no message that its requests leave out."""
+    calls: list[ModelCall] = []
+
+    def answer(request: ModelRequest) -> ModelResponse:
+        if calls and request.messages[-1].role == "user":
+            return ModelResponse(calls=(calls.pop(),), model="narrow")
+        return ModelResponse(text="Yes.", model="narrow")
+
+    model = Narrow(answer, limit=4_000, window=4_000)
+    agent = tw.Agent("talker", instructions="Talk.", model=model, tools=[tell, change])
+    async with journals.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("talker")
+
+        async def say(text: str) -> str:
+            run = await rt.threads.send(thread.id, text)
+            done = await rt.runs.wait(run.id, 60)
+            assert done.status == "completed", done.error
+            return done.id
+
+        for number in range(40):
+            await say(f"message {number}: " + "word " * 100)
+        view = await rt._store.view(thread.id)  # pyright: ignore[reportPrivateUsage]  # what a worker reads
+        assert view is not None and view.thread.cut > 0
+        assert len(view.messages) < 40
+        assert all((each.seq or 0) > view.thread.cut for each in view.messages)
+        first = (await rt.threads.messages(thread.id, 1))[0]
+        calls.append(ModelCall(id="c1", name="tell", arguments="{}"))
+        run_id = await say("How many?")
+        results = [
+            each.content for each in await rt.threads.messages(thread.id, 1_000) if each.run_id == run_id
+        ]
+        assert results[2] == "82"
+        assert (await rt.threads.messages(thread.id, 1))[0].content == "changed"
+        for message_id, result in ((first.id, "changed"), ("msg_none", "There is no message 'msg_none'")):
+            arguments = json.dumps({"message_id": message_id})
+            calls.append(ModelCall(id="c2", name="change", arguments=arguments))
+            run_id = await say("Change it.")
+            said = [each for each in await rt.threads.messages(thread.id, 1_000) if each.run_id == run_id]
+            assert result in said[2].content
+        assert (await rt.threads.messages(thread.id, 1))[0].content == "changed blindly"
+        versions = await rt._store.message_versions(thread.id)  # pyright: ignore[reportPrivateUsage]  # as above
+        assert [each.content for each in versions] == [first.content, "changed"]
+
+
+@pytest.mark.one_journal
+async def test_a_run_that_many_messages_join_is_read_again_on_sqlite(tmp_path: Path) -> None:
+    """A statement names each message that stays: SQLite takes no more than 500."""
+    hold: dict[str, str] = {}
+
+    @tw.tool
+    async def hear() -> str:
+        """Hear what many say."""
+        for number in range(600):
+            await rt.threads.send(hold["thread"], f"ok {number}")
+        return "heard"
+
+    @tw.tool(read_only=True)
+    async def write(text: str) -> str:
+        """Write something long."""
+        return "written"
+
+    long = json.dumps({"text": "word " * 2_000})
+    plan = [("hear", "{}"), *[("write", long)] * 40]
+
+    def answer(_: ModelRequest) -> ModelResponse:
+        if not plan:
+            return ModelResponse(text="Done.", model="narrow")
+        name, arguments = plan.pop(0)
+        call = ModelCall(id="c", name=name, arguments=arguments)
+        return ModelResponse(calls=(call,), model="narrow")
+
+    model = Narrow(answer, limit=10**9)
+    context = tw.Context(max_tokens=40_000, summarize=False)
+    agent = tw.Agent("talker", instructions="Talk.", model=model, tools=[hear, write], context=context)
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    async with tw.App(agents=[agent]).runtime(settings) as rt:
+        hold["thread"] = (await rt.threads.create("talker")).id
+        for text in ("Go", "Again"):
+            run = await rt.threads.send(hold["thread"], text)
+            assert (await rt.runs.wait(run.id, 60)).status == "completed"
+        rows = await rt.threads.compactions(hold["thread"])
+        assert max(len(each.kept) for each in rows) == 200
+
+
+async def test_a_side_keeps_what_began_the_run_and_not_what_the_other_side_says() -> None:
+    text = "blah " * 60
+    model = Narrow(lambda request: ModelResponse(text=f"{len(request.messages)} {text}"), limit=10**9)
+    context = tw.Context(max_tokens=3_000)
+    sides = [tw.Side(tw.Prompt(name, "Talk.", model=model, context=context)) for name in ("one", "two")]
+    both = tw.Agent("both", *sides, type="dual_ai", max_session_turns=24)
+    async with testing.runtime(tw.App(agents=[both])) as rt:
+        thread = await rt.threads.create("both")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 60)
+        assert run.status == "completed"
+        rows = await rt.threads.compactions(thread.id)
+        assert rows and {each.kept for each in rows if each.cut} == {(1,)}

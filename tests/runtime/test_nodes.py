@@ -1,0 +1,519 @@
+"""Processes of a cluster hear each other: events, live text, wakes; whatever the relay between them loses."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from cryptography.fernet import Fernet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import toolwright as tw
+from tests.motor.rig import NatsServer, bus_of, leased
+from tests.play import begun, draft
+from tests.postgres_server import fresh_database
+from toolwright import testing
+from toolwright.adapters.bus import cluster as cluster_bus
+from toolwright.adapters.bus.cluster import ClusterBus
+from toolwright.adapters.bus.memory import MOST_BYTES, QueueFollower
+from toolwright.adapters.store.memory.store import MemoryStore
+from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.system import SystemClock
+from toolwright.core.journal.units import Result
+from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
+from toolwright.core.threads.event import GROWN, Event, Topic
+from toolwright.core.value import changed
+from toolwright.runtime.pending import offers
+from toolwright.runtime.runtime import Runtime
+from toolwright.runtime.threads.events import Events
+from toolwright.testing import ManualMotor
+from toolwright.web.console.presence import Presence
+
+pytestmark = pytest.mark.anyio
+
+
+class Spoken:
+    """A model that says what it is given, piece by piece."""
+
+    name = "test:spoken"
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self.asked = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.asked.set()
+        whole = ""
+        while (piece := await self.pieces.get()) is not None:
+            whole += piece
+            yield TextDelta(piece)
+        yield ModelResponse(text=whole, model="spoken")
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of a test have their files in one folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(params=["postgres", "nats"])
+def cluster(request: pytest.FixtureRequest) -> Generator[str]:
+    """The setting of a cluster."""
+    if request.param == "postgres":
+        yield "postgres"
+        return
+    server = NatsServer()
+    yield server.url
+    server.kill()
+
+
+@asynccontextmanager
+async def process(url: str, model: Any, cluster: str, *, work: bool) -> AsyncGenerator[Runtime]:
+    """A process of a cluster, which executes runs or not."""
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=model)])
+    async with app.runtime(tw.Settings(database_url=url, cluster=cluster, work=work)) as rt:
+        yield rt
+
+
+async def test_text_that_another_process_streams_is_followed_live(cluster: str) -> None:
+    async with fresh_database() as url:
+        model = Spoken()
+        async with process(url, model, cluster, work=True), process(url, model, cluster, work=False) as rt:
+            thread = await rt.threads.create("talker")
+            topic = Topic(kind="thread", id=thread.id)
+            async with asyncio.timeout(60), rt.events.following(topic) as following:
+                run = await rt.threads.send(thread.id, "Go")
+                speaking = asyncio.create_task(speak(model))
+                seen: list[Event] = []
+                async for event in following.events:
+                    seen.append(event)
+                    if event.type == "message.delta":
+                        speaking.cancel()
+                        model.pieces.put_nowait(None)
+                    if event.type == "run.completed":
+                        break
+            types = [event.type for event in seen]
+            assert types.index("message.delta") < len(types) - types[::-1].index("message")
+            numbers = [event.n for event in seen if event.n is not None]
+            assert numbers == [*range(1, len(numbers) + 1)]
+            assert "la la" in str((await rt.runs.wait(run.id, 30)).output)
+
+
+async def speak(model: Spoken) -> None:
+    """Say more and more."""
+    while True:
+        model.pieces.put_nowait("la ")
+        await asyncio.sleep(0.02)
+
+
+async def test_a_thread_that_is_woken_in_another_process_is_drained_at_once(cluster: str) -> None:
+    async with (
+        fresh_database() as url,
+        bus_of(url, cluster, works=False) as outside,
+        bus_of(url, cluster, works=True) as bus,
+        leased(url, sweep=600.0, bus=bus) as rig,
+    ):
+        await until(lambda: bool(outside._workers))  # pyright: ignore[reportPrivateUsage]  # it has been heard
+        for name in ("a", "b"):  # the motor does not look by itself
+            await rig.thread(name)
+            await rig.post(name)
+            outside.wake(name)
+            await rig.until(lambda name=name: rig.drained[-1:] == [name])
+
+
+async def test_a_thread_that_is_leased_elsewhere_is_woken_there(cluster: str) -> None:
+    async with (
+        fresh_database() as url,
+        bus_of(url, cluster, works=True) as one,
+        bus_of(url, cluster, works=True) as two,
+        leased(url, sweep=600.0, bus=one) as first,
+        leased(url, sweep=600.0, bus=two) as second,
+    ):
+        await until(lambda: bool(one._workers and two._workers))  # pyright: ignore[reportPrivateUsage]  # as above
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def take_long(_: str) -> None:
+            begun.set()
+            await go_on.wait()
+
+        first.during = take_long
+        await first.thread("a")
+        await first.send("a")
+        await begun.wait()
+        await second.send("a")  # which the second node cannot lease
+        await first.until(lambda: first.nudged == ["a"])
+        go_on.set()
+        await first.until(lambda: first.drained == ["a", "a"])
+        assert second.drained == []
+
+
+async def test_a_call_that_another_process_opens_is_offered_at_once(
+    cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "LOOK_AGAIN", 600.0)  # the journal is not looked at by itself
+    monkeypatch.setattr(offers, "LOOK_ABROAD", 600.0)
+    tool = tw.Tool(name="ask_outside", description="Ask outside.", kind="external", timeout=60.0)
+    model = testing.ScriptedModel([{"calls": [{"name": "ask_outside", "args": dict[str, str]()}]}])
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=model, tools=[tool])])
+    async with fresh_database() as url:
+
+        def opened(*, work: bool) -> AbstractAsyncContextManager[Runtime]:
+            return app.runtime(tw.Settings(database_url=url, cluster=cluster, work=work))
+
+        async with opened(work=True) as works, opened(work=False) as rt, rt.offers.following() as following:
+            bus = cast("ClusterBus", works.events.bus)
+            reading = asyncio.create_task(anext(following.events))
+            await until(lambda: ("tools", "") in bus._elsewhere)  # pyright: ignore[reportPrivateUsage]
+            thread = await rt.threads.create("talker")
+            run = await rt.threads.send(thread.id, "Go")
+            async with asyncio.timeout(60):
+                assert (await reading).run_id == run.id
+
+
+async def test_people_at_a_space_and_who_types_are_seen_in_other_processes() -> None:
+    async with captured() as (bus, relay):
+        redrawn = list[str]()
+        presence = Presence(lambda: bus)
+        presence.come("page 1", "trip", "ada", lambda: redrawn.append("ada"))
+        presence.come("page 2", "trip", "ada", lambda: None)
+        await until(lambda: bool(relay.messages("share")))
+        relay.tell("share", "presence trip", {"bob": True})
+        assert (presence.present("trip"), presence.typing("trip")) == ({"ada", "bob"}, {"bob"})
+        presence.type("page 2", is_typing=True)
+        assert (presence.typing("trip"), presence.present("other")) == ({"ada", "bob"}, set())
+        relay.tell("share", "presence trip", None)
+        assert presence.present("trip") == {"ada"}
+        relay.tell("share", "presence trip", ["of another version"])
+        assert presence.present("trip") == {"ada"}
+        presence.leave("page 1")
+        presence.leave("page 2")
+        await until(lambda: ["presence trip", None] in relay.messages("share"))
+        assert relay.messages("share")[0] == ["presence trip", {"ada": False}]
+        assert len(redrawn) == 5  # page 2 came and typed, and three changes elsewhere
+        presence.close()
+        assert bus.on_shared == []
+
+
+async def test_a_relay_whose_session_is_ended_connects_again_and_what_was_missed_is_read() -> None:
+    async with (
+        fresh_database() as url,
+        bus_of(url, "postgres", works=True) as one,
+        bus_of(url, "postgres", works=True) as two,
+    ):
+        watcher = await connect(url)
+        with one.subscribe(Topic(kind="thread", id="th_1")) as follower:
+            await until_heard(two, follower)
+            while await watcher.fetch(END_LISTENERS):
+                pass
+            async with asyncio.timeout(60):
+                while GROWN not in await follower.next():  # connected again: the journal is to be read
+                    pass
+            await until_heard(two, follower)
+        await watcher.close()
+
+
+async def until_heard(sender: ClusterBus, follower: QueueFollower) -> None:
+    """Publish live events until one of them is heard."""
+    now = SystemClock().now()
+    event = Event(thread_id="th_1", run_id=None, agent=None, type="message.delta", payload={}, at=now)
+    async with asyncio.timeout(60):
+        while event not in await follower.next(0.05):
+            sender.publish([event])
+
+
+END_LISTENERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query LIKE 'SELECT pg_notify%')
+"""
+
+
+class Captured:
+    """A relay that keeps what it is sent, and through which a test sends as another process."""
+
+    def __init__(self, most: int = 1_000) -> None:
+        self.most, self.sent = most, list[str]()
+        self.gate = asyncio.Event()  # while it is clear, sending takes its time
+        self.gate.set()
+
+    async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
+        self.receive = receive
+        await asyncio.Event().wait()
+
+    async def send(self, texts: Sequence[str]) -> None:
+        await self.gate.wait()
+        self.sent += texts
+
+    def messages(self, kind: str) -> list[list[Any]]:
+        """The fields of the messages of a kind that were sent."""
+        return [fields for text in self.sent for name, *fields in json.loads(text)[1:] if name == kind]
+
+    def tell(self, *message: Any, node: str = "bus_other") -> None:
+        """Send one message as another process."""
+        self.receive(json.dumps([node, [*message]]))
+
+
+@asynccontextmanager
+async def captured(most: int = 1_000) -> AsyncGenerator[tuple[ClusterBus, Captured]]:
+    """A bus and its relay, which has begun to listen."""
+    relay = Captured(most)
+    bus = ClusterBus(relay, works=True)
+    await bus.start()
+    try:
+        await until(lambda: bool(relay.sent))
+        yield bus, relay
+    finally:
+        relay.gate.set()
+        await bus.close()
+
+
+def live(stream: str, **payload: Any) -> Event:
+    """A piece of a text in a thread."""
+    payload = {"streamId": stream, "delta": "d", **payload}
+    now = SystemClock().now()
+    return Event(thread_id="th_1", run_id="r", agent="a", type="message.delta", payload=payload, at=now)
+
+
+async def test_texts_are_as_long_as_the_relay_takes() -> None:
+    async with captured() as (bus, relay):
+        relay.tell("want", "thread", "th_1", None)
+        for text in (
+            "not JSON",
+            "[]",
+            "3",
+            "[" * 100_000,
+            '["bus_other",3,["live",[1]],["wake"]]',
+            '["bus_other",["live",["th_1",null,null,null,"message.delta","2026-01-01",[1]]]]',
+            '["bus_other",["grown",["thread"],{}],["want","thread","th_2",{"a":1}]]',
+            '["bus_other",["new",1]]',
+        ):
+            relay.receive(text)  # of another version, or of somebody else
+        for number in range(50):
+            bus.publish([live(f"s{number}", text="x" * (number * 40), n=number)])
+        await until(lambda: '"n":49' in "".join(relay.sent))
+        assert max(map(len, relay.sent)) <= 1_000
+        payloads = [fields[0][-1] for fields in relay.messages("live")]
+        assert [each["n"] for each in payloads] == [*range(50)]
+        assert "text" in payloads[0] and payloads[-1].get("truncated")
+
+
+async def test_what_waits_to_be_sent_is_bounded_in_bytes_and_keeps_its_order() -> None:
+    async with captured(64 * 1024) as (bus, relay):
+        relay.tell("want", "thread", "th_1", None)
+        relay.gate.clear()
+        grown = changed(live("s"), n=1, type="message")
+        for number in range(100):
+            bus.publish([live(f"s{number}", text="x" * 60_000)])
+        assert bus._events._bytes <= MOST_BYTES  # pyright: ignore[reportPrivateUsage]  # the rest is dropped
+        bus.publish([live("before"), grown, live("after")])
+        relay.gate.set()
+        await until(lambda: "after" in "".join(relay.sent))
+        kinds = [
+            each[0] for text in relay.sent for each in json.loads(text)[1:] if each[0] in ("live", "grown")
+        ]
+        assert kinds[-3:] == ["live", "grown", "live"]
+        assert sum(map(len, relay.sent)) < 2 * MOST_BYTES
+
+
+async def test_a_process_sends_once_what_it_follows_and_again_from_time_to_time() -> None:
+    async with captured() as (bus, relay):
+        topic = Topic(kind="thread", id="th_1")
+        with bus.subscribe(topic, ["message"]), bus.subscribe(topic, ["message"]):
+            await until(lambda: bool(relay.messages("want")))
+            with bus.subscribe(topic), bus.subscribe(topic, ["run.completed"]):
+                await until(lambda: ["thread", "th_1", None] in relay.messages("want"))
+        assert relay.messages("want") == [["thread", "th_1", ["message"]], ["thread", "th_1", None]]
+        with bus.subscribe(topic, ["message"]), bus.subscribe(topic, ["run.completed"]):
+            relay.tell("hello")
+            await until(lambda: ["thread", "th_1", ["message", "run.completed"]] in relay.messages("want"))
+
+
+async def test_topics_that_are_known_are_kept_also_when_no_more_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_bus, "MOST_TOPICS", 1)
+    async with captured() as (bus, relay):
+        relay.tell("want", "thread", "th_1", ["message"])
+        relay.tell("want", "thread", "th_2", None)
+        relay.tell("want", "thread", "th_1", None)
+        assert bus.wanted("th_1", "r") and not bus.wanted("th_2", "r")
+
+
+async def test_a_process_sees_the_values_that_others_share_until_they_are_taken_back() -> None:
+    async with captured() as (bus, relay):
+        seen = list[str]()
+        bus.on_shared.append(seen.append)
+        bus.share("room", {"ada": True})
+        bus.share("room", {"ada": True})
+        await until(lambda: bool(relay.messages("share")))
+        assert relay.messages("share") == [["room", {"ada": True}]]
+        for node in ("one", "two"):
+            relay.tell("share", "room", {node: False}, node=node)
+        relay.tell("share", "room", {"one": False}, node="one")
+        assert list(bus.shared("room")) == [{"one": False}, {"two": False}]
+        relay.tell("share", "room", None, node="one")
+        assert list(bus.shared("room")) == [{"two": False}] and list(bus.shared("other")) == []
+        assert seen == ["room"] * 3  # not where nothing changed
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster_bus, "EXPIRES", -1.0)
+            relay.tell("share", "room", {"two": True}, node="two")  # a process that dies sends nothing more
+            relay.tell("hello")
+            await until(lambda: len(seen) == 5)
+        assert list(bus.shared("room")) == []
+        bus.share("room", None)
+        await until(lambda: ["room", None] in relay.messages("share"))
+
+
+class Hostile:
+    """A relay between two buses that loses, doubles, delays and reorders what it is given."""
+
+    most = 500
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+        self.others: list[Hostile] = []
+
+    async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
+        self.receive = receive
+        connected()
+        await asyncio.Event().wait()
+
+    async def send(self, texts: Sequence[str]) -> None:
+        loop = asyncio.get_running_loop()
+        for text in [*texts, *texts]:
+            if self._dice.random() < 0.5:
+                for other in self.others:
+                    loop.call_later(self._dice.choice([0, 0, 0.003, 0.02]), other.receive, text)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), counts=st.lists(st.integers(1, 5), min_size=5, max_size=20))
+async def test_whatever_the_relay_does_each_event_is_seen_once_in_order(seed: int, counts: list[int]) -> None:
+    here, there = Hostile(random.Random(seed)), Hostile(random.Random(seed + 1))
+    here.others, there.others = [there], [here]
+    one, two = ClusterBus(here, works=True), ClusterBus(there, works=True)
+    store, clock = MemoryStore(one.publish), SystemClock()
+    events = Events(store, two, ManualMotor(store, clock))  # pyright: ignore[reportArgumentType]
+    await one.start()
+    await two.start()
+    try:
+        drain = await begun(store)
+        total, seen = 0, list[int]()
+        topic = Topic(kind="thread", id="th_1")
+
+        async def commit() -> None:
+            for count in counts:
+                for _ in range(count):
+                    await drain.do(drain.unit(Result, events=(draft("message"),)))
+                await asyncio.sleep(random.Random(seed + count).choice([0, 0.002, 0.01]))
+
+        async with asyncio.timeout(60), events.following(topic) as following:
+            committing = asyncio.create_task(commit())
+            total = sum(counts)
+            async for event in following.events:
+                if event.n is not None:
+                    seen.append(event.n)
+                if len(seen) >= total:
+                    break
+            await committing
+        assert seen == [*range(seen[0], seen[0] + total)]
+    finally:
+        await one.close()
+        await two.close()
+
+
+async def test_a_server_that_is_killed_and_comes_back_is_heard_again() -> None:
+    server = NatsServer()
+    try:
+        async with bus_of("", server.url, works=True) as one, bus_of("", server.url, works=True) as two:
+            with one.subscribe(Topic(kind="thread", id="th_1")) as follower:
+                await until_heard(two, follower)
+                server.kill()
+                server.start()
+                async with asyncio.timeout(60):
+                    while GROWN not in await follower.next():  # connected again: the journal is to be read
+                        pass
+                await until_heard(two, follower)
+    finally:
+        server.kill()
+
+
+async def test_processes_go_on_without_the_server_that_they_hear_each_other_by(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = NatsServer()
+    server.kill()
+    async with fresh_database() as url:
+        model = testing.ScriptedModel([{"text": "Yes."}])
+        async with (
+            process(url, model, server.url, work=True),
+            process(url, model, server.url, work=False) as rt,
+        ):
+            thread = await rt.threads.create("talker")
+            run = await rt.threads.send(thread.id, "Go")
+            assert (await rt.runs.wait(run.id, 60)).output == "Yes."
+    said = "This process executes no runs (its work is off): other processes on the database do."
+    assert caplog.messages.count(said) == 1  # of the one that is without work
+
+
+async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_start() -> None:
+    one, two = (Fernet.generate_key().decode() for _ in range(2))
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([]))])
+    async with fresh_database() as url:
+
+        def opened(*keys: str, work: bool = True) -> AbstractAsyncContextManager[Runtime]:
+            settings = tw.Settings(database_url=url, cluster="postgres", work=work, encryption_keys=keys)
+            return app.runtime(settings)
+
+        async with opened(one):
+            for keys in ((), (two,)):
+                with pytest.raises(
+                    tw.errors.DefinitionError, match=r"an encryption key that this process does not"
+                ):
+                    async with opened(*keys, work=False):
+                        pass
+            async with opened(two, one):  # as keys are rotated
+                pass
+        async with opened(two):  # whose node has left
+            pass
+
+
+async def test_a_process_with_other_files_than_those_of_the_cluster_does_not_start(tmp_path: Path) -> None:
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([]))])
+    async with fresh_database() as url:
+
+        def opened(files: str, *, work: bool = True) -> AbstractAsyncContextManager[Runtime]:
+            settings = tw.Settings(database_url=url, cluster="postgres", work=work, files_url=files)
+            return app.runtime(settings)
+
+        async with opened(str(tmp_path / "one")), opened(str(tmp_path / "one")) as rt:
+            one, two = await rt.nodes()
+            assert one.files and one.files == two.files
+            for files in (str(tmp_path / "two"), "memory://"):
+                with pytest.raises(
+                    tw.errors.DefinitionError, match="are not those of this process: set the same"
+                ):
+                    async with opened(files, work=False):
+                        pass
+        async with opened(str(tmp_path / "two")):  # the nodes before have left
+            pass
+
+
+@pytest.mark.parametrize("cluster", ["redis://x", "nats://a,http://b", ""])
+def test_a_cluster_is_postgres_or_servers_of_nats(cluster: str) -> None:
+    with pytest.raises(tw.errors.DefinitionError, match="must be postgres, or URLs of NATS servers"):
+        tw.Settings(database_url="postgresql://h/d", cluster=cluster)
+    with pytest.raises(tw.errors.DefinitionError, match="a cluster needs a Postgres database"):
+        tw.Settings(database_url="sqlite:///x.db", cluster="nats://a")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)

@@ -1,0 +1,145 @@
+"""What cannot be made to fit: a single message that is too long fails, by name, and nobody else waits for it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.narrow import Narrow, all_tokens_of, echo
+from tests.runtime.rig import running
+from toolwright import testing
+from toolwright.core.agents.mind import PlanChange
+from toolwright.core.errors import ContextTooLong
+from toolwright.core.model import ModelRequest
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import Run
+from toolwright.runtime.runtime import Runtime
+
+pytestmark = pytest.mark.anyio
+
+LIMIT = 6_000
+HUGE = "huge " * 12_000  # 15,000 tokens, and less than what is put into a file
+CREW = ("michael", "jim", "dwight")
+
+
+def assert_names(run: Run, message_id: str, name: str = "test:narrow") -> None:
+    """The run has failed for that message, says so, and what to do."""
+    assert (run.status, run.error_code) == ("failed", ContextTooLong.code)
+    assert run.error is not None
+    assert run.error.startswith(f"The message {message_id} has some ")
+    assert f"tokens, and a request to {name} may have " in run.error
+    assert run.error.endswith("Send less at once, or send it as a file that a tool reads.")
+
+
+@pytest.mark.parametrize("window", [None, LIMIT])
+@pytest.mark.parametrize("says", [True, False])
+async def test_a_message_that_cannot_fit_fails_by_name_and_the_next_one_is_answered(
+    says: bool, window: int | None
+) -> None:
+    model = Narrow(echo, limit=LIMIT, window=window, says=says, counting=all_tokens_of)
+    async with running(model) as rig:
+        thread = await rig.rt.threads.create("tester")
+        for _ in range(3):
+            before = await rig.rt.threads.send(thread.id, "Hi")
+            assert (await rig.rt.runs.wait(before.id, 20)).status == "completed"
+        sent = await rig.rt.threads.post(thread.id, HUGE)
+        run = await rig.rt.runs.wait(sent.run_id, 20)
+        [message] = [each for each in await rig.rt.threads.messages(thread.id) if each.content == HUGE]
+        assert_names(run, message.id)
+        assert model.refused <= 6 and (window is None or model.refused == 0)
+        for _ in range(3):
+            after = await rig.rt.threads.send(thread.id, "And now?")
+            done = await rig.rt.runs.wait(after.id, 20)
+            assert done.status == "completed", done.error
+
+
+async def test_a_system_text_that_cannot_fit_is_named() -> None:
+    model = Narrow(echo, limit=LIMIT, counting=all_tokens_of)
+    agent = tw.Agent("talker", tw.Prompt("talker", HUGE, model=model))
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("talker")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 20)
+        assert run.error is not None and run.error.startswith(
+            "The system text and the tools of the agent 'talker' have some 15"
+        )
+        assert run.error.endswith("Shorten them, or choose a model that takes more.")
+        assert model.refused <= 6
+
+
+async def test_a_model_that_refuses_everything_is_asked_a_few_times_and_no_other_thread_pays_for_it() -> None:
+    refusing = [True]
+
+    def count(request: ModelRequest) -> int:
+        return LIMIT + 1 if refusing[0] and any(each.attachments for each in request.messages) else 1
+
+    model = Narrow(echo, limit=LIMIT, says=False, counting=count)
+    async with running(model) as rig:
+        thread = await rig.rt.threads.create("tester")
+        file = tw.Attachment(name="a.png", mime_type="image/png", data="aGk=")
+        for _ in range(30):
+            await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "word " * 300)).id, 20)
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look", [file])).id, 20)
+        assert (run.status, run.error_code) == ("failed", ContextTooLong.code)
+        assert 1 <= model.refused <= 6
+        other = await rig.rt.threads.create("tester")
+        for _ in range(30):
+            await rig.rt.runs.wait((await rig.rt.threads.send(other.id, "word " * 300)).id, 20)
+        assert len(model.requests[-1].messages) == 59
+
+
+async def failed_of(rt: Runtime, name: str) -> Sequence[InboxEvent]:
+    """The inbox of an agent."""
+    return [each for each in await rt.inboxes.list(name) if each.status != "processed"]
+
+
+@pytest.mark.parametrize("says", [True, False])
+async def test_a_message_of_a_space_that_cannot_fit_is_parked_and_the_round_goes_on(says: bool) -> None:
+    jims = Narrow(echo, limit=LIMIT, says=says, counting=all_tokens_of)
+    others = Narrow(echo, limit=10**9, name="test:wide")
+    agents = [
+        tw.Agent(
+            name,
+            tw.Prompt(name, "You talk.", model=jims if name == "jim" else others),
+            toolkits=["channels", "memory"],
+        )
+        for name in CREW
+    ]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam", display_name="Pam")
+        await rt.spaces.create("G", "public", id="g", members=[pam.id, *CREW], delivery="sequential")
+        for text in ("Hello", HUGE):
+            await rt.spaces.say("g", pam.id, text)
+            await motor.run_until_idle()
+        [event] = await failed_of(rt, "jim")
+        assert (event.status, event.attempts) == ("failed", 3)
+        for other in ("michael", "dwight"):
+            assert [each.status for each in await rt.inboxes.list(other)] == ["processed", "processed"]
+        runs = [each for each in await rt.runs.list(limit=50) if each.status == "failed"]
+        assert len(runs) == 3
+        for run in runs:
+            assert run.error is not None and run.error.startswith("The message evt_")
+        assert jims.refused <= 6 * 3
+        await rt.spaces.say("g", pam.id, "And now?")
+        await motor.run_until_idle()
+        assert [each.status for each in await rt.inboxes.list("jim")].count("processed") == 2
+        await rt.inboxes.retry("jim", event.event_id)
+        await motor.run_until_idle()
+        [event] = await failed_of(rt, "jim")
+        assert (event.status, event.attempts) == ("failed", 3)
+        if not says:  # what was never told by its number is tried again
+            jims.limit = 10**9
+            await rt.inboxes.retry("jim", event.event_id)
+            await motor.run_until_idle()
+            assert await failed_of(rt, "jim") == []
+
+
+async def test_a_plan_that_cannot_fit_is_parked_after_its_third_time() -> None:
+    model = Narrow(echo, limit=900, counting=all_tokens_of)
+    agent = tw.Agent("thinker", tw.Prompt("thinker", "Think.", model=model), toolkits=["mind"])
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        plan = PlanChange(name="Tea", instruction="Make tea. " * 390, run_after="5 minutes")
+        await rt.minds.set_plans("thinker", [plan])
+        await motor.run_timers()
+        await motor.run_until_idle()
+        [event] = await rt.inboxes.list("thinker")
+        assert (event.type, event.status, event.attempts) == ("plan", "failed", 3)
