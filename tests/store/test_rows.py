@@ -255,6 +255,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
             within=texts,
             cut=numbers,
             cleared=numbers,
+            bare=numbers,
             kept=st.lists(numbers, max_size=3).map(tuple),
             text=texts,
             summary=some(texts),

@@ -67,7 +67,7 @@ def summary(thread_id: str, side: Side | None, text: str | None, target: str | N
             return in_force(await rt.threads.compactions(thread_id, ALL_ROWS))
 
     rows = [each for each in run(read()) if side is None or each.side == side]
-    if not any(each.cut or each.cleared for each in rows):
+    if not any(each.cut or each.cleared or each.bare for each in rows):
         print("Nothing is left out of the thread's conversation.", file=sys.stderr)
     for row in rows:
         whose = " of ".join(

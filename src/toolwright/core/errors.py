@@ -300,8 +300,13 @@ class ContextTooLong(ModelRefused):
         self, message: str | None = None, limit: int | None = None, asked: int | None = None
     ) -> None:
         super().__init__(message, of_content=True)
-        self.limit = limit
-        self.asked = asked
+        self.limit = _count(limit)
+        self.asked = _count(asked)
+
+
+def _count(tokens: object) -> int | None:
+    """Return the number of tokens, or None if it is none: models of users can say anything."""
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else None
 
 
 class Overloaded(ToolwrightError):

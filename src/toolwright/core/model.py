@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.message import Message
@@ -163,12 +165,30 @@ class Model(Protocol):
 def window_of(model: Model) -> int | None:
     """Return the most tokens that the model takes in one request, or None if that is unknown."""
     window: object = getattr(model, "window", None)
-    return window if isinstance(window, int) and not isinstance(window, bool) and window > 0 else None
+    return window if isinstance(window, int) and is_window(window) else None
+
+
+def is_window(window: object) -> bool:
+    """Return whether it is a number of tokens, or None for an unknown one."""
+    return window is None or (isinstance(window, int) and not isinstance(window, bool) and window > 0)
 
 
 def is_model(model: object) -> bool:
-    """Whether it is the name of a model, a model object, or None for the settings' own."""
+    """Return whether it is the name of a model, a model object, or None for the model of the settings."""
     if model is None or isinstance(model, str):
         return True
     speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's
     return speaks and not isinstance(model, type)
+
+
+def check_model(whose: str, model: object, example: str = "openai:gpt-5") -> None:
+    """Raise `DefinitionError` for what is no model, or has a `window` that is no number of tokens."""
+    if not is_model(model):
+        raise DefinitionError(f"{whose} must be a name such as {example!r} or a model object, not {model!r}.")
+    if model is None or isinstance(model, str):
+        return
+    window: object = getattr(model, "window", None)
+    if not is_window(window):
+        raise DefinitionError(
+            f"{whose} has a window that must be a number of tokens, at least 1, or None, not {brief_value(window)}."
+        )

@@ -106,7 +106,9 @@ def _step_payload(number: int, usage: Usage) -> JSONObject:
 
 
 def compacted_event(row: Compaction, measure: Measure, before: int, after: int) -> EventDraft:
-    """`context.compacted {number, cause, measure, summary, cut, cleared, tokensBefore, tokensAfter, parentCallId?}`."""
+    """`context.compacted {number, cause, measure, summary, cut, cleared, bare, tokensBefore, tokensAfter,
+    parentCallId?}`.
+    """
     payload: JSONObject = {
         "number": row.number,
         "cause": row.cause,
@@ -114,6 +116,7 @@ def compacted_event(row: Compaction, measure: Measure, before: int, after: int) 
         "summary": row.summary is not None,
         "cut": row.cut,
         "cleared": row.cleared,
+        "bare": row.bare,
         "tokensBefore": before,
         "tokensAfter": after,
     }

@@ -63,8 +63,8 @@ class Compaction(Shape, title="CompactionShape"):
 
     Messages at places up to `cut` are left out, but for those `kept` and pinned ones; `text` is sent in their place.
     Its part `summary`, up to the place `covers`, was written by `model`, by the instruction of that `version`;
-    `omitted` messages are left out without one. Results of tools at places up to `cleared` are sent as references.
-    `side` and `within` name another conversation than the thread's own.
+    `omitted` messages are left out without one. Long results of tools at places up to `cleared` are sent as references,
+    all up to `bare` without their beginning. `side` and `within` name another conversation than the thread's own.
     """
 
     number: int
@@ -73,6 +73,7 @@ class Compaction(Shape, title="CompactionShape"):
     cause: Cause
     cut: int
     cleared: int
+    bare: int
     kept: tuple[int, ...] = ()
     text: str
     summary: str | None
@@ -89,8 +90,8 @@ class Compaction(Shape, title="CompactionShape"):
 
 
 def compaction_json(row: CompactionRow) -> JSONObject:
-    """`{number, side?, parentCallId?, cause, cut, cleared, kept, text, summary, covers, omitted, modelId, version,
-    cost, budget, editedBy, runId, stepNumber, createdAt}`.
+    """`{number, side?, parentCallId?, cause, cut, cleared, bare, kept, text, summary, covers, omitted, modelId,
+    version, cost, budget, editedBy, runId, stepNumber, createdAt}`.
     """
     which: JSONObject = {"side": row.side} if row.side else {}
     if row.within:
@@ -101,6 +102,7 @@ def compaction_json(row: CompactionRow) -> JSONObject:
         "cause": row.cause,
         "cut": row.cut,
         "cleared": row.cleared,
+        "bare": row.bare,
         "kept": [*row.kept],
         "text": row.text,
         "summary": row.summary,

@@ -18,7 +18,7 @@ from toolwright.core.dependencies.hints import Function
 from toolwright.core.dependencies.overrides import overriding
 from toolwright.core.errors import DefinitionError
 from toolwright.core.mcp.offered import mcp_permissions
-from toolwright.core.model import Model, is_model
+from toolwright.core.model import Model, check_model, is_model
 from toolwright.core.plain import one_line, unwritable
 from toolwright.core.ports import Embedder
 from toolwright.core.spaces.tool_ui import ToolUI, checked_tool_uis
@@ -120,6 +120,7 @@ class App:
             raise DefinitionError(
                 f"with_model takes a name such as 'openai:gpt-5' or a model object, not {model!r}."
             )
+        check_model("with_model: the model", model)
         made = copy(self)
         made.model = model
         return made

@@ -4,7 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Annotated, TypeAlias, cast
 
-from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, ValidationError
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from toolwright.core.agents.agent import Agent, HomeTools, OpenTo, Side
 from toolwright.core.agents.model_settings import DEFAULT_CONTEXT, LEAST_TOKENS, MOST_INSTRUCTIONS, Context
@@ -92,10 +101,18 @@ class ContextForm(Form):
 
     max_tokens: Annotated[int, Field(ge=LEAST_TOKENS, lt=2**31)] | None = None
     start_at: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.start_at
-    keep: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.keep
+    keep: Annotated[float, Field(gt=0, lt=1, validate_default=True)] = DEFAULT_CONTEXT.keep
     summarize: bool = True
     summarize_with: Words | None = None
     instructions: Annotated[str, Field(max_length=MOST_INSTRUCTIONS)] = ""
+
+    @field_validator("keep")
+    @classmethod
+    def _keeps_less(cls, keep: float, info: ValidationInfo) -> float:
+        start_at = info.data.get("start_at")  # missing if it is invalid itself
+        if start_at is not None and keep >= start_at:
+            raise ValueError(f"is {keep:g} and must be less than startAt ({start_at:g})")
+        return keep
 
 
 class ToolOptions(Form):

@@ -6,7 +6,7 @@ from typing import TypeAlias, cast
 
 from toolwright.core.checks import brief_value, check_kind, is_number, refuse_fields
 from toolwright.core.errors import DefinitionError
-from toolwright.core.model import Model, ModelSettings, is_model
+from toolwright.core.model import Model, ModelSettings, check_model
 from toolwright.core.text import hint
 
 _MOST_TOKENS = 2**31
@@ -104,9 +104,10 @@ class Context:
 
     def __post_init__(self) -> None:
         most = self.max_tokens
-        if most is not None and (type(most) is not int or most < LEAST_TOKENS):
+        if most is not None and not _whole(LEAST_TOKENS, _MOST_TOKENS)(most):
             raise DefinitionError(
-                f"Context: max_tokens must be a number of tokens, at least {LEAST_TOKENS}, not {brief_value(most)}."
+                f"Context: max_tokens must be a number of tokens from {LEAST_TOKENS} to {_MOST_TOKENS - 1}, not "
+                f"{brief_value(most)}."
             )
         for name in ("start_at", "keep"):
             share = getattr(self, name)
@@ -119,11 +120,7 @@ class Context:
                 f"Context: keep ({self.keep:g}) must be less than start_at ({self.start_at:g})."
             )
         check_kind("Context: summarize", self.summarize, bool, "true or false")
-        if not is_model(self.summarize_with):
-            raise DefinitionError(
-                "Context: summarize_with must be a name such as 'openai:gpt-5-mini' or a model object, not "
-                f"{self.summarize_with!r}."
-            )
+        check_model("Context: summarize_with", self.summarize_with, "openai:gpt-5-mini")
         check_kind("Context: instructions", self.instructions, str, "text")
         if len(self.instructions) > MOST_INSTRUCTIONS:
             raise DefinitionError(f"Context: instructions must have at most {MOST_INSTRUCTIONS} characters.")

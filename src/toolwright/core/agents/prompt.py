@@ -15,7 +15,7 @@ from toolwright.core.env.env import EnvVar, faulty_name, read_env, stored_only
 from toolwright.core.env.variable import Variable, declared_variables
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice, is_model
+from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice, check_model
 from toolwright.core.plain import plain_names
 from toolwright.core.schemas.output import Output
 from toolwright.core.tools.decorator import as_tools
@@ -78,10 +78,7 @@ class Prompt:
         check_name("A prompt", self.name)
         whose = f"Prompt {self.name!r}"
         check_values(whose, self.tenvs, self.env)
-        if not is_model(self.model):
-            raise DefinitionError(
-                f"{whose}: model must be a name such as 'openai:gpt-5' or a model object, not {self.model!r}."
-            )
+        check_model(f"{whose}: model", self.model)
         check_kind(f"{whose}: prompt", self.prompt, str, "text")
         if self.tool_choice not in get_args(ToolChoice):
             raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")

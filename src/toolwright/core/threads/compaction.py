@@ -1,7 +1,7 @@
 """Compaction: what a model is shown of a long conversation, as a pure function of messages and of a row."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from hashlib import blake2b
@@ -22,6 +22,7 @@ INSTRUCTION_VERSION = 1
 READ_RESULT = "read_result"
 """The tool of an agent whose conversation has been shortened, which opens results that are not shown any more."""
 SHORT_RESULT = 600  # characters of a result that is never replaced by a reference
+BARE_RESULT = 240  # characters of a result that even a bare reference never replaces
 SHOWN_OF_RESULT = 200  # characters of a result that its reference shows
 NAMED_FILES = 60  # characters of the names of files in a reference
 TOKENS_OF_IMAGE = 1_500  # what providers count for one, at most; a file that is only named costs little
@@ -43,7 +44,8 @@ class Compaction:
     It is the `number`th (1, 2, …) of the thread, for one of its conversations: that `within` the call of a prompt tool,
     or the thread's own as its `side` reads it, if the agent has two. Messages at places up to `cut` are left out, but
     for those `kept` (open calls with their results, the messages that began the run) and pinned ones; `text` is sent in
-    front of the others. Results of tools at places up to `cleared` are sent as references.
+    front of the others. Results of tools at places up to `cleared` are sent as references if they are long, those up
+    to `bare` as references without their beginning if they are longer than such a reference.
 
     `summary` is the part of `text` that `model` wrote, by the instruction of that `version` (`INSTRUCTION_VERSION`);
     None without one. It goes up to the place `covers`; `omitted` is how many later messages are left out without a
@@ -57,6 +59,7 @@ class Compaction:
     within: str = ""
     cut: int = 0
     cleared: int = 0
+    bare: int = 0
     kept: tuple[int, ...] = ()
     text: str = ""
     summary: str | None = None
@@ -130,7 +133,7 @@ NOT_EXACT = "The agent, the app or the pins have changed since: the messages can
 
 def left_out(row: Compaction | None) -> list[str]:
     """Return sentences that say what a request leaves out."""
-    if row is None or not (row.cut or row.cleared):
+    if row is None or not (row.cut or row.cleared or row.bare):
         return ["Nothing was left out."]
     lines: list[str] = []
     if row.cut:
@@ -138,6 +141,8 @@ def left_out(row: Compaction | None) -> list[str]:
         lines.append(f"Left out: messages up to {row.cut}{kept} (compaction {row.number}, {row.cause}).")
     if row.cleared:
         lines.append(f"References in place of results: up to message {row.cleared}.")
+    if row.bare:
+        lines.append(f"References without the beginning of their results: up to message {row.bare}.")
     if row.summary is not None:
         author = f"by {row.model}" if row.model is not None else f"edited by {row.edited_by or 'its owner'}"
         lines.append(f"Summary of messages up to {row.covers}, {author}.")
@@ -211,6 +216,7 @@ def removed(row: Compaction, number: int, by: str | None, at: datetime) -> Compa
         side=row.side,
         within=row.within,
         cleared=row.cleared,
+        bare=row.bare,
         budget=row.budget,
         cause="removed",
         edited_by=by,
@@ -247,7 +253,7 @@ def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Me
     """Return the messages that a model is sent of a conversation: in its order, every call with its results."""
     if compaction is None:
         return [*messages]
-    cut, cleared = compaction.cut, compaction.cleared
+    cut, cleared, bare = compaction.cut, compaction.cleared, compaction.bare
     kept = {*compaction.kept}
     sent: list[Message] = []
     if compaction.text:
@@ -256,8 +262,12 @@ def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Me
         seq = message.seq
         if seq is not None and seq <= cut and seq not in kept and not message.pinned:
             continue
-        is_old = message.role == "tool" and seq is not None and seq <= cleared
-        sent.append(reference(message) if is_old and is_long(message) else message)
+        if message.role != "tool" or seq is None:
+            sent.append(message)
+        elif seq <= bare:
+            sent.append(bare_reference(message))
+        else:
+            sent.append(reference(message) if seq <= cleared and is_long(message) else message)
     return sent
 
 
@@ -306,6 +316,17 @@ def reference(message: Message, call_id: str | None = None, *, can_open: bool = 
     return changed(message, content=f"{text}]\n{beginning}", attachments=())
 
 
+def bare_reference(message: Message, refer: Callable[[Message], Message] = reference) -> Message:
+    """Return the tool message with the first line of its reference alone, unless the result is as short as that.
+
+    It is the same whether the message has its result or a reference already.
+    """
+    if len(message.content) <= BARE_RESULT and not has_images(message):
+        return message
+    made = message if is_reference(message.content) else refer(message)
+    return changed(made, content=made.content.split("\n", 1)[0])
+
+
 def is_reference(text: str) -> bool:
     """Return whether the text of a result is a reference."""
     return text.startswith(_GONE)
@@ -351,10 +372,11 @@ def text_digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() if text else ""
 
 
-def boundaries(messages: Sequence[Message]) -> list[int]:
+def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> list[int]:
     """Return the positions at which a conversation can be cut in two: no call is parted from a result.
 
-    No step is divided. A cut is also one by places: what lies before it has lower places than what follows.
+    No step is divided, unless it is `within_steps`: then the messages that arrived for one are parted too. A cut is
+    also one by places: what lies before it has lower places than what follows.
     """
     last = [*accumulate((_place(each) for each in messages), max)]
     later = [*accumulate((_place(each) or 2**62 for each in reversed(messages)), min)][::-1]
@@ -362,7 +384,11 @@ def boundaries(messages: Sequence[Message]) -> list[int]:
     found: list[int] = []
     for position, message in enumerate(messages):
         is_divided = position and _step(message) == _step(messages[position - 1]) is not None
-        if position and not (open_calls or is_divided) and last[position - 1] < later[position]:
+        if (
+            position
+            and not (open_calls or (is_divided and not within_steps))
+            and last[position - 1] < later[position]
+        ):
             found.append(position)
         if message.role == "tool":
             open_calls.discard(message.call_id or "")

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import ModelError
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.schemas.answer_form import AnswerFault, correction
+from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall, Sent
@@ -56,6 +59,42 @@ def new_call(
         parent_id=parent_id,
         created_at=at,
     )
+
+
+MOST_WORDS = 200  # characters of the name by which a model says it has answered, and why it has stopped
+
+
+_NUMBER = (int, float)
+
+
+def checked(response: ModelResponse, name: str) -> ModelResponse:
+    """Return the answer of the model `name`. The words in which it describes itself are cut.
+
+    Raises `ModelError` if a model of the user's own has put values of other types into it.
+    """
+    model, reason = response.model, response.finish_reason
+    texts: list[object] = [response.text, model, reason or ""]
+    try:
+        usage = response.usage
+        counts: list[object] = [usage.input_tokens, usage.output_tokens]
+        counts += (usage.cache_read_tokens, usage.cache_write_tokens)
+        for call in response.calls:
+            texts += (call.id, call.name, call.arguments)
+    except (AttributeError, TypeError) as error:
+        raise ModelError(f"{name} has answered with a usage or calls of another type: {error}.") from error
+    cost: list[object] = [response.cost or 0]
+    for values, kinds, wanted in (
+        (texts, str, "a text"),
+        (counts, int, "a number"),
+        (cost, _NUMBER, "a cost"),
+    ):
+        for each in values:
+            if not isinstance(each, kinds):
+                raise ModelError(f"{name} has answered with {brief_value(each)} in place of {wanted}.")
+    if len(model) > MOST_WORDS or (reason is not None and len(reason) > MOST_WORDS):
+        reason = None if reason is None else brief(reason, MOST_WORDS)
+        return changed(response, model=brief(model, MOST_WORDS), finish_reason=reason)
+    return response
 
 
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:

@@ -24,6 +24,7 @@ from toolwright.runtime.context.conversation import as_read
 from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.model.answer import checked
 from toolwright.runtime.model.context_window import (
     MOST_ATTEMPTS,
     MOST_EDITS,
@@ -178,13 +179,13 @@ class ModelAnswers:
         request = await self.windows.fit(context, frame, active, model, request, self._summarizing)
         attempt = 1
         while True:
-            stream = None
+            stream, active = None, context.active  # shortened conversations have a tool more
             if frame is context.root:
                 unspoken = await context.where.unspoken() if context.where.seen else NOTHING
-                stream = AnswerStream(context, self._bus, context.active.by_name, unspoken)
+                stream = AnswerStream(context, self._bus, active.by_name, unspoken)
             try:
                 compacted = frame.sent is not None and frame.sent.compaction > 0
-                sent = request if context.active.form is None else formed(context, request)
+                sent = request if active.form is None else formed(context, request)
                 response = await self._answer(context, model, sent, stream, compacted=compacted)
                 if attempt > 1 and response is not None:
                     self.windows.accepted(frame, model)
@@ -301,7 +302,10 @@ class ModelAnswers:
             if not await reading.end():
                 limit.check()
                 return None
-            response, error = reading.result()
+            try:
+                response, error = reading.result()
+            except GeneratorExit as raised:  # raised by the model: it would end the run's own coroutine
+                raise ModelRaised(words(raised)) from raised
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -312,6 +316,7 @@ class ModelAnswers:
             raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
+        response = checked(response, model.name)
         if context is not None and log.isEnabledFor(logging.INFO):
             _log_answer(context.active, model.name, response, asyncio.get_running_loop().time() - began)
         return response
@@ -329,6 +334,7 @@ class ModelAnswers:
                 lambda: self._system_prompts.of(active, reach, context.where.places)
             ),
             context.where.space_id,
+            self.windows.most_tokens(active, await self._model(active)),
         )
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]

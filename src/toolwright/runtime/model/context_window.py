@@ -167,6 +167,7 @@ class ContextWindows:
         """
         frame.budget = None, None, None  # which is less from now on
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
+        fitting.refused = refused
         if refused.asked:
             fitting.factor = refused.asked / max(fitting.estimate, 1)
         was = fitting.tokens
@@ -214,7 +215,7 @@ class ContextWindows:
         is not None. Raises `ContextTooLong`, and `InvalidRequest` where no limit is known.
         """
         policy = self._policy(active)
-        budget = self._budget_of(active, model) if max_tokens is None else max_tokens
+        budget = self.most_tokens(active, model) if max_tokens is None else max_tokens
         if budget is None:
             raise InvalidRequest(
                 f"The most tokens of a request are not known for the agent {active.agent.name!r}: give max_tokens=, or "
@@ -258,12 +259,12 @@ class ContextWindows:
 
     def _budget(self, context: RunContext, frame: Frame, active: ActiveAgent, model: Model) -> int | None:
         """Return the most tokens of a request: by the policy, by the model's window, or as its provider has refused."""
-        row, budget = frame.compaction(context.side), self._budget_of(active, model)
+        row, budget = frame.compaction(context.side), self.most_tokens(active, model)
         if row is None or row.cause != "refused" or row.budget is None:
             return budget
         return row.budget if budget is None else min(budget, row.budget)
 
-    def _budget_of(self, active: ActiveAgent, model: Model | None) -> int | None:
+    def most_tokens(self, active: ActiveAgent, model: Model | None) -> int | None:
         """Return the most tokens of a request that is of no conversation in the journal."""
         learned = None if model is None else self._learned.get(model.name)
         budgets = [self._declared(active, model), learned]
@@ -293,14 +294,14 @@ class ContextWindows:
             thread_id, now = context.thread.id, context.clock.now()
             row = Compaction(thread_id=thread_id, number=0, created_at=now)
         fixed, form = self._fixed(request, self.with_reader(active).tools.model_definitions), active.form
-        if isinstance(form, ComposedForm):
-            fixed += sum(map(message_tokens, form.opening))
+        opening = sum(map(message_tokens, form.opening)) if isinstance(form, ComposedForm) else 0
         return Fitting(
             messages=[*request.messages],
             row=changed(row, side=context.side or "", within=frame.id or "", usage=None, cost=None),
             policy=policy,
             budget=budget,
-            fixed=fixed,
+            fixed=fixed + opening,
+            opening=opening,
             factor=frame.factor,
             last=context.seq,
             who=active.agent.name,

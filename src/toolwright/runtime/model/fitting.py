@@ -12,6 +12,7 @@ from toolwright.core.threads.compaction import (
     HEADER,
     INSTRUCTION_VERSION,
     Compaction,
+    bare_reference,
     boundaries,
     cut_for,
     header,
@@ -34,6 +35,19 @@ WORTH_CLEARING = (
     0.1  # share of the budget that references alone must save: each time the cached prefix is lost
 )
 
+MOST_SAID = 300  # characters of a provider's message that an error quotes
+
+UNPIN = "Unpin it."
+SEND_LESS = "Send less at once, or send it as a file that a tool reads."
+FEWER_CALLS = "Have the model make fewer calls at once, and its tools return less."
+SUMS = {
+    "pinned": ("The {} pinned messages have some", "Unpin some of them."),
+    "tool": ("The results of {} calls that were made at once have some", FEWER_CALLS),
+    "assistant": ("The {} answers of the agent have, with their calls, some", FEWER_CALLS),
+    "user": ("The {} messages that the agent is to answer have some", SEND_LESS),
+}
+"""What is too long together, by what the messages are, and what to do."""
+
 Keep = Callable[[Sequence[Message], int], Awaitable[set[int]]]
 """Returns the places of the messages that stay, of some that are left out; they have at most so many tokens."""
 
@@ -46,7 +60,9 @@ class Fitting:
     for each that is estimated. Messages at places after `last` are not committed: no row may name them. `who` and the
     `model` are those of the request. `keep` says what stays, `refer` makes the reference to a result, `form` makes of
     a message what the model is sent of it, and `redact` takes the secrets out of a summary. `unpaid` is a summary in
-    the row that no run has paid for.
+    the row that no run has paid for. `refused` is the provider's error for a longer request. `opening` are the
+    estimated tokens of a composed request's own messages, a part of `fixed`. Messages that arrived for one step are
+    parted only if it `divides_steps`.
     """
 
     messages: list[Message]
@@ -63,6 +79,9 @@ class Fitting:
     form: Callable[[Message], Message] | None = None
     redact: Callable[[str], str]
     unpaid: Summary | None = None
+    refused: ContextTooLong | None = None
+    opening: int = 0
+    divides_steps: bool = False
     _counted: tuple[object, list[int], list[int]] = (None, [], [])
 
     @property
@@ -84,7 +103,8 @@ class Fitting:
 
     def count(self) -> None:
         """Count the messages, and find where they can be cut in two. Of many that takes its time."""
-        self._counted = self.messages, [*map(self._size, self.messages)], boundaries(self.messages)
+        sizes = [*map(self._size, self.messages)]
+        self._counted = self.messages, sizes, boundaries(self.messages, within_steps=self.divides_steps)
 
     def _size(self, message: Message) -> int:
         return message_tokens(message if self.form is None else self.form(message))
@@ -116,31 +136,36 @@ class Fitting:
         digest = blake2b(digest_size=16)
         for each in self.messages:
             if each.seq is not None and each.seq <= covers:
-                is_long_result = each.role == "tool" and is_long(each)
-                digest.update(message_digest(self.refer(each) if is_long_result else each))
+                is_result = each.role == "tool"
+                digest.update(message_digest(bare_reference(each, self.refer) if is_result else each))
         return digest.digest()
 
     # ── the three measures ──────────────────────────────────────────────────────────────────────────────────
 
     def clear(self, keep: float | None, least: float = 0) -> None:
         """Send references in place of the older results, or of all if `keep` is None; if that saves enough tokens."""
-        messages, before, row, counted = self.messages, self.tokens, self.row, self._counted
-        older = messages if keep is None else messages[: self.older(keep)]
+        older = self.messages if keep is None else self.messages[: self.older(keep)]
         cleared = max([each.seq or 0 for each in older if each.role == "tool" and is_long(each)], default=0)
         if not cleared:
             return
+        before, was = self.tokens, (self.messages, self.row, self._counted)
+        self._replace(
+            lambda each: self.refer(each) if (each.seq or 0) <= cleared and is_long(each) else each,
+            changed(self.row, cleared=max(self.row.cleared, cleared)),
+        )
+        if before - self.tokens < least:
+            self.messages, self.row, self._counted = was
+
+    def _replace(self, form: Callable[[Message], Message], row: Compaction) -> None:
+        """Send of each result in the journal what `form` makes of it, as `row` says from now on."""
+        messages, counted = self.messages, self._counted
         self.messages = [
-            self.refer(each)
-            if each.role == "tool" and each.seq is not None and each.seq <= cleared and is_long(each)
-            else each
-            for each in messages
+            form(each) if each.role == "tool" and each.seq is not None else each for each in messages
         ]
         pairs = zip(messages, self.messages, counted[1], strict=True)
         sizes = [size if old is new else self._size(new) for old, new, size in pairs]
         self._counted = self.messages, sizes, counted[2]  # a reference changes no place to cut at
-        self.row = changed(row, cleared=max(row.cleared, cleared))
-        if before - self.tokens < least:
-            self.messages, self.row, self._counted = messages, row, counted
+        self.row = row
 
     async def leave_out(self, cut: int, summary: Summary | None) -> None:
         """Leave out the messages up to that place, for a summary of them, or with a note of how many they are."""
@@ -156,7 +181,12 @@ class Fitting:
         else:
             text = self.redact(summary.text)
             row = changed(
-                row, summary=text, covers=cut, omitted=0, model=summary.model, version=INSTRUCTION_VERSION
+                row,
+                summary=text,
+                covers=cut,
+                omitted=0,
+                model=self.redact(summary.model),
+                version=INSTRUCTION_VERSION,
             )
             self.unpaid = summary if self.unpaid is None else summary.with_cost_of(self.unpaid)
         text = header_text(
@@ -174,24 +204,52 @@ class Fitting:
         """Keep less and less of the newest messages while the request is too long. The last step stays."""
         for share in (0.2, 0.1, 0.0):
             self.clear(share)
-            if self.tokens <= self.budget:
-                return
-            cut = self.place(self.older(share))
-            if cut > self.row.cut:
-                await self.leave_out(cut, None)
-            if self.tokens <= self.budget:
+            await self._keep_newest(share)
+            if self.fits:
                 return
         self.clear(None)
-        most = int(self.budget * HEADER_SHARE / self.factor) * 4
-        if self.tokens > self.budget and self.begins_with_header and len(self.messages[0].content) > most:
-            self.row = changed(self.row, text=brief(self.row.text, most))
-            self.messages = [header(self.row), *self.messages[1:]]
-        if self.tokens > self.budget and self.row.kept:
+        if not self.fits:
+            self._bare()
+        self._shorten_header()
+        if self.fits:
+            return
+        self.divides_steps = True
+        self.count()
+        for share in (0.6, 0.3, 0.1, 0.0):
+            await self._keep_newest(share)
+            self._shorten_header()
+            if self.fits:
+                return
+        if self.row.kept:
             kept = {*self.row.kept}
             self.row = changed(self.row, kept=())
             self.messages = [
                 each for each in self.messages if each.pinned or each.seq is None or each.seq not in kept
             ]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the request is short enough."""
+        return self.tokens <= self.budget
+
+    async def _keep_newest(self, share: float) -> None:
+        """Leave out all but the newest messages that have this share of the budget, if the request is too long."""
+        cut = 0 if self.fits else self.place(self.older(share))
+        if cut > self.row.cut:
+            await self.leave_out(cut, None)
+
+    def _bare(self) -> None:
+        """Send the first lines of references in place of all results that are longer."""
+        places = [each.seq or 0 for each in self.messages if each.role == "tool"]
+        row = changed(self.row, bare=max([self.row.bare, *places]))
+        self._replace(lambda each: bare_reference(each, self.refer), row)
+
+    def _shorten_header(self) -> None:
+        """Cut the text that stands for what is left out, if the request is too long and that text has a large part."""
+        most = int(self.budget * HEADER_SHARE / self.factor) * 4
+        if not self.fits and self.begins_with_header and len(self.messages[0].content) > most:
+            self.row = changed(self.row, text=brief(self.row.text, most))
+            self.messages = [header(self.row), *self.messages[1:]]
 
     @property
     def begins_with_header(self) -> bool:
@@ -201,22 +259,37 @@ class Fitting:
 
     def too_long(self) -> ContextTooLong:
         """Return the error that names what does not fit, and what to do."""
-        name = "the model" if self.model is None else self.model.name
-        budget = quantity(self.budget, "token")
-        fixed, sizes = int(self.fixed * self.factor), self.sizes
-        if fixed > self.budget // 2:
-            return ContextTooLong(
-                f"The system text and the tools of the agent {self.who!r} have some {fixed} "
-                f"tokens, and a request to {name} may have {budget}. Shorten them, or choose a model that takes more."
-            )
-        place = max(range(len(sizes)), key=sizes.__getitem__)
-        message, size = self.messages[place], int(sizes[place] * self.factor)
-        remedy = (
-            "Unpin it." if message.pinned else "Send less at once, or send it as a file that a tool reads."
-        )
+        what, size, remedy = self._largest()
+        name, budget = "the model" if self.model is None else self.model.name, self.budget
+        most = quantity(budget, "token")
+        if self.refused is not None:  # then the budget is no more than a guess, unless the provider named it
+            limit = self.refused.limit
+            most = "fewer" if limit is None else quantity(limit, "token")
+            most = f"{most}: {brief(self.refused.message, MOST_SAID).rstrip('.')}"
         return ContextTooLong(
-            f"The message {message.id} has some {size} tokens, and a request to {name} may have {budget}. {remedy}"
+            f"{what} {int(size * self.factor)} tokens, and a request to {name} may have {most}. {remedy}"
         )
+
+    def _largest(self) -> tuple[str, int, str]:
+        """Return what has the largest part of what cannot be left out, its estimated tokens, and what to do."""
+        room = self.budget / self.factor
+        own = self.fixed - self.opening
+        if self.fixed > room / 2 and self.opening > own:
+            title = f"The context of the request to the agent {self.who!r} has some"
+            return title, self.opening, "Send less of it, or choose a model that takes more."
+        if self.fixed > room / 2:
+            title = f"The system text and the tools of the agent {self.who!r} have some"
+            return title, own, "Shorten them, or choose a model that takes more."
+        message, size = max(zip(self.messages, self.sizes, strict=True), key=lambda each: each[1])
+        groups: dict[str, list[int]] = {}
+        for each, tokens in zip(self.messages, self.sizes, strict=True):
+            if not each.id.startswith(HEADER):
+                groups.setdefault("pinned" if each.pinned else each.role, []).append(tokens)
+        kind, largest = max(groups.items(), key=lambda each: sum(each[1]))
+        title, remedy = SUMS[kind]
+        if size > room - self.fixed or len(largest) == 1:
+            return f"The message {message.id} has some", size, UNPIN if message.pinned else SEND_LESS
+        return title.format(len(largest)), sum(largest), remedy
 
 
 def limit_of(budget: int, fixed: float, policy: Context) -> float:

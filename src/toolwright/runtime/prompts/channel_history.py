@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from toolwright.core.agents.agent import agent_id_of
 from toolwright.core.broken_rows import all_of
@@ -10,6 +11,7 @@ from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Reaction, Space, SpaceMessage, open_to
 from toolwright.core.text import brief
+from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.value import value
 from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.text import plain_line, readable, seems_more, seen_name, speaker_name
@@ -100,26 +102,33 @@ def distinct(names: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def conversation(said: Said, me: str, company: Mapping[str, str]) -> str:
+def conversation(said: Said, me: str, company: Mapping[str, str], room: int | None = None) -> str:
     """What was said in a place, as lines; what others wrote is quoted, so that nobody writes a line for another.
 
-    Nor has anybody there the name of another, or of somebody of the company who has not spoken.
+    Nor has anybody there the name of another, or of somebody of the company who has not spoken. The lines have at most
+    `room` tokens: older messages are left out then, and each message is cut.
     """
     names = distinct({**company, **said.names})
     name = plain_line(said.space.name or said.space.id)
     where = f"in {name} (channelId: {said.space.id})"
     if said.parent_id is not None:
         where += f", under the message {said.parent_id}"
-    lines = [_line(message, said, names, me) for message in said.messages]
-    return "\n".join([f"The last messages {where}:", *lines]) if lines else f"Nothing was said yet {where}."
+    if not said.messages:
+        return f"Nothing was said yet {where}."
+    most = LONGEST_MESSAGE if room is None else min(LONGEST_MESSAGE, room)
+    lines = [_line(message, said, names, me, most) for message in said.messages]
+    if room is not None:
+        ends = [*accumulate(map(text_tokens, reversed(lines)))]
+        lines = lines[-max(sum(end <= room for end in ends), 1) :]
+    return "\n".join([f"The last messages {where}:", *lines])
 
 
-def _line(message: SpaceMessage, said: Said, names: Mapping[str, str], me: str) -> str:
+def _line(message: SpaceMessage, said: Said, names: Mapping[str, str], me: str, most: int) -> str:
     who = "You" if message.entity_id == me else names[message.entity_id]
     if message.shows_call:
         tool = plain_line(str(message.metadata.get("toolName")))
         return f"- [{who} called the tool {tool}: {message.metadata.get('status')}]"
-    quoted = readable([brief(message.content, LONGEST_MESSAGE)])[1:-1]
+    quoted = readable([brief(message.content, most)])[1:-1]
     reactions = [
         f"{speaker_name(each.emoji)} by {'you' if each.entity_id == me else names[each.entity_id]}"
         for each in said.reactions

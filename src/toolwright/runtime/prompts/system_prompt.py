@@ -20,6 +20,7 @@ from toolwright.runtime.prompts.channel_history import ChannelHistory, Place, Sa
 from toolwright.wire.text import plain_line, readable
 
 MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
+SAID_SHARE = 0.25  # share of the most tokens of a request that what was said in channels can take
 
 THINKING = "What you write as plain text is your own thinking: nobody else sees it."
 PRIVATE = (
@@ -137,10 +138,13 @@ class SystemPrompts:
             return None
 
 
-def sections(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Section]:
+def sections(
+    agent: ActiveAgent, home: Home, space_id: str | None, budget: int | None = None
+) -> list[Section]:
     """Return the parts of the system text of an agent that is in that space, those that can change last.
 
-    A provider's cache of a prompt ends where two requests begin to differ.
+    A provider's cache of a prompt ends where two requests begin to differ. What was said in channels has a share of the
+    `budget`, the most tokens of a request, or None if that is unknown.
     """
     kits = agent.agent.toolkits
     parts = [Section(name="system", text=agent.system)]
@@ -152,11 +156,11 @@ def sections(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Secti
         parts.append(Section(name="rules", text=_rules(agent)))
     if CHANNELS in kits:
         parts.append(Section(name="rules", text="\n".join([THROUGH_TOOLS, LATER, STAY_SILENT])))
-    parts += [*_of_servers(agent), *_of_state(agent, home, space_id)]
+    parts += [*_of_servers(agent), *_of_state(agent, home, space_id, budget)]
     return [section for section in parts if section.text]
 
 
-def _of_state(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Section]:
+def _of_state(agent: ActiveAgent, home: Home, space_id: str | None, budget: int | None) -> list[Section]:
     """Return the present state of the agent: where it can be, what it has in mind, what was said to it."""
     kits, entity_id = agent.agent.toolkits, agent.agent.entity_id
     parts: list[tuple[str, str]] = []
@@ -172,8 +176,10 @@ def _of_state(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Sect
         parts += [(f"block:{block.label}", _block(block, owner)) for block, owner in home.blocks]
     if CHANNELS in kits:
         parts.append(("channels", _channels(home)))
+        room = int(budget * SAID_SHARE / len(home.said)) if budget is not None and home.said else None
         parts += [
-            ("conversation", conversation(said, entity_id, _company(home, said.space))) for said in home.said
+            ("conversation", conversation(said, entity_id, _company(home, said.space), room))
+            for said in home.said
         ]
     return [Section(name=name, text=text, changes=True) for name, text in parts]
 

@@ -169,6 +169,7 @@ compactions = Table(
     Column("number", BigInteger, nullable=False),
     Column("cut", BigInteger, nullable=False),
     Column("cleared", BigInteger, nullable=False),
+    Column("bare", BigInteger, nullable=False),
     Column("kept", Json(_places), nullable=False),
     Column("text", Json(a_text), nullable=False),
     Column("summary", Json(a_text)),

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("number", sa.BigInteger, nullable=False),
         sa.Column("cut", sa.BigInteger, nullable=False),
         sa.Column("cleared", sa.BigInteger, nullable=False),
+        sa.Column("bare", sa.BigInteger, nullable=False),
         sa.Column("kept", sa.Text, nullable=False),
         sa.Column("text", sa.Text, nullable=False),
         sa.Column("summary", sa.Text),
