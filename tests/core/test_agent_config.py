@@ -85,6 +85,9 @@ FAULTY: list[tuple[dict[str, Any], str, str]] = [
     ({"output": {"type": "objekt"}}, "output.type", "is not valid JSON Schema"),
     ({"variables": [{"type": "text"}]}, "variables.0.name", "is missing"),
     ({"variables": [{"name": "A"}, {"name": "A"}]}, "variables.1.name", "'A' is declared twice"),
+    ({"context": {"keep": 0.8}}, "context.keep", "is 0.8 and must be less than startAt (0.75)"),
+    ({"context": {"startAt": 0.2}}, "context.keep", "is 0.3 and must be less than startAt (0.2)"),
+    ({"context": {"keep": 0.8, "startAt": 2}}, "context.startAt", "must be less than 1"),
     ({"loop": {"maxSeconds": 0}}, "loop.maxSeconds", "must be more than 0"),
 ]
 

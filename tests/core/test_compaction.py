@@ -13,6 +13,7 @@ from toolwright.core.results.content import AttachmentRef
 from toolwright.core.text import brief
 from toolwright.core.threads.compaction import (
     Compaction,
+    bare_reference,
     boundaries,
     compaction_for,
     cut_by_all,
@@ -108,6 +109,16 @@ def test_a_conversation_is_cut_between_steps_alone_and_by_places(messages: list[
         assert max(each.seq or 0 for each in before) < min(each.seq or 0 for each in behind)
 
 
+@given(histories(), st.integers(1, 3))
+def test_messages_of_one_step_are_parted_only_where_that_is_asked_for(
+    messages: list[Message], size: int
+) -> None:
+    stepped = [changed(each, run_id="run", step=(each.seq or 0) // size) for each in messages]
+    whole, within = boundaries(stepped), boundaries(stepped, within_steps=True)
+    assert {*whole} <= {*within} == {*boundaries(messages)}
+    assert all(stepped[place].step != stepped[place - 1].step for place in whole)
+
+
 @given(histories(), st.integers(0, 5_000), st.integers(0, 5_000))
 def test_the_least_is_left_out_that_is_enough(messages: list[Message], room: int, more: int) -> None:
     sizes = [*map(message_tokens, messages)]
@@ -138,6 +149,20 @@ def test_a_reference_is_shorter_than_its_result_and_stays_as_it_is(messages: lis
         assert f'"{message.call_id}"' in short.content
 
 
+@given(histories())
+def test_a_bare_reference_is_the_same_of_a_result_and_of_its_reference(messages: list[Message]) -> None:
+    for message in messages:
+        if message.role != "tool":
+            continue
+        bare = bare_reference(message)
+        assert bare_reference(bare) == bare
+        if is_long(message):
+            assert bare_reference(reference(message)) == bare
+        if bare is not message:
+            assert message_tokens(bare) <= min(message_tokens(message), message_tokens(reference(message)))
+            assert f'"{message.call_id}"' in bare.content and "\n" not in bare.content
+
+
 @settings(max_examples=200)
 @given(histories(), st.data())
 def test_what_is_shown_is_valid_and_the_same_of_a_part_as_of_the_whole(
@@ -153,6 +178,7 @@ def test_what_is_shown_is_valid_and_the_same_of_a_part_as_of_the_whole(
         number=1,
         cut=cut,
         cleared=data.draw(st.integers(0, len(messages))),
+        bare=data.draw(st.integers(0, len(messages))),
         kept=tuple(sorted(kept)),
         text="Before." if cut else "",
         created_at=NOW,

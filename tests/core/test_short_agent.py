@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from toolwright import testing
 from toolwright.core.errors import DefinitionError
 from toolwright.core.model import ModelSettings
 from toolwright.core.schemas.output import Output
@@ -140,6 +141,33 @@ MISTAKES: Mapping[str, tuple[Callable[[], object], str]] = {
         "An agent has no system_prompt=: give instructions='…'.",
     ),
 }
+
+
+@pytest.mark.parametrize("window", ["8000", -1, 0, True, 8_000.0])
+@pytest.mark.parametrize(
+    ("place", "make"),
+    [
+        ("Agent 'a': model", lambda model: tw.Agent("a", model=model)),
+        ("Context: summarize_with", lambda model: tw.Context(summarize_with=model)),
+        ("with_model: the model", lambda model: tw.App().with_model(model)),
+    ],
+)
+def test_a_window_is_a_number_of_tokens(place: str, make: Callable[[object], object], window: Any) -> None:
+    make(testing.ScriptedModel([], window=8_000))
+    with pytest.raises(DefinitionError) as raised:
+        make(testing.ScriptedModel([], window=window))
+    assert raised.value.message == (
+        f"{place} has a window that must be a number of tokens, at least 1, or None, not {window!r}."
+    )
+
+
+@pytest.mark.parametrize("tokens", [0, 999, "9000", True, 2**31, 10**30])
+def test_the_tokens_of_a_context_are_a_number_that_can_be(tokens: Any) -> None:
+    assert tw.Context(max_tokens=2**31 - 1).max_tokens == 2**31 - 1
+    with pytest.raises(
+        DefinitionError, match="max_tokens must be a number of tokens from 1000 to 2147483647, not"
+    ):
+        tw.Context(max_tokens=tokens)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -247,6 +248,56 @@ async def test_a_model_that_is_cancelled_by_itself_fails_its_run() -> None:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert (run.status, run.error) == ("failed", "The model was cancelled by itself.")
+
+
+class Generated:
+    """A model that ends as a generator does that is closed."""
+
+    name = "generated"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        raise GeneratorExit("closed")
+        yield ModelResponse(text="never")  # which makes it a generator
+
+
+async def test_a_model_that_raises_generator_exit_fails_its_run() -> None:
+    async with running(Generated()) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert (run.status, run.error) == ("failed", "The model failed: closed")
+
+
+CALL: dict[str, Any] = {"id": "1", "name": "add", "arguments": "{}"}
+ODD: list[tuple[dict[str, Any], str]] = [
+    ({"text": None}, "None in place of a text"),
+    ({"model": 3}, "3 in place of a text"),
+    ({"finish_reason": ["stop"]}, "a value of the type list in place of a text"),
+    ({"usage": Usage(input_tokens="9")}, "'9' in place of a number"),  # type: ignore[arg-type]
+    ({"usage": {"input_tokens": 9}}, "a usage or calls of another type"),
+    ({"calls": None}, "a usage or calls of another type"),
+    (
+        {"calls": (ModelCall(**{**CALL, "arguments": {"a": 1}}),)},
+        "a value of the type dict in place of a text",
+    ),
+    ({"cost": "1 dollar"}, "'1 dollar' in place of a cost"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), ODD, ids=[words for _, words in ODD])
+async def test_an_answer_with_values_of_other_types_fails_its_run(
+    tmp_path: Path, fields: dict[str, Any], words: str
+) -> None:
+    run, messages, _ = await played(tmp_path, [ModelResponse(**{"text": "Done.", **fields})])
+    assert run.status == "failed" and run.error is not None
+    assert run.error.startswith("hostile has answered with ") and words in run.error
+    assert [each.role for each in messages] == ["user"]
+
+
+async def test_long_names_by_which_a_model_describes_itself_are_cut(tmp_path: Path) -> None:
+    run, _, _ = await played(
+        tmp_path, [ModelResponse(text="Hi", model="m" * 10_000, finish_reason="s" * 10_000)]
+    )
+    assert run.status == "completed"
 
 
 async def test_a_prompt_whose_model_exits_is_an_error_of_its_call() -> None:

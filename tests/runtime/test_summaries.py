@@ -162,6 +162,7 @@ FAULTS: dict[str, Callable[[], BaseException]] = {
     "unavailable": lambda: ModelUnavailable("Busy."),
     "too long": lambda: ContextTooLong("Too long.", 5, 10),
     "an exit": lambda: SystemExit(3),
+    "the end of a generator": GeneratorExit,
 }
 
 

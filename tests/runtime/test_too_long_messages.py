@@ -10,7 +10,7 @@ from tests.runtime.rig import running
 from toolwright import testing
 from toolwright.core.agents.mind import PlanChange
 from toolwright.core.errors import ContextTooLong
-from toolwright.core.model import ModelRequest
+from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
@@ -51,6 +51,117 @@ async def test_a_message_that_cannot_fit_fails_by_name_and_the_next_one_is_answe
             after = await rig.rt.threads.send(thread.id, "And now?")
             done = await rig.rt.runs.wait(after.id, 20)
             assert done.status == "completed", done.error
+
+
+@pytest.mark.parametrize("window", [None, LIMIT])
+@pytest.mark.parametrize("says", [True, False])
+async def test_many_messages_at_once_are_answered_together(says: bool, window: int | None) -> None:
+    model = Narrow(echo, limit=LIMIT, window=window, says=says, counting=all_tokens_of)
+    agent = tw.Agent("tester", tw.Prompt("tester", "Test.", model=model))
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        thread = await rt.threads.create("tester")
+        for number in range(30):
+            await rt.threads.post(thread.id, f"{number}. " + "word " * 300)
+        await motor.run_until_idle()
+        [run] = await rt.runs.list(limit=50)
+        assert (run.status, run.error) == ("completed", None)
+        [request] = model.requests
+        assert request.messages[-1].content.startswith("29. ")
+        assert "messages were left out to save space" in request.messages[0].content
+        assert len(request.messages) > 5  # as many of the newest as there is room for
+
+
+NUMBER = 100
+
+
+@tw.tool(read_only=True)
+def look(number: int) -> str:
+    """Look."""
+    return f"Found {number}. " + "x" * 577
+
+
+def many_calls(request: ModelRequest) -> ModelResponse:
+    """Make a hundred calls, and then say which results are shown and which are references."""
+    last = request.messages[-1]
+    if last.role == "user":
+        calls = [
+            ModelCall(id=f"c{one}", name="look", arguments=f'{{"number":{one}}}') for one in range(NUMBER)
+        ]
+        return ModelResponse(calls=tuple(calls))
+    results = [each.content for each in request.messages if each.role == "tool"]
+    return ModelResponse(text=f"{len(results)} {sum('read_result' in each for each in results)}")
+
+
+async def test_many_results_that_are_too_short_for_references_are_sent_as_bare_ones() -> None:
+    model = Narrow(many_calls, limit=12_000, window=24_000, counting=all_tokens_of)
+    async with running(model, [look]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
+        assert (run.status, run.output) == ("completed", f"{NUMBER} {NUMBER}")
+        [row] = await rig.rt.threads.compactions(thread.id)
+        assert row.bare > row.cleared == 0
+        [*_, prompt] = await rig.rt.sent_prompts.of_run(run.id, 10)
+        assert prompt.exact and [*prompt.messages] == [*model.requests[-1].messages]
+        again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
+        assert again.status == "completed"
+
+
+async def test_results_that_do_not_fit_even_as_bare_references_are_named_together() -> None:
+    model = Narrow(many_calls, limit=3_500, window=7_000, counting=all_tokens_of)
+    async with running(model, [look]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
+        assert run.error is not None
+        assert run.error.startswith(f"The results of {NUMBER} calls that were made at once have some ")
+        assert run.error.endswith("Have the model make fewer calls at once, and its tools return less.")
+
+
+@pytest.mark.parametrize("says", [True, False])
+async def test_pinned_messages_that_do_not_fit_together_are_named_together(says: bool) -> None:
+    model = Narrow(echo, limit=10**9, says=says, counting=all_tokens_of)
+    async with running(model) as rig:
+        thread = await rig.rt.threads.create("tester")
+        for number in range(25):
+            sent = await rig.rt.threads.post(thread.id, f"{number}. " + "word " * 300)
+            await rig.rt.runs.wait(sent.run_id, 20)
+        for message in await rig.rt.threads.messages(thread.id, 100):
+            if message.role == "user":
+                await rig.rt.threads.pin(thread.id, message.id)
+        model.limit = LIMIT
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "And now?")).id, 20)
+        assert run.error is not None and run.error.startswith("The 25 pinned messages have some 9")
+        most = "6000 tokens" if says else "fewer"  # what the model has said, and no guess of ours
+        assert run.error.endswith(f"a request to test:narrow may have {most}: Too long. Unpin some of them.")
+
+
+async def test_a_composed_request_whose_context_cannot_fit_names_it() -> None:
+    model = Narrow(echo, limit=LIMIT, window=LIMIT, counting=all_tokens_of)
+    context = [
+        {"role": "user", "content": HUGE},
+        {"role": "assistant", "content": "Yes?"},
+        {"type": "text", "text": "Go on."},
+    ]
+    async with testing.runtime(tw.App()) as rt:
+        run = await rt.begin_request({"model": model}, {"type": "object"}, context)
+        failed = await rt.runs.wait(run.id, 20)
+        assert failed.error is not None
+        assert failed.error.startswith("The context of the request to the agent ")
+        assert failed.error.endswith("Send less of it, or choose a model that takes more.")
+
+
+async def test_what_was_said_in_channels_has_a_share_of_a_small_window() -> None:
+    model = Narrow(echo, limit=LIMIT, window=2 * LIMIT, counting=all_tokens_of)
+    agent = tw.Agent("jim", tw.Prompt("jim", "You talk.", model=model), toolkits=["channels", "memory"])
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam", display_name="Pam")
+        await rt.spaces.create("G", "public", id="g", members=[pam.id, "jim"])
+        for number in range(30):
+            await rt.spaces.say("g", pam.id, f"{number}. " + "word " * 600)
+            await motor.run_until_idle()
+        runs = await rt.runs.list(limit=50)
+        assert {each.status for each in runs} == {"completed"}, [each.error for each in runs]
+        assert model.refused == 0
+        assert "29. word" in model.asked[-1].system and "5. word" not in model.asked[-1].system
 
 
 async def test_a_system_text_that_cannot_fit_is_named() -> None:

@@ -321,9 +321,10 @@ def bare_reference(message: Message, refer: Callable[[Message], Message] = refer
 
     It is the same whether the message has its result or a reference already.
     """
-    if len(message.content) <= BARE_RESULT and not has_images(message):
+    is_made = is_reference(message.content)
+    if not (is_made or len(message.content) > BARE_RESULT or has_images(message)):
         return message
-    made = message if is_reference(message.content) else refer(message)
+    made = message if is_made else refer(message)
     return changed(made, content=made.content.split("\n", 1)[0])
 
 
