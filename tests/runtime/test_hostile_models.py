@@ -287,7 +287,8 @@ ODD: list[tuple[dict[str, Any], str]] = [
 async def test_an_answer_with_values_of_other_types_fails_its_run(
     tmp_path: Path, fields: dict[str, Any], words: str
 ) -> None:
-    run, messages, _ = await played(tmp_path, [ModelResponse(**{"text": "Done.", **fields})])
+    answer: dict[str, Any] = {"text": "Done.", **fields}
+    run, messages, _ = await played(tmp_path, [ModelResponse(**answer)])
     assert run.status == "failed" and run.error is not None
     assert run.error.startswith("hostile has answered with ") and words in run.error
     assert [each.role for each in messages] == ["user"]
