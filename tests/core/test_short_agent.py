@@ -143,16 +143,17 @@ MISTAKES: Mapping[str, tuple[Callable[[], object], str]] = {
 }
 
 
+TAKING_MODELS: Mapping[str, Callable[[object], object]] = {
+    "Agent 'a': model": lambda model: tw.Agent("a", model=model),
+    "Context: summarize_with": lambda model: tw.Context(summarize_with=model),
+    "with_model: the model": lambda model: tw.App().with_model(model),
+}
+
+
 @pytest.mark.parametrize("window", ["8000", -1, 0, True, 8_000.0])
-@pytest.mark.parametrize(
-    ("place", "make"),
-    [
-        ("Agent 'a': model", lambda model: tw.Agent("a", model=model)),
-        ("Context: summarize_with", lambda model: tw.Context(summarize_with=model)),
-        ("with_model: the model", lambda model: tw.App().with_model(model)),
-    ],
-)
-def test_a_window_is_a_number_of_tokens(place: str, make: Callable[[object], object], window: Any) -> None:
+@pytest.mark.parametrize("place", TAKING_MODELS)
+def test_a_window_is_a_number_of_tokens(place: str, window: Any) -> None:
+    make = TAKING_MODELS[place]
     make(testing.ScriptedModel([], window=8_000))
     with pytest.raises(DefinitionError) as raised:
         make(testing.ScriptedModel([], window=window))

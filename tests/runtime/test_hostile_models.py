@@ -267,7 +267,7 @@ async def test_a_model_that_raises_generator_exit_fails_its_run() -> None:
         assert (run.status, run.error) == ("failed", "The model failed: closed")
 
 
-CALL: dict[str, Any] = {"id": "1", "name": "add", "arguments": "{}"}
+ODD_CALL: dict[str, Any] = {"id": "1", "name": "add", "arguments": {"a": 1}}
 ODD: list[tuple[dict[str, Any], str]] = [
     ({"text": None}, "None in place of a text"),
     ({"model": 3}, "3 in place of a text"),
@@ -276,7 +276,7 @@ ODD: list[tuple[dict[str, Any], str]] = [
     ({"usage": {"input_tokens": 9}}, "a usage or calls of another type"),
     ({"calls": None}, "a usage or calls of another type"),
     (
-        {"calls": (ModelCall(**{**CALL, "arguments": {"a": 1}}),)},
+        {"calls": (ModelCall(**ODD_CALL),)},
         "a value of the type dict in place of a text",
     ),
     ({"cost": "1 dollar"}, "'1 dollar' in place of a cost"),
