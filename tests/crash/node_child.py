@@ -1,21 +1,30 @@
 """A process that is a node of a cluster: `python -m tests.crash.node_child URL FILE TTL` works until it is ended.
 
-Its tools note each effect as a line of the file: the process, the tool, the id of the call.
+Its tools note each effect as a line of the file: the process, the tool, the id of the call. Options follow as
+`name=value`: `bus` is the cluster's, `shift` are the seconds by which the node's clock is wrong, `blocks` those for
+which its first tool stops the event loop, and `hung` those after which a node whose loop stands still has no heartbeat.
 """
 
 import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 import toolwright as tw
 from toolwright import testing
-from toolwright.adapters.store.postgres.leases import PostgresLeases
+from toolwright.adapters import system
+from toolwright.adapters.store.postgres import leases
 from toolwright.core.threads.message import Message
 
 CALLS = 4
+
+
+blocking: list[float] = []
+"""Seconds for which the next calls stop the event loop."""
 
 
 def noting(path: str, name: str, *, read_only: bool) -> tw.Tool:
@@ -25,6 +34,8 @@ def noting(path: str, name: str, *, read_only: bool) -> tw.Tool:
     async def work(state: tw.ThreadState) -> str:
         with Path(path).open("a", encoding="utf-8") as file:  # noqa: ASYNC230 - one line
             file.write(f"{os.getpid()} {name} {state.call_id}\n")
+        if blocking:
+            time.sleep(blocking.pop())  # noqa: ASYNC251 - as a tool that blocks does
         await asyncio.sleep(0.05)
         return "worked"
 
@@ -45,14 +56,35 @@ def worker(path: str) -> tw.Agent:
     return tw.Agent("worker", instructions="Work.", model=testing.FunctionModel(answer), tools=tools)
 
 
+def set_clock(shift: float) -> None:
+    """Set the clock of this process wrong by so many seconds."""
+    right = time.time
+
+    class Shifted(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # a plain datetime is enough
+            return datetime.now(tz) + timedelta(seconds=shift)
+
+    time.time = lambda: right() + shift
+    system.datetime = Shifted  # type: ignore[misc]  # of the product's clocks
+
+
 async def main() -> None:
     """Be a node until SIGTERM."""
-    url, path, ttl = sys.argv[1:]
-    (PostgresLeases.__init__.__kwdefaults__ or {})["ttl"] = float(ttl)  # no setting of an operator's
+    url, path, ttl, *options = sys.argv[1:]
+    chosen = dict(each.split("=", 1) for each in options)
+    (leases.PostgresLeases.__init__.__kwdefaults__ or {})["ttl"] = float(ttl)  # no setting of an operator's
+    leases.HUNG = float(chosen.get("hung", leases.HUNG))
+    if "shift" in chosen:
+        set_clock(float(chosen["shift"]))
+    if "blocks" in chosen:
+        blocking.append(float(chosen["blocks"]))
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with tw.App(agents=[worker(path)]).runtime(
-        tw.Settings(database_url=url, cluster="postgres", concurrency=8, files_url=f"{path}.files"),
+        tw.Settings(
+            database_url=url, cluster=chosen.get("bus", "postgres"), concurrency=8, files_url=f"{path}.files"
+        ),
         grace=60.0,
     ):
         print("ready", flush=True)

@@ -5,17 +5,20 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.crash.node_child import CALLS, worker
 from tests.crash.processes import INTERRUPTED
+from tests.motor.rig import NatsServer
 from tests.postgres_server import MortalServer, fresh_database
 from tests.runtime.rig import assert_valid
+from tests.store.pg_proxy import Proxy
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.results.result import ToolResult
@@ -44,9 +47,10 @@ class Cluster:
     ttl: float
     nodes: list[Process] = field(default_factory=list[Process])
 
-    async def start(self) -> Process:
-        """Start one more node; it is ready then."""
-        command = (sys.executable, "-m", "tests.crash.node_child", self.url, str(self.path), str(self.ttl))
+    async def start(self, *options: str, url: str | None = None) -> Process:
+        """Start one more node, with options of `node_child`; it is ready then."""
+        url, path = url or self.url, str(self.path)
+        command = (sys.executable, "-m", "tests.crash.node_child", url, path, str(self.ttl), *options)
         node = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
         assert node.stdout is not None
         assert await node.stdout.readline() == b"ready\n"
@@ -96,13 +100,23 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(folder: Path, ttl: float = 5.0, url: str | None = None) -> AsyncGenerator[Cluster]:
-    """Three nodes, each of which is dead after so many seconds without a heartbeat."""
+async def cluster(
+    folder: Path,
+    ttl: float = 5.0,
+    url: str | None = None,
+    *,
+    options: Sequence[Sequence[str]] = ((),) * NODES,
+    seconds: float = 100,
+) -> AsyncGenerator[Cluster]:
+    """Nodes with these options, three if none are given; each is dead after so many seconds without a heartbeat."""
     if url is None:
-        async with fresh_database() as made, cluster(folder, ttl, made) as here:
+        async with (
+            fresh_database() as made,
+            cluster(folder, ttl, made, options=options, seconds=seconds) as here,
+        ):
             yield here
         return
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(seconds):
         store, clock = await open_postgres(url, lambda _: None), ManualClock()
         path = folder / "effects"
         parts = Parts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus())
@@ -110,7 +124,7 @@ async def cluster(folder: Path, ttl: float = 5.0, url: str | None = None) -> Asy
         await rt.start()
         here = Cluster(url, path, rt, ttl)
         try:
-            await asyncio.gather(*[here.start() for _ in range(NODES)])
+            await asyncio.gather(*[here.start(*each) for each in options])
             yield here
         finally:
             for node in here.nodes:
@@ -131,14 +145,18 @@ async def test_runs_are_executed_by_all_nodes_each_once(tmp_path: Path) -> None:
         assert len(here.effects()) == CALLS * len(sent)  # none was executed twice
 
 
-async def test_killed_nodes_lose_no_run(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as here:
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(20, marks=[pytest.mark.exhaustive, pytest.mark.timeout(400)])]
+)
+async def test_killed_nodes_lose_no_run(kills: int, tmp_path: Path) -> None:
+    async with cluster(tmp_path, seconds=100 if kills == NODES else 380) as here:
         sent = await here.send()
-        for node in [*here.nodes]:
+        for _ in range(kills):
+            sent += await here.send(10)
+            node = here.nodes[0]
             await here.effects_of(node)
             await here.end(node, signal.SIGKILL)
             await here.start()
-            sent += await here.send(10)
         results = await here.check(sent)
         assert set(results) <= {"worked", LOST}
 
@@ -153,6 +171,69 @@ async def test_a_node_that_stands_still_loses_its_runs_and_takes_none_back(tmp_p
         frozen.send_signal(signal.SIGCONT)
         later = await here.send(10)
         await here.check([*sent, *later])
+
+
+async def test_a_node_that_is_cut_off_from_the_database_loses_its_runs_and_takes_none_back(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path, options=[(), ()]) as here, Proxy(here.url) as proxy:
+        cut_off = await here.start(url=proxy.url)
+        sent = await here.send()
+        await here.effects_of(cut_off)
+        proxy.freeze()
+        await here.check(sent)  # while nothing comes through
+        proxy.thaw()
+        later = await here.send(10)
+        await here.check([*sent, *later])
+        assert cut_off.returncode is None
+
+
+async def test_a_node_whose_event_loop_is_blocked_for_a_moment_keeps_its_runs(tmp_path: Path) -> None:
+    async with cluster(tmp_path, NEVER, options=[("blocks=3",), ("blocks=3",), ()]) as here:
+        sent = await here.send()
+        results = await here.check(sent)
+        assert set(results) == {"worked"}
+        assert len(here.effects()) == CALLS * len(sent)
+
+
+async def test_a_node_whose_event_loop_is_blocked_for_long_loses_its_runs(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 2.0, options=[("blocks=30", "hung=1"), (), ()]) as here:
+        blocked = here.nodes[0]
+        sent = await here.send()
+        await here.effects_of(blocked)
+        await here.check(sent)  # while it stands still
+        blocked.kill()
+
+
+async def test_nodes_whose_clocks_are_wrong_go_by_the_clock_of_the_database(tmp_path: Path) -> None:
+    async with cluster(tmp_path, NEVER, options=[("shift=3600",), ("shift=-3600",), ()]) as here:
+        sent = await here.send()
+        for node in here.nodes:
+            await here.effects_of(node)
+        results = await here.check(sent)
+        assert set(results) == {"worked"}
+        for thread_id, run_id in sent:
+            run = await here.rt.runs.get(run_id)
+            assert run.lives == 0
+            messages = await here.rt.threads.messages(thread_id, 100)
+            times = [run.created_at, *[each.created_at for each in messages]]
+            assert max(times) - min(times) < timedelta(minutes=30)
+
+
+async def test_a_broker_that_is_killed_and_comes_back_costs_no_run(tmp_path: Path) -> None:
+    broker = await asyncio.to_thread(NatsServer)
+    try:
+        async with cluster(tmp_path, NEVER, options=[(f"bus={broker.url}",)] * NODES) as here:
+            sent = await here.send()
+            await here.effects_of(here.nodes[0])
+            await asyncio.to_thread(broker.kill)
+            sent += await here.send()
+            assert set(await here.check(sent)) == {"worked"}
+            await asyncio.to_thread(broker.start)
+            sent += await here.send()
+            assert set(await here.check(sent)) == {"worked"}
+    finally:
+        await asyncio.to_thread(broker.kill)
 
 
 async def test_nodes_are_replaced_one_by_one_and_no_run_fails(tmp_path: Path) -> None:

@@ -210,8 +210,16 @@ class PostgresLeases:
         async with session.transaction():
             if not await session.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", DRAIN_LOCK):
                 return False
-            await session.fetch(_BEAT, *self._row(node, 0))
+            began = time.monotonic()
+            [(seen, _)] = await session.fetch(_BEAT, *self._row(node, 0))
+            self._compare_clocks(seen, began)  # before anything is recorded by a wrong clock
         return True
+
+    def _compare_clocks(self, seen: int, began: float) -> None:
+        """Note by how much this machine's clock is ahead, by the database's in an answer to a statement of now."""
+        middle = time.time() - (time.monotonic() - began) / 2
+        self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
+        self._clock_moved(timedelta(microseconds=-self._skew))
 
     def _row(self, node: str, busy: int) -> tuple[str, str, int, int, int, str, str]:
         return node, self._version, self._slots, busy, self._skew, self._keys, self._files
@@ -250,9 +258,7 @@ class PostgresLeases:
     async def _beat(self, session: Connection, node: str, began: float) -> None:
         """Beat once, then take from the dead what they hold: locks and threads."""
         [(seen, before)] = await session.fetch(_BEAT, *self._row(node, self.busy))
-        middle = time.time() - (time.monotonic() - began) / 2
-        self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
-        self._clock_moved(timedelta(microseconds=-self._skew))
+        self._compare_clocks(seen, began)
         await session.execute(_END_SILENT, APPLICATION, self._micros)
         if before is None or seen - before > self._micros:
             with self._guard:
