@@ -11,7 +11,7 @@ import statistics
 import sys
 import tempfile
 import time
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
@@ -25,17 +25,21 @@ from toolwright.adapters.bus.cluster import REFRESH, ClusterBus, Relay
 from toolwright.adapters.bus.nats import NatsRelay
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.postgres.connection import Connection, connect
+from toolwright.adapters.store.postgres.leases import TTL
 from toolwright.adapters.store.postgres.lock import PostgresLock
 from toolwright.adapters.store.postgres.notifications import PostgresRelay
 from toolwright.adapters.system import SystemClock
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.message import Message
+from toolwright.runtime.runtime import Runtime
 from toolwright.testing import FunctionModel
 
-NODES, WAKES, ALONE = 4, 4_000, 100
+WAKES, ALONE = 4_000, 100
 RUNS = 1_000
+KILLS = 3
+CONNECTIONS = 10  # of a node: Postgres takes 100
 
 
 def run() -> list[Row]:
@@ -45,15 +49,103 @@ def run() -> list[Row]:
 
 async def _all() -> list[Row]:
     floor_rate, floor_cpu, floor_way = await _measured(0)
-    rate, cpu, _ = await _measured(NODES)
+    rows: list[Row] = []
+    for nodes in (4, 8):
+        rate, cpu, _ = await _measured(nodes)
+        rows += [
+            Row(f"{nodes} nodes: wake-ups drained", rate, "/s", floor_rate, None, better="more"),
+            Row(f"{nodes} nodes: CPU of a wake-up", cpu, "µs", floor_cpu, None),
+        ]
     _, _, way = await _measured(1)
     return [
-        Row(f"{NODES} nodes: wake-ups drained", rate, "/s", floor_rate, None, better="more"),
-        Row(f"{NODES} nodes: CPU of a wake-up", cpu, "µs", floor_cpu, None),
-        Row("from a commit at a node to its drain, p50", way, "ms", floor_way, floor_way * 1.3),
+        *rows,
+        Row("from a commit at a node to its drain, p50", way, "ms", floor_way, None),
         *[row for each in ("Postgres", "NATS") for row in await _between(each, floor_way)],
+        *await _posted(),
+        Row("a killed node: until its runs are free, the longest", await _freed(), "s", TTL, TTL + 1),
         *await _processes(),
     ]
+
+
+async def _posted() -> list[Row]:
+    """The ms from a message to the end of its run of two steps: at a node, and at a process that executes none."""
+    rows: list[Row] = []
+    async with AsyncExitStack() as stack:
+        files = stack.enter_context(tempfile.TemporaryDirectory())
+        url, server = await stack.enter_async_context(fresh_database(synced=True)), NatsServer()
+        stack.callback(server.kill)
+        alone = tw.Settings(database_url=url, files_url=files)
+        async with _app().runtime(alone) as rt:
+            floor = await _answered(rt, rt)
+        for by, bus in (("Postgres", "postgres"), ("NATS", server.url)):
+            async with (
+                _app().runtime(_settings(url, files, bus=bus)) as node,
+                _app().runtime(_settings(url, files, work=False, bus=bus)) as outside,
+            ):
+                await asyncio.sleep(3 * REFRESH)  # until they know each other
+                here, there = await _answered(node, node), await _answered(outside, outside)
+            name = f"a run of two steps, by {by}, posted"
+            rows += [
+                Row(f"{name} at its node, p50", here, "ms", floor, floor * 1.3),
+                Row(f"{name} elsewhere, p50", there, "ms", floor, floor * 1.3),
+            ]
+    return rows
+
+
+async def _answered(sending: Runtime, waiting: Runtime) -> float:
+    times: list[float] = []
+    for _ in range(ALONE):
+        thread = await sending.threads.create("worker")
+        began = time.perf_counter()
+        run = await sending.threads.send(thread.id, "Go")
+        await waiting.runs.wait(run.id, 30)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1_000
+
+
+async def _freed() -> float:
+    """The seconds from the end of a process by SIGKILL until no thread is its node's any more."""
+    longest = 0.0
+    for _ in range(KILLS):
+        async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
+            files = stack.enter_context(tempfile.TemporaryDirectory())
+            rt = await stack.enter_async_context(_app().runtime(_settings(url, files, work=False)))
+            for _ in range(RUNS):
+                await rt.threads.send((await rt.threads.create("worker")).id, "Go")
+            connection = await connect(url)
+            stack.push_async_callback(connection.close)
+            first = await _node(url, files)
+            name = await connection.fetchval("SELECT id FROM nodes")
+            second = await _node(url, files)
+            await _until(connection, name, is_working=True)
+            began = time.perf_counter()
+            await _killed(first)
+            await _until(connection, name, is_working=False)
+            longest = max(longest, time.perf_counter() - began)
+            await _killed(second)
+    return longest
+
+
+async def _node(url: str, files: str) -> Process:
+    """Start a process that executes runs."""
+    command = (sys.executable, "-m", "bench.cluster", url, files)
+    node = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    assert node.stdout is not None and await node.stdout.readline() == b"ready\n"
+    return node
+
+
+async def _until(connection: Connection, node: str, *, is_working: bool) -> None:
+    """Wait until threads are leased by the node, or until none is."""
+    leased = "SELECT count(*) FROM wakes WHERE node = $1"
+    while True:  # the database says nothing of it
+        if bool(await connection.fetchval(leased, node)) == is_working:
+            break
+        await asyncio.sleep(0.01)
+
+
+async def _killed(node: Process) -> None:
+    node.kill()
+    await node.wait()
 
 
 async def _processes() -> list[Row]:
@@ -76,10 +168,7 @@ async def _executed(count: int) -> tuple[float, float]:
             async with _app().runtime(_settings(url, files, work=False)) as rt:
                 for _ in range(RUNS):
                     await rt.threads.send((await rt.threads.create("worker")).id, "Go")
-                command = (sys.executable, "-m", "bench.cluster", url, files)
-                nodes = [await asyncio.create_subprocess_exec(*command, stdout=PIPE) for _ in range(count)]
-                for node in nodes:
-                    assert node.stdout is not None and await node.stdout.readline() == b"ready\n"
+                nodes = await asyncio.gather(*[_node(url, files) for _ in range(count)])
                 began, before = time.perf_counter(), await _completed(url)
                 done = before
                 while True:
@@ -118,8 +207,8 @@ def _app() -> tw.App:
     )
 
 
-def _settings(url: str, files: str, *, work: bool = True) -> tw.Settings:
-    return tw.Settings(database_url=url, cluster="postgres", files_url=files, work=work)
+def _settings(url: str, files: str, *, work: bool = True, bus: str = "postgres") -> tw.Settings:
+    return tw.Settings(database_url=url, cluster=bus, files_url=files, work=work)
 
 
 async def _be_node(url: str, files: str) -> None:
@@ -203,7 +292,7 @@ async def _sent(url: str, cluster: str) -> float:
 async def _measured(nodes: int) -> tuple[float, float, float]:
     """Wake-ups a second and the CPU of one, in µs, of a backlog; and the ms to the drain of a single one."""
     async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
-        opened = [leased(url, sweep=0.25) for _ in range(nodes)] or [_embedded(url)]
+        opened = [leased(url, sweep=0.25, connections=CONNECTIONS) for _ in range(nodes)] or [_embedded(url)]
         await _fill(url)
         began, cpu = time.perf_counter(), time.process_time()
         rigs = [await stack.enter_async_context(each) for each in opened]

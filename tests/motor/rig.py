@@ -158,10 +158,16 @@ async def manual(store: Store | None = None) -> AsyncGenerator[Rig]:
 
 @asynccontextmanager
 async def leased(
-    url: str, *, concurrency: int = 100, sweep: float = 0.02, ttl: float = 5.0, bus: ClusterBus | None = None
+    url: str,
+    *,
+    concurrency: int = 100,
+    sweep: float = 0.02,
+    ttl: float = 5.0,
+    bus: ClusterBus | None = None,
+    connections: int = 20,
 ) -> AsyncGenerator[Rig]:
     """A node of a cluster on a Postgres database, with word from the others if it has a bus."""
-    store = await open_postgres(url, lambda _: None)
+    store = await open_postgres(url, lambda _: None, connections=connections)
     clock = ClusterClock()
     leases = PostgresLeases(url, ttl=ttl, slots=concurrency, clock_moved=clock.moved)
     tell = None if bus is None else bus.wake

@@ -235,10 +235,13 @@ async def lent(pool: Pool) -> AsyncGenerator[Connection]:
         await pool.release(connection)
 
 
-async def connect(url: str, command_seconds: float | None = COMMAND_SECONDS) -> Connection:
-    """A session of its own."""
+async def connect(
+    url: str, command_seconds: float | None = COMMAND_SECONDS, *, is_durable: bool = True
+) -> Connection:
+    """Open a session. If it is not `is_durable`, a crash of the server can undo what it committed just before."""
+    settings = _SESSION if is_durable else {**_SESSION, "synchronous_commit": "off"}
     connection: Connection = await _asyncpg.connect(
-        url, timeout=CONNECT_SECONDS, command_timeout=command_seconds, server_settings=_SESSION
+        url, timeout=CONNECT_SECONDS, command_timeout=command_seconds, server_settings=settings
     )
     return connection
 

@@ -198,7 +198,9 @@ class PostgresLeases:
         try:
             async with self._turn, asyncio.timeout(self._ttl):
                 if self._session is None or self._session.is_closed():
-                    self._session = await connect(self._url)
+                    # A lease need not outlive a crash of the database by itself: what a run commits under it is
+                    # durable, and so is all that was committed before.
+                    self._session = await connect(self._url, is_durable=False)
                 return await work(self._session)
         except (*FAULTS, TimeoutError) as error:
             if self._session is not None:
