@@ -9,6 +9,7 @@ from cryptography.fernet import Fernet
 
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
+from tests.motor.rig import NatsServer
 from tests.postgres_server import fresh_database
 from toolwright.client import Client
 
@@ -87,6 +88,25 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
         worker.ctrl_c()
         assert await asyncio.to_thread(worker.end) == 0
         assert await asyncio.to_thread(nodes) == []  # it has left
+
+
+async def test_the_doctor_says_whether_the_broker_answers(shell: Shell, database: str) -> None:
+    broker = await asyncio.to_thread(NatsServer)
+    host = broker.url.removeprefix("nats://")
+    shell.env |= {"TOOLWRIGHT_DATABASE_URL": database, "TOOLWRIGHT_CLUSTER": f"nats://user:hidden@{host}"}
+
+    async def found() -> tuple[str, ...]:
+        lines = await asyncio.to_thread(found_by_doctor, shell)
+        assert "hidden" not in str(lines)
+        return next(each for each in lines if each[0] == "NATS")
+
+    try:
+        assert await found() == ("NATS", "ok", f"{host} answers")
+    finally:
+        await asyncio.to_thread(broker.kill)
+    what, verdict, said = await found()
+    assert (what, verdict) == ("NATS", "broken")
+    assert said.startswith(f"{host} does not answer: ")
 
 
 def test_settings_that_need_a_shared_database_are_refused_without_one(shell: Shell) -> None:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from time import monotonic
 from typing import Literal
+from urllib.parse import urlsplit
 
 from rich import box
 from rich.console import Console
@@ -29,7 +30,7 @@ from toolwright.wiring import database
 from toolwright.wiring.app import App
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.loading import DEFAULT_FILE
-from toolwright.wiring.parts import cipher_of, file_store, key_file, node_faults
+from toolwright.wiring.parts import broker_fault, cipher_of, file_store, key_file, node_faults
 from toolwright.wiring.settings import MEMORY, Settings, warning
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -250,15 +251,27 @@ async def check_files(settings: Settings) -> Finding:
 
 
 async def check_nodes(settings: Settings) -> list[Finding]:
-    """Return whether this process can run beside the living nodes of the cluster, and whose clock is wrong."""
+    """Return whether this process can run beside the living nodes of the cluster, and whose clock is wrong.
+
+    Also whether the cluster's NATS servers answer.
+    """
     if settings.cluster is None:
         return []
+    broker: list[Finding] = []
+    if settings.cluster != "postgres":
+        fault = await broker_fault(settings)
+        verdict = "ok" if fault is None else "broken"
+        hosts = ", ".join(
+            [urlsplit(each.strip()).netloc.rpartition("@")[2] for each in settings.cluster.split(",")]
+        )
+        said = f"{hosts} answers" if fault is None else f"{hosts} does not answer: {fault}"
+        broker = [Finding("NATS", verdict, said)]
     try:
         if await database.revision(settings) is None:
-            return []
+            return broker
         (found, _), files = await database.nodes(settings), file_store(settings)
     except ToolwrightError as error:
-        return [Finding("nodes", "broken", error.message)]
+        return [*broker, Finding("nodes", "broken", error.message)]
     now = datetime.now(UTC)
     living = [node for node in found if node.is_alive(now)]
     findings = [Finding("nodes", "ok" if living else "note", f"{len(living)} alive")]
@@ -268,7 +281,7 @@ async def check_nodes(settings: Settings) -> list[Finding]:
             findings.append(Finding("nodes", "note", said))
     faults = await node_faults(living, cipher_of(settings).keys, files)
     await files.close()
-    return [*findings, *[Finding("nodes", "broken", fault) for fault in faults]]
+    return [*broker, *findings, *[Finding("nodes", "broken", fault) for fault in faults]]
 
 
 def _counted(keys: tuple[str, ...], kind: str) -> str:

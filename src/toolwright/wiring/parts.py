@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from toolwright.adapters.bus.cluster import ClusterBus, Relay
@@ -164,13 +165,29 @@ def _bus(settings: Settings) -> MemoryBus:
         notifications = import_module("toolwright.adapters.store.postgres.notifications")
         relay = notifications.PostgresRelay(settings.database_url)
     else:
-        try:
-            nats = import_module("toolwright.adapters.bus.nats")
-        except ImportError as error:
-            raise MissingExtra("A cluster with NATS needs an extra: install toolwright[nats].") from error
-        servers = [each.strip() for each in settings.cluster.split(",")]
-        relay = nats.NatsRelay(servers, urlsplit(settings.database_url).path.strip("/"))
+        relay = _nats_relay(settings.cluster, settings.database_url)
     return ClusterBus(relay, works=settings.work)
+
+
+def _nats_relay(servers: str, database_url: str) -> Any:  # by name: it needs an extra
+    try:
+        nats = import_module("toolwright.adapters.bus.nats")
+    except ImportError as error:
+        raise MissingExtra("A cluster with NATS needs an extra: install toolwright[nats].") from error
+    return nats.NatsRelay(
+        [each.strip() for each in servers.split(",")], urlsplit(database_url).path.strip("/")
+    )
+
+
+async def broker_fault(settings: Settings) -> str | None:
+    """Return why the cluster's NATS servers cannot be reached, or None if one answers or there are none."""
+    if settings.cluster is None or settings.cluster == "postgres":
+        return None
+    try:
+        fault: str | None = await _nats_relay(settings.cluster, settings.database_url).fault()
+    except MissingExtra as error:
+        return error.message
+    return fault
 
 
 def _motor(

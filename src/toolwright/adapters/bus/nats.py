@@ -8,12 +8,14 @@ from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import Error
 
 from toolwright.core.env.logs import logger
 
 log = logger("toolwright.bus")
 
 PAUSE, PING = 1.0, 5  # seconds before it is tried to connect again, and between two signs of life
+REACH = 5.0  # seconds in which a server must answer when it is looked for
 PENDING = 8 * 1024 * 1024  # bytes that wait to be sent, or to be read; more are lost
 
 
@@ -26,6 +28,22 @@ class NatsRelay:
         self._servers = [*servers]
         self._subject = f"toolwright.{re.sub('[^A-Za-z0-9_-]', '_', database) or '_'}"
         self._client: Client | None = None
+
+    async def fault(self) -> str | None:
+        """Return why no server can be reached, or None if one answers."""
+        client = Client()
+        try:
+            async with asyncio.timeout(REACH):
+                await client.connect(
+                    self._servers, name="toolwright", allow_reconnect=False, error_cb=_ignore
+                )
+                await client.flush()
+        except (OSError, TimeoutError, Error) as error:
+            return str(error) or type(error).__name__
+        finally:
+            with suppress(Exception):
+                await client.close()
+        return None
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
         client, closed = Client(), asyncio.Event()
@@ -72,3 +90,7 @@ class NatsRelay:
             raise ConnectionError("NATS is not connected.")
         for text in texts:
             await client.publish(self._subject, text.encode("ascii"))
+
+
+async def _ignore(error: Exception) -> None:
+    """Take errors that the client would print with their tracebacks."""
