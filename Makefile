@@ -95,3 +95,10 @@ $(VENV)/.engines: tests/motor/npm/package.json tests/motor/npm/package-lock.json
 	mkdir -p $(VENV)/engines
 	cp $^ $(VENV)/engines
 	if command -v npm > /dev/null && [ "$$(uname -sm)" = "Linux x86_64" ]; then $(NPM) --prefix $(VENV)/engines && touch $@; fi
+
+# PgBouncer, of Debian alone; without it its test is skipped.
+$(VENV)/.pgbouncer: tests/store/pgbouncer.sh | $(BIN)/pip
+	rm -rf $(VENV)/pgbouncer
+	mkdir -p $(VENV)/pgbouncer
+	sh $< $(abspath $(VENV)/pgbouncer)
+	touch $@

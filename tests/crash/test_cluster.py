@@ -15,10 +15,11 @@ import pytest
 
 from tests.crash.node_child import CALLS, worker
 from tests.crash.processes import INTERRUPTED
-from tests.motor.rig import NatsServer
+from tests.motor.rig import NatsServer, free_ports
 from tests.postgres_server import MortalServer, fresh_database
 from tests.runtime.rig import assert_valid
 from tests.store.pg_proxy import Proxy
+from tests.store.pgbouncer import MISSING, PgBouncer
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.results.result import ToolResult
@@ -232,6 +233,23 @@ async def test_a_broker_that_is_killed_and_comes_back_costs_no_run(tmp_path: Pat
             await asyncio.to_thread(broker.start)
             sent += await here.send()
             assert set(await here.check(sent)) == {"worked"}
+    finally:
+        await asyncio.to_thread(broker.kill)
+
+
+@pytest.mark.skipif(MISSING, reason="`make .venv/.pgbouncer` has fetched no PgBouncer")
+async def test_nodes_behind_a_pooler_of_transactions_lose_no_run(tmp_path: Path) -> None:
+    broker = await asyncio.to_thread(NatsServer)
+    try:
+        async with fresh_database() as direct:
+            with PgBouncer(direct, *free_ports(1)) as pooler:
+                options = [(f"bus={broker.url}",)] * NODES
+                async with cluster(tmp_path, url=pooler.url, options=options) as here:
+                    sent = await here.send()
+                    node = here.nodes[0]
+                    await here.effects_of(node)
+                    await here.end(node, signal.SIGKILL)
+                    assert set(await here.check(sent)) <= {"worked", LOST}
     finally:
         await asyncio.to_thread(broker.kill)
 

@@ -9,16 +9,19 @@ from types import TracebackType
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 SOCKET = ".s.PGSQL.5432"
+KEY_DATA = b"K\x00\x00\x00\x0c"  # how the message begins that names the server's process and its secret
 
 
 class Proxy:
     """Forwards bytes. `lose_answer_to` cuts the connection when the server has answered that statement, once.
 
     With `then_down` the database cannot be reached from then on, until `up`. After `freeze`, or from the statement
-    `freeze_at` on, no byte passes, until `thaw`.
+    `freeze_at` on, no byte passes, until `thaw`. One that `pools` tells clients the number of another process than the
+    server's, as poolers do.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, pools: bool = False) -> None:
+        self._pools = pools
         parts = urlsplit(url)
         self._upstream = Path(parse_qs(parts.query)["host"][0]) / SOCKET
         self._folder = tempfile.TemporaryDirectory(prefix="toolwright-proxy-")
@@ -97,7 +100,7 @@ class Proxy:
 
         ways = [
             asyncio.create_task(_pump(reader, upstream, watch)),
-            asyncio.create_task(_pump(upstream_reader, writer, pass_answer)),
+            asyncio.create_task(_pump(upstream_reader, writer, pass_answer, self._pooled)),
         ]
         try:
             with suppress(asyncio.CancelledError):  # it is cut; a cancelled link would be logged as an error
@@ -111,14 +114,24 @@ class Proxy:
                     await end.wait_closed()
             self._links.discard(task)
 
+    def _pooled(self, chunk: bytes) -> bytes:
+        """Return an answer with the number of another process in the server's key data, which comes once."""
+        place = chunk.find(KEY_DATA) + len(KEY_DATA)
+        if not self._pools or place < len(KEY_DATA):
+            return chunk
+        return chunk[:place] + b"\x00\x00\x00\x01" + chunk[place + 4 :]
+
 
 async def _pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Callable[[bytes], Awaitable[bool]]
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    seen: Callable[[bytes], Awaitable[bool]],
+    change: Callable[[bytes], bytes] = bytes,
 ) -> None:
     """Forward until the end, or until `seen` says no."""
     with suppress(OSError):
         while chunk := await reader.read(65_536):
             if not await seen(chunk):
                 return
-            writer.write(chunk)
+            writer.write(change(chunk))
             await writer.drain()

@@ -20,6 +20,7 @@ from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import Connection, connect
 from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.adapters.store.postgres.notifications import PostgresRelay
 from toolwright.adapters.system import new_id
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import StoreError
@@ -481,6 +482,32 @@ async def test_a_deletion_that_waits_for_values_takes_them_away():
             assert await commit == Committed()
         assert await reader.env_of("ent_1") == []
         await reader.close()
+
+
+async def test_behind_a_pooler_a_process_that_locks_the_database_does_not_start() -> None:
+    async with fresh_database() as url, Proxy(url, pools=True) as proxy:
+        with pytest.raises(
+            StoreError, match=r"through a connection pooler such as PgBouncer.* TOOLWRIGHT_CLUSTER\."
+        ):
+            await open_postgres(proxy.url, print, locks=True)
+        await (await open_postgres(proxy.url, print)).close()  # the node of a cluster has no such lock
+        await (await open_postgres(url, print, locks=True)).close()
+
+
+async def test_behind_a_pooler_notifications_are_said_once_to_be_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with fresh_database() as url, Proxy(url, pools=True) as proxy:
+        relay, connected = PostgresRelay(proxy.url), asyncio.Semaphore(0)
+        for _ in range(2):
+            listening = asyncio.create_task(relay.listen(lambda _: None, connected.release))
+            await connected.acquire()
+            listening.cancel()
+            await asyncio.wait([listening])
+    assert [each.message for each in caplog.records if "connection pooler" in each.message] == [
+        "Notifications of the database do not pass its connection pooler: this process hears of other processes by "
+        "looking at the journal. Set TOOLWRIGHT_CLUSTER to the URL of a NATS server."
+    ]
 
 
 async def test_a_database_that_cannot_keep_every_letter_is_refused() -> None:

@@ -345,7 +345,11 @@ async def open_journal(
         return await opening.open_sqlite(path, publish), FileLock(path)
     url = settings.database_url
     store: Store = await opening.open_postgres(
-        url, publish, is_node=settings.cluster is not None, connections=settings.database_connections
+        url,
+        publish,
+        is_node=settings.cluster is not None,
+        locks=settings.cluster is None and settings.work,
+        connections=settings.database_connections,
     )
     locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
     return store, locks.PostgresLock(url)

@@ -22,15 +22,18 @@ async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be opened: {error}")) from error
 
 
-async def open_postgres(url: str, publish: Publish, *, is_node: bool = False, **limits: float) -> SqlStore:
-    """The journal in a Postgres database. `publish` gets the committed events.
+async def open_postgres(
+    url: str, publish: Publish, *, is_node: bool = False, locks: bool = False, **limits: float
+) -> SqlStore:
+    """Open the journal in a Postgres database. `publish` gets the committed events.
 
-    `limits` are fields of `postgres.connection.Limits`. The node of a cluster does not migrate the database.
+    `limits` are fields of `postgres.connection.Limits`. The node of a cluster does not migrate the database. Raises
+    `StoreError`, also behind a connection pooler if this process `locks` the database.
     """
     try:
         # Loaded by name: asyncpg is there only with the extra.
         opening = import_module("toolwright.adapters.store.postgres.opening")
     except ImportError as error:
         raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
-    store: SqlStore = await opening.open_postgres(url, publish, is_node=is_node, **limits)
+    store: SqlStore = await opening.open_postgres(url, publish, is_node=is_node, locks=locks, **limits)
     return store

@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolwright.adapters.store.postgres.connection import connect
+from toolwright.core.env.logs import logger
+
+log = logger("toolwright.bus")
 
 CHANNEL = "toolwright"
 SECONDS = 5.0  # that a notification may take
@@ -23,9 +26,10 @@ class PostgresRelay:
     def __init__(self, url: str) -> None:
         self._url = url
         self._session: Any = None  # an asyncpg connection, which is untyped
+        self._is_pooled = False
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
-        session: Any = await connect(self._url)
+        session: Any = await connect(self._url, is_durable=False)  # of notifications, which may be lost
         try:
             ended = asyncio.Event()
 
@@ -36,7 +40,15 @@ class PostgresRelay:
                 receive(text)
 
             session.add_termination_listener(end)
-            await session.execute("SET synchronous_commit = off")  # of notifications, which may be lost
+            if (
+                not self._is_pooled
+                and await session.fetchval("SELECT pg_backend_pid()") != session.get_server_pid()
+            ):
+                self._is_pooled = True
+                log.warning(
+                    "Notifications of the database do not pass its connection pooler: this process hears of other "
+                    "processes by looking at the journal. Set TOOLWRIGHT_CLUSTER to the URL of a NATS server."
+                )
             await session.add_listener(CHANNEL, read)
             self._session = session
             connected()

@@ -24,6 +24,12 @@ from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError
 
 _SAYS_LEAST = "SELECT to_regclass('compatibility') IS NOT NULL"
+_ABOUT_SESSION = "SELECT current_setting('server_encoding'), pg_backend_pid()"
+POOLED = (
+    "The database is reached through a connection pooler such as PgBouncer, which lends a session for one transaction "
+    "only. The lock that keeps other processes from executing the same runs needs a session of its own: connect to "
+    "Postgres directly, or set TOOLWRIGHT_CLUSTER."
+)
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
@@ -32,11 +38,15 @@ async def open_postgres(
     publish: Publish,
     *,
     is_node: bool = False,
+    locks: bool = False,
     **limits: Any,  # the fields of `Limits`
 ) -> SqlStore:
-    """The journal in a Postgres database, migrated if need be, but not by the node of a cluster."""
+    """Open the journal in a Postgres database, migrated if need be, but not by the node of a cluster.
+
+    Raises `StoreError` behind a connection pooler if this process `locks` the database: the lock is a session's.
+    """
     chosen = Limits(**limits)
-    await upgrade_postgres(url, is_node=is_node)
+    await upgrade_postgres(url, is_node=is_node, locks=locks)
     try:
         pools = await connect_pools(url, chosen)
         driver = PostgresDriver(pools, publish, chosen)
@@ -50,12 +60,15 @@ async def open_postgres(
     return SqlStore(driver)
 
 
-async def postgres_revision(url: str) -> tuple[str | None, str | None]:
+async def postgres_revision(url: str, *, locks: bool = False) -> tuple[str | None, str | None]:
     """Return the revision, None if there are no tables yet; and `least` of `is_current` if it is a newer one."""
     try:
         connection = await connect(url)
         try:
-            _check_encoding(await connection.fetchval("SHOW server_encoding"))
+            [(encoding, process)] = await connection.fetch(_ABOUT_SESSION)
+            _check_encoding(str(encoding))
+            if locks and process != connection.get_server_pid():
+                raise StoreError(POOLED)
             revision: str | None = await connection.fetchval(READ_REVISION)
             is_known = revision is None or revision in REVISIONS
             if is_known or not await connection.fetchval(_SAYS_LEAST):
@@ -69,12 +82,12 @@ async def postgres_revision(url: str) -> tuple[str | None, str | None]:
         raise store_error(error) from error
 
 
-async def upgrade_postgres(url: str, *, is_node: bool = False) -> None:
+async def upgrade_postgres(url: str, *, is_node: bool = False, locks: bool = False) -> None:
     """Migrate the database; safe when several processes do it at once.
 
     A node of a cluster makes the tables of an empty database and upgrades no other: nodes of older versions may use it.
     """
-    revision, least = await postgres_revision(url)
+    revision, least = await postgres_revision(url, locks=locks)
     if not is_current(revision, least):
         if is_node and revision is not None:
             raise StoreError(
