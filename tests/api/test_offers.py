@@ -155,6 +155,7 @@ async def test_many_readers_take_turns_at_the_journal() -> None:
             """Sees how many read at once."""
 
             most = 0
+            pause = 0.0
 
             async def begun(self, *args: object, **options: object) -> object:
                 nonlocal reading

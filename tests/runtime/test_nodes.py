@@ -235,6 +235,8 @@ WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query LIKE 'SELE
 class Captured:
     """A relay that keeps what it is sent, and through which a test sends as another process."""
 
+    pause = 0.005
+
     def __init__(self, most: int = 1_000) -> None:
         self.most, self.sent = most, list[str]()
         self.gate = asyncio.Event()  # while it is clear, sending takes its time
@@ -372,6 +374,7 @@ class Hostile:
     """A relay between two buses that loses, doubles, delays and reorders what it is given."""
 
     most = 500
+    pause = 0.005
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice

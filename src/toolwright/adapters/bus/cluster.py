@@ -21,7 +21,6 @@ log = logger("toolwright.bus")
 
 PATIENCE = 5.0  # seconds without a relay after which it is logged
 RETRY = 1.0  # seconds before the relay connects again
-BATCH = 0.005  # seconds between two sends, in which messages are collected
 REFRESH, EXPIRES = 2.0, 6.0  # seconds between two messages about this process, and for which one is valid
 MOST_WAITING = 10_000  # messages that wait to be sent, beside live events; more are dropped
 MARK = 500  # bytes of a mark of what has grown, about
@@ -41,6 +40,11 @@ class Relay(Protocol):
     @property
     def most(self) -> int:
         """The most bytes of a text."""
+        ...
+
+    @property
+    def pause(self) -> float:
+        """The seconds between two sends, in which texts are collected."""
         ...
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
@@ -180,7 +184,7 @@ class ClusterBus(MemoryBus):
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(self._refresh_at - _now(), 0.0)):
                     await self._has_messages.wait()
-                    await asyncio.sleep(max(sent + BATCH - _now(), 0.0))
+                    await asyncio.sleep(max(sent + self._relay.pause - _now(), 0.0))
             if self._refresh_at <= _now():
                 self._refresh_at = _now() + REFRESH
                 self._messages += self._state()
@@ -294,7 +298,7 @@ class ClusterBus(MemoryBus):
             case ["wake", str(thread_id), target]:
                 self.woken(thread_id, target == self._node)
             case ["hello"]:
-                if self._refresh_at - _now() < REFRESH - BATCH:  # else everything was sent just now
+                if self._refresh_at - _now() < REFRESH - self._relay.pause:  # else everything was sent just now
                     self._refresh_at = 0.0
                     self._has_messages.set()
             case ["node", works]:

@@ -23,6 +23,7 @@ class NatsRelay:
     """A `Relay` over NATS core, which keeps nothing. The processes of one `database` share a subject."""
 
     most = 64 * 1024  # bytes: servers take 1 MiB by default
+    pause = 0.001
 
     def __init__(self, servers: Sequence[str], database: str) -> None:
         self._servers = [*servers]

@@ -22,6 +22,7 @@ class PostgresRelay:
     """
 
     most = 7_900  # bytes: Postgres takes fewer than 8,000
+    pause = 0.002  # each send is a commit
 
     def __init__(self, url: str) -> None:
         self._url = url
