@@ -19,6 +19,7 @@ from toolwright.core.threads.compaction import Compaction, header, header_text, 
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.core.value import changed
+from toolwright.runtime.model import context_window
 from toolwright.runtime.model.summaries import MISSING_PART, MOST_PIECES, Summary, pieces
 from toolwright.testing import FunctionModel
 
@@ -125,6 +126,22 @@ async def test_a_summary_that_never_comes_is_waited_for_once_and_the_conversatio
         [row] = await long.until_shortened()
         assert row.summary is None and left_out(model.requests[-1])
         assert len(writer.requests) <= 2
+
+
+async def test_an_answer_waits_for_a_summary_that_takes_too_long_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(context_window, "MOST_WAIT", 0.1)
+    model, writer = Narrow(echo, limit=BUDGET), Writer()
+    writer.gate.clear()
+    async with running(model, prompt_options=policy(summarize_with=writer)) as rig:
+        long = Long(rig, model)
+        [row] = await long.until_shortened()
+        assert row.summary is None and left_out(model.requests[-1])
+        count = len(writer.requests)
+        for _ in range(10):
+            await long.say()
+        assert len(writer.requests) == count  # none is asked for in the next minute
 
 
 async def test_a_run_that_waits_for_a_summary_can_be_cancelled() -> None:

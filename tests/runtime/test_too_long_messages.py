@@ -1,11 +1,12 @@
 """What cannot be made to fit: a single message that is too long fails, by name, and nobody else waits for it."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
 import toolwright as tw
-from tests.runtime.narrow import Narrow, all_tokens_of, echo
+from tests.runtime.narrow import Narrow, all_tokens_of, check_valid, echo
 from tests.runtime.rig import running
 from toolwright import testing
 from toolwright.core.agents.mind import PlanChange
@@ -71,6 +72,38 @@ async def test_many_messages_at_once_are_answered_together(says: bool, window: i
         assert len(request.messages) > 5  # as many of the newest as there is room for
 
 
+async def test_many_messages_that_join_a_run_are_answered_together() -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    @tw.tool(read_only=True)
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await gate.wait()
+        return "Done."
+
+    def answer(request: ModelRequest) -> ModelResponse:
+        if request.messages[-1].content == "Go":
+            return ModelResponse(calls=(ModelCall(id="c", name="wait", arguments="{}"),))
+        return ModelResponse(text=request.messages[-1].content[:3])
+
+    model = Narrow(answer, limit=LIMIT, window=2 * LIMIT, counting=all_tokens_of)
+    async with running(model, [wait]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+        for number in range(10, 50):
+            await rig.rt.threads.post(thread.id, f"{number}. " + "word " * 300)
+        gate.set()
+        done = await rig.rt.runs.wait(run.id, 20)
+        assert (done.status, done.output, done.error) == ("completed", "49.", None)
+        assert done.step_count == 2
+        for request in model.asked:
+            check_valid(request.messages)
+        said = [each.content for each in await rig.transcript(thread.id) if each.role == "user"]
+        assert [each[:2] for each in said] == ["Go", *map(str, range(10, 50))]
+
+
 NUMBER = 100
 
 
@@ -104,6 +137,25 @@ async def test_many_results_that_are_too_short_for_references_are_sent_as_bare_o
         assert prompt.exact and [*prompt.messages] == [*model.requests[-1].messages]
         again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
         assert again.status == "completed"
+
+
+async def test_an_answer_that_is_too_long_to_be_sent_back_is_named_and_the_next_message_is_answered() -> None:
+    def answer(request: ModelRequest) -> ModelResponse:
+        if request.messages[-1].content == "Look":
+            arguments = f'{{"number":1,"why":"{HUGE}"}}'
+            return ModelResponse(calls=(ModelCall(id="c", name="look", arguments=arguments),))
+        return ModelResponse(text="Done.")
+
+    model = Narrow(answer, limit=LIMIT, window=2 * LIMIT, counting=all_tokens_of)
+    async with running(model, [look]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
+        [asked] = [each for each in await rig.transcript(thread.id) if each.calls]
+        assert run.error is not None
+        assert run.error.startswith(f"The agent's answer {asked.id} has, with its calls, some 15")
+        assert run.error.endswith("Have the model write less at once, or choose a model that takes more.")
+        again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "And now?")).id, 20)
+        assert (again.status, again.output) == ("completed", "Done.")
 
 
 async def test_results_that_do_not_fit_even_as_bare_references_are_named_together() -> None:

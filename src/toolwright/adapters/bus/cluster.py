@@ -298,7 +298,9 @@ class ClusterBus(MemoryBus):
             case ["wake", str(thread_id), target]:
                 self.woken(thread_id, target == self._node)
             case ["hello"]:
-                if self._refresh_at - _now() < REFRESH - self._relay.pause:  # else everything was sent just now
+                if (
+                    self._refresh_at - _now() < REFRESH - self._relay.pause
+                ):  # else everything was sent just now
                     self._refresh_at = 0.0
                     self._has_messages.set()
             case ["node", works]:

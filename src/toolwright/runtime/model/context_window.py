@@ -61,6 +61,7 @@ KNOWN_READERS = 100
 MANY = 1_000  # messages that are counted in a thread
 MOST_OPEN = 50  # open calls that always stay
 MOST_KEPT = 200  # messages that stay: a statement names each place, and SQLite takes 500
+MOST_WAIT = 60.0  # seconds that an answer waits for a summary
 MOST_EDITS = 10  # times that a request is made again because a summary was edited meanwhile
 
 
@@ -338,8 +339,8 @@ class ContextWindows:
         await in_thread_if_large(fitting.messages, fitting.count)
         base, before, key = fitting.row, fitting.tokens, _key(context, frame)
         limit, urgent = fitting.limit, before > fitting.budget
-        written = await _unless_cancelled(
-            context, self.summaries.take(key, (base.cut, base.summary), wait=urgent)
+        written = await self._waited_for(
+            context, key, self.summaries.take(key, (base.cut, base.summary), wait=urgent)
         )
         if written is not None:
             digest = await in_thread_if_large(fitting.messages, fitting.digest, written.covers)
@@ -381,8 +382,28 @@ class ContextWindows:
                 return
             if order is not None:
                 asking = partial(ask, context)
-                summary = await _unless_cancelled(context, self.summaries.now(key, order, asking))
+                summary = await self._waited_for(context, key, self.summaries.now(key, order, asking))
         await fitting.leave_out(covers, summary)
+
+    async def _waited_for(
+        self, context: RunContext, key: Key, writing: Coroutine[object, object, Summary | None]
+    ) -> Summary | None:
+        """Return the summary; None once it takes too long, the run is cancelled, or its time is over."""
+        task = asyncio.ensure_future(writing)
+        aborted = asyncio.ensure_future(context.abort.wait())
+        seconds = (
+            MOST_WAIT if context.time_limit is None else min(max(context.seconds_left(), 0.0), MOST_WAIT)
+        )
+        try:
+            done, _ = await asyncio.wait(
+                {task, aborted}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                self.summaries.pause(key)
+            return task.result() if task in done and not task.cancelled() else None
+        finally:
+            aborted.cancel()
+            task.cancel()
 
     async def _order(self, active: ActiveAgent, fitting: Fitting, count: int, covers: int) -> Order | None:
         """Return what a summary is to be written of, or None if the model that is to write it cannot be made."""
@@ -502,21 +523,6 @@ def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
         return request
     messages = as_formed([*request.messages], active, context.redactor)
     return changed(request, messages=tuple(messages))
-
-
-async def _unless_cancelled(
-    context: RunContext, writing: Coroutine[object, object, Summary | None]
-) -> Summary | None:
-    """Return the summary, or None as soon as the run is cancelled or its time is over."""
-    task = asyncio.ensure_future(writing)
-    aborted = asyncio.ensure_future(context.abort.wait())
-    seconds = None if context.time_limit is None else max(context.seconds_left(), 0.0)
-    try:
-        await asyncio.wait({task, aborted}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() and not task.cancelled() else None
-    finally:
-        aborted.cancel()
-        task.cancel()
 
 
 def _has_images(messages: Sequence[Message]) -> bool:

@@ -39,6 +39,7 @@ MOST_SAID = 300  # characters of a provider's message that an error quotes
 
 UNPIN = "Unpin it."
 SEND_LESS = "Send less at once, or send it as a file that a tool reads."
+WRITE_LESS = "Have the model write less at once, or choose a model that takes more."
 FEWER_CALLS = "Have the model make fewer calls at once, and its tools return less."
 SUMS = {
     "pinned": ("The {} pinned messages have some", "Unpin some of them."),
@@ -288,6 +289,8 @@ class Fitting:
         kind, largest = max(groups.items(), key=lambda each: sum(each[1]))
         title, remedy = SUMS[kind]
         if size > room - self.fixed or len(largest) == 1:
+            if message.role == "assistant":
+                return f"The agent's answer {message.id} has, with its calls, some", size, WRITE_LESS
             return f"The message {message.id} has some", size, UNPIN if message.pinned else SEND_LESS
         return title.format(len(largest)), sum(largest), remedy
 

@@ -25,7 +25,9 @@ MOST_PIECES = 8  # requests for one summary
 MISSING_PART = "[What followed is missing here: it was too long.]"
 MOST_SHOWN, MOST_SHOWN_RESULT = 4_000, 1_500  # characters of a message and of a result in a transcript
 LINES_OF_SPACE, MOST_SPACES, MOST_LINE = 3, 20, 300
-PAUSE_AFTER_FAULT = 60.0  # seconds before a summary that has failed is written ahead of time again
+PAUSE_AFTER_FAULT = (
+    60.0  # seconds before a summary is written again of a conversation for which one has failed
+)
 
 Key: TypeAlias = tuple[str, str, str]
 """A conversation: its thread, the call that it is within, and the side that reads it."""
@@ -131,6 +133,12 @@ class Summaries:
             return None
         return await known[1]
 
+    def pause(self, key: Key) -> None:
+        """Write no summary of the conversation for a while: one has failed, or took too long."""
+        if len(self._quiet_until) >= MOST_QUIET:
+            self._quiet_until.pop(next(iter(self._quiet_until)))
+        self._quiet_until[key] = asyncio.get_running_loop().time() + PAUSE_AFTER_FAULT
+
     async def close(self) -> None:
         """Cancel what is being written."""
         tasks = [task for _, task in self._tasks.values()]
@@ -148,9 +156,7 @@ class Summaries:
     async def _ahead(self, key: Key, order: Order, ask: Ask) -> Summary | None:
         summary = await self.write(order, ask)
         if summary is None:
-            if len(self._quiet_until) >= MOST_QUIET:
-                self._quiet_until.pop(next(iter(self._quiet_until)))
-            self._quiet_until[key] = asyncio.get_running_loop().time() + PAUSE_AFTER_FAULT
+            self.pause(key)
         else:
             self._quiet_until.pop(key, None)
         return summary

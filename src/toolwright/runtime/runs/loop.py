@@ -20,7 +20,7 @@ from toolwright.core.errors import (
     ToolwrightError,
 )
 from toolwright.core.journal.effects import KeepTexts
-from toolwright.core.journal.units import Answer, Finish
+from toolwright.core.journal.units import Answer, Finish, Result
 from toolwright.core.limits import MAX_CALLS
 from toolwright.core.model import ModelResponse
 from toolwright.core.results.result import ToolResult
@@ -150,6 +150,10 @@ class Loop:
         try:
             response = await self._model_answers.ask(context, changes)
         except ContextTooLong as error:  # the fault of what was read: asking again does not help
+            # unless it joined the run just now: once it is committed, it can be left out
+            if changes.messages:
+                await context.commit(Result, changes, context.run)
+                return
             await self._commits.fail(context, error.message, error.code)
             return
         except MODEL_FAULTS as error:
