@@ -11,6 +11,7 @@ from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
 from tests.motor.rig import NatsServer
 from tests.postgres_server import fresh_database
+from tests.store.pg_proxy import Proxy
 from toolwright.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -107,6 +108,17 @@ async def test_the_doctor_says_whether_the_broker_answers(shell: Shell, database
     what, verdict, said = await found()
     assert (what, verdict) == ("NATS", "broken")
     assert said.startswith(f"{host} does not answer: ")
+
+
+async def test_the_doctor_names_a_pooler_that_keeps_no_lock(shell: Shell, database: str) -> None:
+    async with Proxy(database, pools=True) as proxy:
+        shell.env["TOOLWRIGHT_DATABASE_URL"] = proxy.url
+        lines = await asyncio.to_thread(found_by_doctor, shell)
+        [said] = [each[2] for each in lines if each[:2] == ("database", "broken")]
+        assert "through a connection pooler such as PgBouncer" in said
+        shell.env["TOOLWRIGHT_CLUSTER"] = "nats://127.0.0.1:9"
+        lines = await asyncio.to_thread(found_by_doctor, shell)
+        assert [each[0] for each in lines if each[1] == "broken"] == ["NATS"]
 
 
 def test_settings_that_need_a_shared_database_are_refused_without_one(shell: Shell) -> None:

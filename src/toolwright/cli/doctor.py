@@ -98,7 +98,8 @@ async def check_database(settings: Settings) -> list[Finding]:
     """Whether the database is reachable, what its tables are like, and who drives it."""
     place = shown_url(settings.database_url)
     try:
-        revision, owner = await database.revision(settings), await database.owner(settings)
+        revision = await database.revision(settings, locks=settings.executes_alone)
+        owner = await database.owner(settings)
         broken = await database.broken_rows(settings) if revision == database.HEAD else ()
     except ToolwrightError as error:
         return [Finding("database", "broken", f"{place}: {error.message}")]

@@ -31,17 +31,18 @@ from toolwright.wiring.settings import Settings
 _POSTGRES = "toolwright.adapters.store.postgres"
 
 
-async def revision(settings: Settings) -> str | None:
+async def revision(settings: Settings, *, locks: bool = False) -> str | None:
     """The database's revision; None if it has no tables yet, or is an SQLite file that is not there.
 
-    Raises `StoreError` if it cannot be read, or newer code has migrated it so that this code cannot use it.
+    Raises `StoreError` if it cannot be read, if newer code has migrated it so that this code cannot use it, or if this
+    process `locks` it and reaches it through a connection pooler.
     """
     path = settings.sqlite_path
     found: tuple[str | None, str | None] = HEAD, None  # of a journal in memory
     if path is not None:
         found = await asyncio.to_thread(_sqlite_revision, path)
     elif not _in_memory(settings):
-        found = await _postgres("opening").postgres_revision(settings.database_url)
+        found = await _postgres("opening").postgres_revision(settings.database_url, locks=locks)
     is_current(*found)
     return found[0]
 

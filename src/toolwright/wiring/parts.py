@@ -348,7 +348,7 @@ async def open_journal(
         url,
         publish,
         is_node=settings.cluster is not None,
-        locks=settings.cluster is None and settings.work,
+        locks=settings.executes_alone,
         connections=settings.database_connections,
     )
     locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra

@@ -260,6 +260,11 @@ class Settings(BaseSettings):
         """Return whether the process executes runs beside others."""
         return self.cluster is not None and self.work
 
+    @property
+    def executes_alone(self) -> bool:
+        """Return whether the process keeps all others from executing runs."""
+        return self.cluster is None and self.work
+
     @field_validator("cluster", "work")
     @classmethod
     def _on_a_shared_database(cls, given: Any, info: ValidationInfo) -> Any:

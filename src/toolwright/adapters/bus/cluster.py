@@ -298,9 +298,8 @@ class ClusterBus(MemoryBus):
             case ["wake", str(thread_id), target]:
                 self.woken(thread_id, target == self._node)
             case ["hello"]:
-                if (
-                    self._refresh_at - _now() < REFRESH - self._relay.pause
-                ):  # else everything was sent just now
+                just_sent = REFRESH - self._relay.pause
+                if self._refresh_at - _now() < just_sent:
                     self._refresh_at = 0.0
                     self._has_messages.set()
             case ["node", works]:
