@@ -203,7 +203,7 @@ async def test_a_node_whose_event_loop_is_blocked_for_long_loses_its_runs(tmp_pa
         sent = await here.send()
         await here.effects_of(blocked)
         await here.check(sent)  # while it stands still
-        blocked.kill()
+        await here.end(blocked, signal.SIGKILL)
 
 
 async def test_nodes_whose_clocks_are_wrong_go_by_the_clock_of_the_database(tmp_path: Path) -> None:
