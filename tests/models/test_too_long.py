@@ -126,6 +126,36 @@ def test_a_request_that_is_too_long_is_said_to_be_so(row: Row) -> None:
     assert fault.message.startswith(f"The request is too long for some:model ({status}): ")
 
 
+@pytest.mark.parametrize(
+    ("words", "limit", "asked"),
+    [
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 8300 tokens (4204 in the "
+            "messages, 4096 in the completion).",
+            8_192,
+            8_300,
+        ),
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 8300 tokens (4204 in the text "
+            "input, 4096 in the output).",
+            8_192,
+            8_300,
+        ),
+        (
+            "input length and `max_tokens` exceed context limit: 4204 + 4096 > 8192, decrease them.",
+            8_192,
+            8_300,
+        ),
+    ],
+)
+def test_the_room_for_the_answer_is_a_part_of_what_a_provider_counts(
+    words: str, limit: int, asked: int
+) -> None:
+    fault = translate("some:model", ModelHTTPError(400, "model", said(words)))
+    assert isinstance(fault, ContextTooLong)
+    assert (fault.limit, fault.asked, fault.answer) == (limit, asked, 4_096)
+
+
 @pytest.mark.parametrize("pattern", TOO_LONG, ids=lambda pattern: pattern.pattern)
 def test_each_pattern_is_there_for_a_provider(pattern: Any) -> None:
     first = [next((each for each in TOO_LONG if each.search(str(body))), None) for _, _, body, _, _ in ROWS]

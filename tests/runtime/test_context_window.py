@@ -10,6 +10,7 @@ from tests import journals
 from tests.runtime.narrow import Narrow, check_pairs, echo, tokens_of
 from toolwright import testing
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+from toolwright.runtime.model.context_window import MOST_KEPT
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +133,7 @@ async def test_a_run_that_many_messages_join_is_read_again_on_sqlite(tmp_path: P
             run = await rt.threads.send(hold["thread"], text)
             assert (await rt.runs.wait(run.id, 60)).status == "completed"
         rows = await rt.threads.compactions(hold["thread"])
-        assert max(len(each.kept) for each in rows) == 200
+        assert max(len(each.kept) for each in rows) == MOST_KEPT
 
 
 async def test_a_side_keeps_what_began_the_run_and_not_what_the_other_side_says() -> None:

@@ -1,6 +1,6 @@
 """Summaries and pins belong to the owner of a thread: edited, removed and set while runs are at work, and seen."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
@@ -10,11 +10,13 @@ from tests.runtime.interfering import at
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_context_window import Narrow, check_pairs, echo, tokens_of
 from tests.runtime.test_sent_prompts import look, say, sent_in
+from tests.runtime.test_spaces import House, calls
+from tests.watched import Watched
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.limits import MAX_SUMMARY, MOST_PINNED
-from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.message import Message
 from toolwright.runtime.runtime import Runtime
@@ -304,6 +306,40 @@ async def test_calls_and_results_cannot_be_pinned_and_not_too_many_messages() ->
             await rig.rt.threads.pin(thread.id, said[MOST_PINNED].id)
         await rig.rt.threads.pin(thread.id, said[0].id, False)
         await rig.rt.threads.pin(thread.id, said[MOST_PINNED].id)
+
+
+class Pinning(Watched):
+    """Pins the message that it is to answer, and answers then."""
+
+    rt: Runtime
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        last = request.messages[-1]
+        if "Small talk" in last.content:
+            [run] = await self.rt.runs.list(status="running")
+            await self.rt.threads.pin(run.thread_id, last.id)
+        async for event in super().respond(request):
+            yield event
+
+
+async def test_what_a_skipped_run_has_heard_is_sent_no_more_though_it_is_pinned() -> None:
+    skip = {"name": "skip", "args": {"reason": "Small talk"}}
+    model = Pinning([{"when": "Small talk", **calls(skip)}, {"when": "Really", "text": "I was asked."}])
+    host = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["spaces", "mind"])
+    async with journals.by_hand(tw.App(agents=[host])) as (rt, motor):
+        model.rt = rt
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        made = House(rt, motor, husam.id)
+        assert (await rt.runs.get(await made.hears("Small talk"))).status == "skipped"
+        thread_id = (await rt.agents.get("host")).home_thread_id
+        heard = next(each for each in await rt.threads.messages(thread_id) if "Small talk" in each.content)
+        assert heard.pinned and not heard.kept
+        await made.hears("Really")
+        assert "Small talk" not in repr(model.requests[-1].messages)
+        assert (await rt.threads.pin(thread_id, heard.id, False)).pinned is False
+        with pytest.raises(InvalidRequest, match="its run was skipped"):
+            await rt.threads.pin(thread_id, heard.id)
 
 
 async def test_a_removal_between_two_reads_leaves_no_message_out() -> None:

@@ -246,6 +246,28 @@ async def test_a_value_that_became_a_secret_is_shown_nowhere() -> None:
         assert "[WORD]" in repr(prompts[0].messages) or "WORD" in prompts[0].messages[0].content
 
 
+async def test_a_reference_shows_no_part_of_a_value_that_became_a_secret() -> None:
+    secret = "xyzzy-plugh-" * 40
+
+    @tw.tool(read_only=True)
+    def read() -> str:
+        """Read."""
+        return "a" * 190 + secret + "b" * 5_000
+
+    script = [{"calls": [{"name": "read"}]}, *[{"text": "word " * 400}] * 12]
+    context = tw.Context(max_tokens=3_000)
+    prompt = tw.Prompt("main", "Read.", model=Watched(script), context=context, tools=[read])
+    async with journals.runtime(tw.App(agents=[tw.Agent("boss", prompt)])) as rt:
+        thread = await rt.threads.create("boss")
+        for number in range(6):
+            await say(rt, thread.id, f"{number}")
+        await rt.threads.set_env(thread.id, {"WORD": secret})
+        prompts = await sent_in(rt, thread.id)
+        assert any("not shown any more" in each.content for one in prompts for each in one.messages)
+        assert all(each.exact for each in prompts)
+        assert "xyzzy" not in repr([each.messages for each in prompts])
+
+
 async def test_a_run_that_is_not_there_has_no_prompts() -> None:
     async with journals.runtime(tw.App(agents=[])) as rt:
         with pytest.raises(NotFound):

@@ -1,7 +1,8 @@
 """What cannot be made to fit: a single message that is too long fails, by name, and nobody else waits for it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -11,9 +12,9 @@ from tests.runtime.rig import running
 from toolwright import testing
 from toolwright.core.agents.mind import PlanChange
 from toolwright.core.errors import ContextTooLong
-from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.run import Run
+from toolwright.core.threads.run import Run, Usage
 from toolwright.runtime.runtime import Runtime
 
 pytestmark = pytest.mark.anyio
@@ -306,3 +307,119 @@ async def test_a_plan_that_cannot_fit_is_parked_after_its_third_time() -> None:
         await motor.run_until_idle()
         [event] = await rt.inboxes.list("thinker")
         assert (event.type, event.status, event.attempts) == ("plan", "failed", 3)
+
+
+@dataclass
+class Refusing:
+    """A model that refuses what is longer than `limit` tokens, by an error of the test's own; it has no window."""
+
+    limit: int
+    error: Callable[[int], ContextTooLong]
+    counting: Callable[[ModelRequest], int] = all_tokens_of
+    name: str = "test:refusing"
+    sizes: list[int] = field(default_factory=list[int])
+    refused: int = 0
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        size = self.counting(request)
+        if size > self.limit:
+            self.refused += 1
+            raise self.error(size)
+        if "summary" not in request.who:
+            self.sizes.append(size)
+        yield ModelResponse(text=f"answer {len(request.messages)}", usage=Usage(input_tokens=size))
+
+
+async def talk(rt: Runtime, agent: str, texts: Sequence[str]) -> Run:
+    """Send the messages, of which all but the last are answered; return the run of the last one."""
+    thread = await rt.threads.create(agent)
+    for text in texts[:-1]:
+        done = await rt.runs.wait((await rt.threads.send(thread.id, text)).id, 30)
+        assert done.status == "completed", done.error
+    return await rt.runs.wait((await rt.threads.send(thread.id, texts[-1])).id, 30)
+
+
+@pytest.mark.parametrize("says", [True, False])
+async def test_a_request_aims_at_the_limit_that_is_named_and_not_below_what_cannot_be_left_out(
+    says: bool,
+) -> None:
+    """The system text alone has nine tenths of what the model takes."""
+
+    def error(size: int) -> ContextTooLong:
+        return ContextTooLong("Too long.", *((5_000, size) if says else ()))
+
+    model = Refusing(5_000, error)
+    agent = tw.Agent("tester", tw.Prompt("tester", "rule " * 3_600, model=model))
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        run = await talk(rt, "tester", [f"{number}. " + "word " * 60 for number in range(20)])
+        assert (run.status, run.error) == ("completed", None)
+        assert model.refused <= (3 if says else 12)
+
+
+async def test_the_room_for_the_answer_is_no_part_of_what_is_learned() -> None:
+    """The provider counts 4,096 tokens for the answer: what is left for the conversation is the limit."""
+
+    def error(size: int) -> ContextTooLong:
+        return ContextTooLong("Too long.", 8_192, size + 4_096, 4_096)
+
+    model = Refusing(8_192 - 4_096, error)
+    agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        run = await talk(rt, "tester", ["word " * 200] * 40)
+        assert (run.status, model.refused) == ("completed", 1)
+        assert max(model.sizes) > 2_500
+
+
+@pytest.mark.parametrize("numbers", [(5, 9_000), (9_000, 5), (5_000, 4_000_000), (10**9, None), (0, 0)])
+async def test_numbers_that_cannot_be_are_not_believed(numbers: tuple[int, int | None]) -> None:
+    model = Refusing(4_000, lambda _: ContextTooLong("Too long.", *numbers))
+    agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        run = await talk(rt, "tester", ["word " * 200] * 40)
+        assert (run.status, run.error) == ("completed", None)
+        assert max(model.sizes[-10:]) > 2_000
+
+
+async def test_many_messages_are_shortened_until_they_fit_however_far_they_are_above() -> None:
+    model = Refusing(3_000, lambda _: ContextTooLong("No."))
+    agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        thread = await rt.threads.create("tester")
+        for number in range(40):
+            await rt.threads.post(thread.id, f"{number}. " + "word " * 1_200)
+        await motor.run_until_idle()
+        [run] = await rt.runs.list()
+        assert (run.status, run.error) == ("completed", None)
+
+
+async def test_what_is_refused_to_the_end_names_what_is_too_long_and_not_only_the_providers_words() -> None:
+    model = Refusing(1_000, lambda _: ContextTooLong("No."))
+    agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        run = await talk(rt, "tester", ["Hi", "word " * 6_000])
+        assert run.error is not None and run.error.startswith("The message msg_")
+        assert "may have fewer: No. Send less at once" in run.error
+
+
+@pytest.mark.parametrize("text", ["привет мир ", "γειά σου κόσμε "])
+async def test_a_message_is_not_failed_by_an_estimate_that_its_provider_does_not_share(text: str) -> None:
+    """A provider counts such words as one token for four letters, as it does English."""
+
+    def count(request: ModelRequest) -> int:
+        return sum(len(each.content) for each in request.messages) // 4
+
+    model = Narrow(echo, limit=8_000, window=16_000, counting=count)
+    agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        run = await talk(rt, "tester", [text * (28_000 // len(text))])
+        assert (run.status, run.error) == ("completed", None)
+
+
+async def test_another_model_of_the_same_name_has_its_own_limit() -> None:
+    models = [Narrow(echo, limit=limit, says=True, counting=all_tokens_of) for limit in (2_000, 20_000)]
+    agents = [tw.Agent(f"agent{n}", tw.Prompt("p", "Talk.", model=each)) for n, each in enumerate(models)]
+    async with testing.runtime(tw.App(agents=agents)) as rt:
+        for number in range(2):
+            await talk(rt, f"agent{number}", ["word " * 300] * 20)
+        assert models[0].refused == 1 and models[1].refused == 0
+        assert len(models[1].requests[-1].messages) == 39

@@ -291,17 +291,23 @@ class ContextTooLong(ModelRefused):
     """The request is longer than the model can take.
 
     `limit` is the most tokens that the provider says it takes, `asked` the tokens that it counted, often with the room
-    for the answer. Each is None if it does not say.
+    for the answer. `answer` is that room where the provider says it, a part of the other two. Each is None if the
+    provider does not say.
     """
 
     code = "context_too_long"
 
     def __init__(
-        self, message: str | None = None, limit: int | None = None, asked: int | None = None
+        self,
+        message: str | None = None,
+        limit: int | None = None,
+        asked: int | None = None,
+        answer: int | None = None,
     ) -> None:
         super().__init__(message, of_content=True)
         self.limit = _count(limit)
         self.asked = _count(asked)
+        self.answer = _count(answer)
 
 
 def _count(tokens: object) -> int | None:

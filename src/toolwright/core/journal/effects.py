@@ -223,7 +223,7 @@ class Pin:
     """Set whether a message of a thread's own conversation is left out of no request.
 
     A worker that executes a run of the thread re-reads the pinned messages. Conflict: `message`, if there is no such
-    message, or if `most` others are pinned already.
+    message, if its run was skipped, or if `most` others are pinned already.
     """
 
     thread_id: str

@@ -163,7 +163,7 @@ class Store(Protocol):
         ...
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
-        """The pinned messages of the thread, in order."""
+        """Return the pinned messages of the thread, in order, but for those of runs that were skipped later."""
         ...
 
     async def compactions(

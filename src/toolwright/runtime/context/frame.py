@@ -21,6 +21,8 @@ from toolwright.core.threads.run import Side
 from toolwright.runtime.context.conversation import arranged
 from toolwright.runtime.context.execution import RunExecution
 
+MOST_OFF = 5  # times that a provider's count may differ from the estimate: one further off is not believed
+
 
 def is_mixed(messages: Sequence[Message]) -> bool:
     """Return whether something was said between a call and its result."""
@@ -128,10 +130,11 @@ class Frame:
         self._shown, self._shown_of = known, (messages, row, len(messages))
         return known
 
-    def counts_anew(self, messages: Sequence[Message]) -> bool:
-        """Return whether `count` would look at all messages, and not only at those that have come since."""
+    def uncounted(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages that `count` would look at: those that have come since, or all."""
         known = self._counted[0]
-        return not (known and len(known) <= len(messages) and known[0] is messages[0])
+        begins_with_them = known and len(known) <= len(messages) and known[0] is messages[0]
+        return messages[len(known) :] if begins_with_them else messages
 
     def count(self, messages: Sequence[Message], *, tokens: bool) -> tuple[int, str]:
         """Return the estimated tokens of a request's messages, 0 unless asked for, and their digest.
@@ -154,4 +157,5 @@ class Frame:
         last = next((each.sent for each in reversed(self.messages) if each.sent is not None), None)
         if last is None or not last.tokens or not last.counted:
             return 1.0
-        return min(max(last.counted / last.tokens, 0.25), 4.0)
+        factor = last.counted / last.tokens
+        return min(max(factor, 0.25), 4.0) if 1 / MOST_OFF <= factor <= MOST_OFF else 1.0

@@ -26,7 +26,6 @@ from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.answer import checked
 from toolwright.runtime.model.context_window import (
-    MOST_ATTEMPTS,
     MOST_EDITS,
     ContextWindows,
     ConversationChanged,
@@ -191,10 +190,10 @@ class ModelAnswers:
                     self.windows.accepted(frame, model)
                 return response
             except ContextTooLong as refused:
-                if attempt == MOST_ATTEMPTS:
-                    raise
+                request = await self.windows.refit(
+                    context, frame, model, request, self._summarizing, refused, attempt
+                )
                 attempt += 1
-                request = await self.windows.refit(context, frame, model, request, self._summarizing, refused)
             finally:
                 if stream is not None:
                     stream.close()

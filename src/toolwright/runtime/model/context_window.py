@@ -29,6 +29,7 @@ from toolwright.core.threads.compaction import (
     message_tokens,
     read_header,
     text_tokens,
+    texts,
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
@@ -37,7 +38,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import as_formed
-from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.frame import MOST_OFF, Frame
 from toolwright.runtime.model.answer import CORRECTION, total_cost
 from toolwright.runtime.model.fitting import WORTH_CLEARING, Fitting, limit_of
 from toolwright.runtime.model.sent_records import SentRecords
@@ -54,13 +55,14 @@ from toolwright.wire.event import compacted_event
 log = logger("toolwright.models")
 
 MOST_LOGGED = 100  # models for summaries that cannot be made
-MOST_ATTEMPTS = 6  # requests in a row that a provider refuses as too long before the run fails
-SHRINK = 0.8  # of the tokens of a request that was refused for its length without a number
+SHRINK = (0.8, 0.7, 0.5, 0.4, 0.3)  # of the tokens of a request that was refused without a number, by attempt
+LEAST_LIMIT = 100  # tokens: a provider that names a lower limit is not believed
 SUMMARY_SHARE = 0.2  # share of the budget that a summary can take
 KNOWN_READERS = 100
-MANY = 1_000  # messages that are counted in a thread
+KNOWN_MODELS = 1_000
+MOST_OVER = 2  # times the most tokens that an estimate can be over them by mistake
 MOST_OPEN = 50  # open calls that always stay
-MOST_KEPT = 200  # messages that stay: a statement names each place, and SQLite takes 500
+MOST_KEPT = 150  # messages that stay: a statement names each place of up to three rows, and SQLite takes 500
 MOST_WAIT = 60.0  # seconds that an answer waits for a summary
 MOST_EDITS = 10  # times that a request is made again because a summary was edited meanwhile
 
@@ -73,7 +75,8 @@ class ContextWindows:
     """Shortens conversations before they are too long for their model, and after a provider has refused a request.
 
     `default` is the app's policy, `reader` the tool that opens results which are not shown any more. `models` finds the
-    model that writes summaries. What a provider has refused is remembered by the model's name.
+    model that writes summaries. What a provider has refused is remembered for that model, not for its name: another
+    account may have another limit.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class ContextWindows:
         self.reader = reader
         self._default = default or DEFAULT_CONTEXT
         self.summaries = Summaries()
-        self._learned: dict[str, int] = {}
+        self._learned: OrderedDict[int, tuple[Model, int]] = OrderedDict()
         self.records = SentRecords()
         self._readers: OrderedDict[int, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
@@ -132,9 +135,10 @@ class ContextWindows:
             frame.budget = active, model, self._budget(context, frame, active, model)
         budget = frame.budget[2]
         sent = request if active.form is None else formed(context, request)
-        if len(sent.messages) > MANY and frame.counts_anew(sent.messages):
-            await asyncio.to_thread(frame.count, sent.messages, tokens=budget is not None)
-        tokens, digest = frame.count(sent.messages, tokens=budget is not None)
+        new = frame.uncounted(sent.messages)
+        tokens, digest = await in_thread_if_large(
+            texts(new), frame.count, sent.messages, tokens=budget is not None
+        )
         if budget is not None:
             fixed, policy = self._fixed(request), self._policy(active)
             tokens += fixed
@@ -144,8 +148,9 @@ class ContextWindows:
                 try:
                     await self._shorten(context, frame, fitting, ask, "budget")
                 except ContextTooLong:
-                    if budget == self._declared(active, model):
-                        raise  # else the limit was learned, and the provider is to say so again
+                    if policy.max_tokens is not None or fitting.tokens > budget * MOST_OVER:
+                        raise
+                    # It is too long by an estimate alone, or by a limit that was learned: the provider is to say so.
                 request = self._changed(context, frame, fitting, request)
                 sent = formed(context, request)
                 tokens, digest = frame.count(sent.messages, tokens=True)
@@ -161,21 +166,29 @@ class ContextWindows:
         request: ModelRequest,
         ask: AskWithin,
         refused: ContextTooLong,
+        attempt: int,
     ) -> ModelRequest:
-        """Return a shorter request in place of one that the provider has refused for its length.
+        """Return a shorter request in place of one that the provider has refused for its length, for so many times now.
 
-        A limit that it names is learned. Raises `ContextTooLong` if it cannot be shorter.
+        A limit that it names is learned. Raises `ContextTooLong` if the request cannot be shorter, or was refused too
+        often.
         """
         frame.budget = None, None, None  # which is less from now on
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
         fitting.refused = refused
-        if refused.asked:
-            fitting.factor = refused.asked / max(fitting.estimate, 1)
+        await in_thread_if_large(texts(fitting.messages), fitting.count)
+        limit, asked = _named(refused, fitting.estimate)
+        if asked is not None:
+            fitting.factor = asked / max(fitting.estimate, 1)
         was = fitting.tokens
-        shorter = int(was * SHRINK)
-        fitting.budget = shorter if refused.limit is None else min(refused.limit, shorter)
-        if refused.limit is not None:
-            self._learn(model, refused.limit)
+        if attempt > len(SHRINK):
+            fitting.budget = was
+            raise fitting.too_long()
+        shorter = int(was * SHRINK[attempt - 1])
+        fitting.is_guess = limit is None or attempt > 1 or limit >= was
+        fitting.budget = min(limit or shorter, shorter) if fitting.is_guess else limit or shorter
+        if limit is not None:
+            self._learn(model, limit)
         log.info(
             "%s refuses a request of some %d tokens: a shorter one is sent. %s",
             model.name,
@@ -184,7 +197,8 @@ class ContextWindows:
         )
         await self._shorten(context, frame, fitting, ask, "refused")
         request = self._changed(context, frame, fitting, request)
-        digest = frame.count(formed(context, request).messages, tokens=True)[1]
+        sent = formed(context, request).messages
+        digest = (await in_thread_if_large(texts(sent), frame.count, sent, tokens=True))[1]
         self.records.record(context, frame, request, fitting.estimate, fitting.budget, digest)
         return request
 
@@ -197,7 +211,10 @@ class ContextWindows:
             self._learn(model, frame.sent.budget)
 
     def _learn(self, model: Model, limit: int) -> None:
-        self._learned[model.name] = min(limit, self._learned.get(model.name, limit))
+        known = self._learned.pop(id(model), (model, limit))[1]
+        self._learned[id(model)] = model, min(limit, known)
+        if len(self._learned) > KNOWN_MODELS:
+            self._learned.popitem(last=False)
 
     async def fit_loop(
         self,
@@ -234,7 +251,7 @@ class ContextWindows:
             refer=refer,
             redact=lambda text: text,
         )
-        await in_thread_if_large(fitting.messages, fitting.count)
+        await in_thread_if_large(texts(fitting.messages), fitting.count)
         if fitting.tokens <= fitting.limit:
             return fitting.messages
         fitting.clear(policy.keep, least=budget * WORTH_CLEARING)
@@ -267,8 +284,8 @@ class ContextWindows:
 
     def most_tokens(self, active: ActiveAgent, model: Model | None) -> int | None:
         """Return the most tokens of a request that is of no conversation in the journal."""
-        learned = None if model is None else self._learned.get(model.name)
-        budgets = [self._declared(active, model), learned]
+        known = self._learned.get(id(model))
+        budgets = [self._declared(active, model), None if known is None else known[1]]
         return min([each for each in budgets if each is not None], default=None)
 
     def _declared(self, active: ActiveAgent, model: Model | None) -> int | None:
@@ -336,14 +353,14 @@ class ContextWindows:
         self, context: RunContext, frame: Frame, fitting: Fitting, ask: AskWithin, cause: Cause
     ) -> None:
         """Shorten the messages, by the mildest measure that is enough, and commit what is left out from now on."""
-        await in_thread_if_large(fitting.messages, fitting.count)
+        await in_thread_if_large(texts(fitting.messages), fitting.count)
         base, before, key = fitting.row, fitting.tokens, _key(context, frame)
         limit, urgent = fitting.limit, before > fitting.budget
         written = await self._waited_for(
             context, key, self.summaries.take(key, (base.cut, base.summary), wait=urgent)
         )
         if written is not None:
-            digest = await in_thread_if_large(fitting.messages, fitting.digest, written.covers)
+            digest = await in_thread_if_large(texts(fitting.messages), fitting.digest, written.covers)
             if written.digest == digest:
                 await fitting.leave_out(written.covers, written)
             else:  # its messages were edited or dropped meanwhile: it is paid for, and not used
@@ -357,6 +374,8 @@ class ContextWindows:
         if fitting.tokens > fitting.budget:
             await fitting.squeeze()
         if fitting.row is not base:
+            if fitting.is_guess:  # what is shorter than the request that was refused may be short enough
+                fitting.budget = max(fitting.budget, fitting.tokens)
             await self._commit(context, frame, fitting, before, cause, measure_of(fitting.row, base))
         if fitting.tokens > fitting.budget:
             raise fitting.too_long()
@@ -422,7 +441,7 @@ class ContextWindows:
         return Order(
             messages=fitting.messages[:count],
             covers=covers,
-            digest=await in_thread_if_large(fitting.messages, fitting.digest, covers),
+            digest=await in_thread_if_large(texts(fitting.messages), fitting.digest, covers),
             model=model,
             room=min(own, fitting.budget) if model is fitting.model else own,
             tokens=min(MOST_SUMMARY, int(fitting.budget * SUMMARY_SHARE)),
@@ -491,6 +510,23 @@ class ContextWindows:
             raise ConversationChanged
         if fitting.begins_with_header:
             fitting.messages[0] = header(row)
+
+
+def _named(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
+    """Return the most tokens of a request as the provider names them, and those that it counted in the refused one.
+
+    Both are without the room for the answer, and None where it does not say them, or says what cannot be.
+    """
+    answer = refused.answer or 0
+    limit = None if refused.limit is None else refused.limit - answer
+    if limit is None or limit < LEAST_LIMIT:
+        return None, None
+    if refused.asked is None:
+        return limit, None
+    asked = refused.asked - answer
+    if asked <= limit or not estimate / MOST_OFF <= asked <= estimate * MOST_OFF:
+        return None, None
+    return limit, asked
 
 
 def _paying(run: Run, summary: Summary) -> Run:

@@ -61,9 +61,9 @@ class Fitting:
     for each that is estimated. Messages at places after `last` are not committed: no row may name them. `who` and the
     `model` are those of the request. `keep` says what stays, `refer` makes the reference to a result, `form` makes of
     a message what the model is sent of it, and `redact` takes the secrets out of a summary. `unpaid` is a summary in
-    the row that no run has paid for. `refused` is the provider's error for a longer request. `opening` are the
-    estimated tokens of a composed request's own messages, a part of `fixed`. Messages that arrived for one step are
-    parted only if it `divides_steps`.
+    the row that no run has paid for. `refused` is the provider's error for a longer request; the `budget` `is_guess`
+    unless that error names it. `opening` are the estimated tokens of a composed request's own messages, a part of
+    `fixed`. Messages that arrived for one step are parted only if it `divides_steps`.
     """
 
     messages: list[Message]
@@ -81,6 +81,7 @@ class Fitting:
     redact: Callable[[str], str]
     unpaid: Summary | None = None
     refused: ContextTooLong | None = None
+    is_guess: bool = False
     opening: int = 0
     divides_steps: bool = False
     _counted: tuple[object, list[int], list[int]] = (None, [], [])

@@ -290,8 +290,8 @@ def _request(answer: Message) -> SentPrompt:
     )
 
 
-Variants: TypeAlias = Iterator[list[Message]]
-"""The conversations that can have been sent, the likeliest first.
+Variants: TypeAlias = Iterator[tuple[list[Message], list[Message]]]
+"""The conversations that can have been sent, the likeliest first, each with itself without the thread's secrets.
 
 The journal does not know when a message of the run was dropped, when one was pinned, and when a value became a secret.
 """
@@ -303,10 +303,10 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants])
     assert sent is not None, "checked by the caller"
     messages: list[Message] = []
     exact = False
-    for number, variant in enumerate(make()):
+    for number, (variant, readable) in enumerate(make()):
         exact = conversation_digest(variant) == sent.hash
         if exact or not number:
-            messages = variant
+            messages = readable
         if exact:
             break
     tools = history.texts.get(sent.tools, "")
@@ -335,22 +335,29 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants])
 
 
 def _of_thread(history: _History, answer: Message, active: ActiveAgent | None) -> Variants:
-    """Return the conversations of the thread that can have been sent before that answer."""
+    """Yield the conversations of the thread that can have been sent before that answer."""
     place, row = answer.seq or 0, history.row(answer.sent)
-    for each in _versions(history, place, row):
-        yield as_formed(as_read(each, active), active, history.redactor)
+
+    def sent(said: Sequence[Message]) -> list[Message]:
+        return as_formed(as_read(shown(said, row), active), active, history.redactor)
+
+    for said in _versions(history, place, row):
+        yield from _with_and_without_secrets(history, said, sent)
 
 
 def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> Variants:
-    """Return the conversations of a prompt tool that can have been sent before that answer."""
+    """Yield the conversations of a prompt tool that can have been sent before that answer."""
     place, row = answer.seq or 0, history.row(answer.sent)
     said = [each for each in history.within[answer.within or ""] if (each.seq or 0) < place]
-    for each in _with_and_without_secrets(history, [*opened.opening, *said]):
-        yield as_formed(shown(each, row), opened.active, history.redactor)
+
+    def sent(said: Sequence[Message]) -> list[Message]:
+        return as_formed(shown(said, row), opened.active, history.redactor)
+
+    return _with_and_without_secrets(history, [*opened.opening, *said], sent)
 
 
 def _versions(history: _History, place: int, row: Compaction | None) -> Iterator[list[Message]]:
-    """Yield the conversations that can have been shown before that place."""
+    """Yield the conversations that can have been there before that place."""
     messages = history.before(place)
     dropped = any(not each.kept for each in messages)
     pinned = row is not None and any(each.pinned and (each.seq or 0) <= row.cut for each in messages)
@@ -358,14 +365,17 @@ def _versions(history: _History, place: int, row: Compaction | None) -> Iterator
         said = messages if with_dropped else history.before(place, with_dropped=False)
         if not with_pins:
             said = [changed(each, pinned=False) if each.pinned else each for each in said]
-        yield from _with_and_without_secrets(history, shown(said, row))
+        yield said
 
 
-def _with_and_without_secrets(history: _History, messages: list[Message]) -> Iterator[list[Message]]:
+def _with_and_without_secrets(
+    history: _History, messages: list[Message], sent: Callable[[Sequence[Message]], list[Message]]
+) -> Variants:
     clean = history.clean(messages)
-    yield clean
+    readable = sent(clean)  # a reference shows the beginning of a result, and no part of a secret there
+    yield readable, readable
     if any(one is not other for one, other in zip(clean, messages, strict=True)):
-        yield messages
+        yield sent(messages), readable
 
 
 def _asking(said: Sequence[Message], call_id: str) -> Message | None:

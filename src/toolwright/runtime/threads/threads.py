@@ -326,6 +326,8 @@ class Threads:
                 raise NotFound(f"There is no message {message_id!r} in the thread {thread_id!r}.")
             if message.pinned == pinned:
                 return message
+            if pinned and not message.kept:
+                raise InvalidRequest(f"The message {message_id!r} cannot be pinned: its run was skipped.")
             if pinned and (message.role == "tool" or message.calls):
                 raise InvalidRequest(
                     f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin what a "

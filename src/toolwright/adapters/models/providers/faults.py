@@ -35,10 +35,13 @@ _LONGEST = 500
 
 _LIMIT: Final = r"(?P<limit>[\d,]+)"
 _ASKED: Final = r"(?P<asked>[\d,]+)"
+_ANSWER: Final = r"(?P<answer>[\d,]+)"
 TOO_LONG: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
         # OpenAI, and what follows its wire: vLLM, SGLang, OpenRouter, DeepSeek, Together, Fireworks
+        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?requested(?: about)? {_ASKED} tokens"
+        rf".{{0,80}}?{_ANSWER} (?:in|for) the (?:completion|output)",
         rf"maximum context length (?:is|of) {_LIMIT} tokens.*?(?:resulted in|requested|request has|contains)"
         rf"(?: about| at least)? {_ASKED}(?: input)? tokens",
         rf"maximum context length (?:is|of) {_LIMIT}",
@@ -47,7 +50,7 @@ TOO_LONG: Final = tuple(
         rf"input \({_ASKED} tokens\) is longer than the model'?s context length \({_LIMIT} tokens\)",
         # Anthropic
         rf"prompt is too long: {_ASKED} tokens > {_LIMIT} maximum",
-        rf"exceed context limit: {_ASKED} \+ (?P<answer>[\d,]+) > {_LIMIT}",
+        rf"exceed context limit: {_ASKED} \+ {_ANSWER} > {_LIMIT}",
         # Google
         rf"input token count \({_ASKED}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
         # Mistral
@@ -153,8 +156,8 @@ def _too_long(model: str, error: Exception, status: str, said: str) -> ContextTo
         is_named = isinstance(error, ModelContextWindowExceededError)
         if found is None and not is_named and getattr(error, "status_code", None) != _TOO_LARGE:
             return None
-    limit, asked = _counts(error.body, found)
-    return ContextTooLong(f"The request is too long for {model}{status}: {said}", limit, asked)
+    limit, asked, answer = _counts(error.body, found)
+    return ContextTooLong(f"The request is too long for {model}{status}: {said}", limit, asked, answer)
 
 
 def _words_for_too_long(error: ModelAPIError, text: str) -> re.Match[str] | None:
@@ -189,14 +192,19 @@ def _texts(error: ModelAPIError) -> Iterator[str]:
         yield str(error)
 
 
-def _counts(body: object, found: re.Match[str] | None) -> tuple[int | None, int | None]:
-    """Return the limit and the tokens that the provider counted, each None if it does not say."""
+def _counts(body: object, found: re.Match[str] | None) -> tuple[int | None, int | None, int | None]:
+    """Return the limit, the tokens that the provider counted, and the room for the answer, a part of both.
+
+    Each is None if the provider does not say.
+    """
     said = {} if found is None else found.groupdict()
     limit, asked, answer = [_tokens(said.get(name)) for name in ("limit", "asked", "answer")]
     for fields in _objects(body):  # llama.cpp's
         limit = limit or _tokens(fields.get("n_ctx"))
         asked = asked or _tokens(fields.get("n_prompt_tokens"))
-    return limit, asked if asked is None or answer is None else asked + answer
+    if found is not None and asked is not None and answer is not None and " + " in found[0]:  # Anthropic's
+        asked += answer
+    return limit, asked, answer
 
 
 def _tokens(said: object) -> int | None:

@@ -98,8 +98,11 @@ def _context(effect: ContextEffect, tables: Tables) -> None:
 
 def _pin(effect: Pin, tables: Tables) -> None:
     thread = tables.thread(effect.thread_id)
-    others = sum(each.pinned and each.seq != effect.seq for each in thread.messages)
-    has_place = any(each.seq == effect.seq and each.within is None for each in thread.messages)
+    others = sum(each.pinned and each.kept and each.seq != effect.seq for each in thread.messages)
+    has_place = any(
+        each.seq == effect.seq and each.within is None and (each.kept or not effect.pinned)
+        for each in thread.messages
+    )
     if not has_place or (effect.pinned and others >= effect.most):
         raise GuardFailed("message")
     thread.messages = [

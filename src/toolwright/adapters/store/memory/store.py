@@ -130,7 +130,7 @@ class MemoryStore:
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
-        return [] if row is None else [each for each in row.messages if each.pinned]
+        return [] if row is None else [each for each in row.messages if each.pinned and each.kept]
 
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0

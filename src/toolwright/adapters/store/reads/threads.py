@@ -74,7 +74,7 @@ class Queries:
         self.message_versions = compiled(versions.order_by(message_versions.c.seq, message_versions.c.until))
         self.messages = compiled(_page(here))
         self.message = compiled(here.where(messages.c.id == string("message_id")))
-        self.pinned_messages = compiled(here.where(messages.c.pinned))
+        self.pinned_messages = compiled(here.where(messages.c.pinned, messages.c.kept))
         seq = messages.c.seq
         last = here.where(seq < number("before")).order_by(None).order_by(seq.desc())
         self.messages_before = compiled(last.limit(number("limit")))
