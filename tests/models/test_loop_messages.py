@@ -1,5 +1,6 @@
 """Long loops of the official clients with an agent's toolkit: within the budget, pairs intact, nothing lost."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Mapping
@@ -16,9 +17,11 @@ from tests.models.wire_server import WireAnswer, WireCall, WireRequest, WireServ
 from tests.runtime.narrow import Narrow
 from toolwright import testing
 from toolwright.core.errors import ContextTooLong, InvalidRequest
-from toolwright.core.model import ModelResponse
+from toolwright.core.model import ModelRequest, ModelResponse
+from toolwright.runtime.model import context_window
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit
+from toolwright.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio
 
@@ -282,6 +285,57 @@ async def test_what_is_no_message_is_refused_by_its_place(bad: object) -> None:
     async with testing.runtime(app_of()) as rt:
         with pytest.raises(InvalidRequest, match=re.escape("messages[1] is no")):
             await fitted(rt, [*opening("anthropic"), bad], max_tokens=4_000)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"role": "user", "content": {"text": "word"}}, "messages[2].content has no form that is known"),
+        ({"role": "user", "content": 5}, "messages[2].content has no form that is known: 5."),
+        ({"role": "user", "content": ["word"]}, "messages[2].content[0] is no object: 'word'."),
+        ({"role": "assistant", "tool_calls": {}}, "messages[2].tool_calls has no form that is known"),
+        ({"role": "assistant", "tool_calls": [1]}, "messages[2].tool_calls[0] is no object: 1."),
+    ],
+)
+async def test_what_could_not_be_counted_is_refused_by_its_place(bad: object, said: str) -> None:
+    async with testing.runtime(app_of()) as rt:
+        with pytest.raises(InvalidRequest, match=re.escape(said)):
+            await fitted(rt, [*opening("openai"), bad], max_tokens=4_000)
+
+
+async def test_a_call_of_a_kind_that_is_not_known_counts_and_keeps_its_result() -> None:
+    custom = {"id": "c1", "type": "custom", "custom": {"name": "sh", "input": "word " * 20_000}}
+    said = [
+        {"role": "user", "content": "Run it."},
+        {"role": "assistant", "tool_calls": [custom]},
+        {"role": "tool", "tool_call_id": "c1", "content": "Done."},
+    ]
+    async with testing.runtime(app_of()) as rt:
+        with pytest.raises(
+            ContextTooLong, match=re.escape("The agent's answer messages[1] has, with its calls")
+        ):
+            await fitted(rt, said, max_tokens=4_000)
+        later = [*said, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "Go on."}]
+        assert "c1" not in json.dumps(await fitted(rt, later, max_tokens=4_000))
+
+
+async def test_a_summary_that_takes_too_long_holds_up_a_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_window, "MOST_WAIT", 0.05)
+    asked: list[ModelRequest] = []
+
+    async def hang(request: ModelRequest) -> str:
+        asked.append(request)
+        await asyncio.Event().wait()
+        return ""
+
+    writer = FunctionModel(hang)
+    agent = tw.Agent("clerk", instructions="Look.", model=writer, tools=[look])
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        toolkit = rt.toolkit("clerk")
+        for _ in range(2):
+            short = await toolkit.fit(talk(60), max_tokens=4_000)
+            assert "were left out to save space" in short[0]["content"]
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

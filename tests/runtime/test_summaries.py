@@ -11,11 +11,12 @@ import pytest
 import toolwright as tw
 from tests.runtime.narrow import Narrow, all_tokens_of, check_valid, digest_of, echo, tokens_of
 from tests.runtime.rig import Rig, running
+from toolwright import testing
 from toolwright.core.errors import ContextTooLong, ModelRefused, ModelUnavailable
 from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.threads.compaction import Compaction, header, header_text, shown
+from toolwright.core.threads.compaction import Compaction, header, header_text, shown, text_tokens
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.core.value import changed
@@ -476,3 +477,83 @@ def test_a_summary_that_was_written_from_another_pays_for_both() -> None:
     second = Summary(covers=9, digest=b"", text="Two.", model="m", usage=Usage(input_tokens=7), cost=None)
     both = second.with_cost_of(first)
     assert (both.covers, both.text, both.usage.input_tokens, both.cost) == (9, "Two.", 12, 0.5)
+
+
+@pytest.mark.parametrize("letter", ["字", "word ", "ы"])
+async def test_a_summary_in_any_script_is_cut_to_its_share_of_the_budget(letter: str) -> None:
+    """A provider counts a Chinese character as a token."""
+    writer = Writer(letter * 30_000)
+    model = Narrow(echo, limit=BUDGET)
+    async with running(model, prompt_options=policy(summarize_with=writer)) as rig:
+        long = Long(rig, model)
+        row = (await long.until_shortened())[-1]
+        assert row.summary is not None and text_tokens(row.summary) < BUDGET * 0.35
+        for _ in range(30):
+            await long.say()
+
+
+async def test_an_owners_summary_that_is_too_long_is_cut_and_the_conversation_goes_on() -> None:
+    model = Narrow(echo, limit=BUDGET)
+    async with running(model, prompt_options=policy()) as rig:
+        long = Long(rig, model)
+        await long.until_shortened()
+        await rig.rt.threads.edit_summary(long.thread_id, "字" * 20_000)
+        for _ in range(5):
+            await long.say()
+
+
+async def test_parts_of_a_summary_that_were_answered_are_paid_though_a_later_one_fails() -> None:
+    class Failing(Writer):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if len(self.requests) % 2:
+                self.requests.append(request)
+                raise ModelRefused("No credit.")
+            async for event in super().respond(request):
+                yield event
+
+    writer = Failing()
+    model = Narrow(echo, limit=60_000, window=60_000)
+    writer.window = 9_000  # type: ignore[attr-defined]  # a model may have one
+    async with running(
+        model, prompt_options={"context": tw.Context(max_tokens=BUDGET * 4, summarize_with=writer)}
+    ) as rig:
+        thread = await rig.rt.threads.create("tester")
+        for _ in range(200):
+            done = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, LINE * 2)).id, 20)
+            assert done.status == "completed"
+            if done.cost:
+                break
+        assert (done.cost, len(writer.requests)) == (0.5, 2)
+
+
+async def test_after_a_handover_an_agent_without_tools_can_open_what_is_referred_to() -> None:
+    @tw.tool(read_only=True)
+    def look() -> str:
+        """Look."""
+        return "seen " * 1_000
+
+    def answer(request: ModelRequest) -> ModelResponse:
+        if request.messages[-1].role == "user" and "look" in {each.name for each in request.tools}:
+            name = "second" if "Hand it over." in request.messages[-1].content else "look"
+            return ModelResponse(calls=(ModelCall(id="c", name=name, arguments="{}"),))
+        return echo(request)
+
+    model = Narrow(answer, limit=BUDGET, window=BUDGET)
+    context = tw.Context(max_tokens=BUDGET, summarize=False)
+    agents = [
+        tw.Agent("first", tw.Prompt("p", "Look.", model=model, tools=[look, "second"], context=context)),
+        tw.Agent(
+            "second",
+            tw.Prompt("p", "Talk.", model=model, context=context),
+            expose_as_tool=True,
+            tool_description="Takes over.",
+        ),
+    ]
+    async with testing.runtime(tw.App(agents=agents)) as rt:
+        thread = await rt.threads.create("first")
+        for _ in range(12):
+            await rt.runs.wait((await rt.threads.send(thread.id, "Go on.")).id, 20)
+        await rt.runs.wait((await rt.threads.send(thread.id, "Hand it over.")).id, 20)
+        request = model.requests[-1]
+        assert any("Call read_result" in each.content for each in request.messages)
+        assert [each.name for each in request.tools] == ["read_result"]

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.results.content import AttachmentRef
-from toolwright.core.text import quantity
+from toolwright.core.text import brief, quantity
 from toolwright.core.threads.message import Message, Sent
 from toolwright.core.threads.run import Side, Usage
 from toolwright.core.value import changed, value
@@ -26,6 +26,7 @@ BARE_RESULT = 240  # characters of a result that even a bare reference never rep
 SHOWN_OF_RESULT = 200  # characters of a result that its reference shows
 NAMED_FILES = 60  # characters of the names of files in a reference
 TOKENS_OF_IMAGE = 1_500  # what providers count for one, at most; a file that is only named costs little
+LEAST_CUT = 10  # characters that a text which is cut keeps in any case
 TOKENS_OF_MESSAGE = 6  # what providers add for its role and its marks
 HEADER = "compaction_"
 """How the ids of messages begin that stand for what was left out; they are no part of the journal."""
@@ -178,6 +179,11 @@ def compaction_for(rows: Iterable[Compaction], side: Side | None) -> Compaction 
     if side is not None:
         return known.get(side, known.get(""))
     return min(known.values(), key=lambda each: each.cut, default=None)
+
+
+def refers(rows: Iterable[Compaction]) -> bool:
+    """Return whether any of the compactions sends references in place of results."""
+    return any(each.cleared or each.bare for each in rows)
 
 
 def cut_by_all(rows: Iterable[Compaction]) -> int:
@@ -339,6 +345,14 @@ def text_tokens(text: str) -> int:
         return len(text) // 4 + 1
     size = len(text.encode("utf-8", "surrogatepass"))
     return size // (4 if size <= 2 * len(text) else 3) + 1
+
+
+def cut_to_tokens(text: str, most: int) -> str:
+    """Return the text, cut where it has more than `most` estimated tokens; what says so comes on top."""
+    count = len(text)
+    while (tokens := text_tokens(text[:count])) > most and count > LEAST_CUT:
+        count = max(min(count * most // tokens, count - 1), LEAST_CUT)
+    return brief(text, count)
 
 
 def message_tokens(message: Message) -> int:

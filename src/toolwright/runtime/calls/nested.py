@@ -14,6 +14,7 @@ from toolwright.core.model import ModelResponse
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.compaction import refers
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.calls.prompt_tools import answer_of, as_heard, config_of, opening, paths
@@ -29,7 +30,7 @@ from toolwright.wire.result import result_from_json
 class Nested:
     """Reads what lies below a call."""
 
-    def __init__(self, store: Store, with_reader: Callable[[ActiveAgent], ActiveAgent]) -> None:
+    def __init__(self, store: Store, with_reader: Callable[[ActiveAgent, bool], ActiveAgent]) -> None:
         self._store = store
         self._with_reader = with_reader
 
@@ -58,7 +59,7 @@ class Nested:
             )
             if rows:
                 frame.compactions = {each.side: context.clean_row(each) for each in rows}
-                frame.active = self._with_reader(active)
+                frame.active = self._with_reader(active, refers(rows))
         begun = opening(active, config, call, prepared.arguments, _chat(context), files)
         frame.opening = tuple([clean_message(each, context.redactor) for each in begun])
         return frame

@@ -11,7 +11,7 @@ from toolwright.core.journal.mcp_effects import HoldMcpTool
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.threads.compaction import READ_RESULT
+from toolwright.core.threads.compaction import READ_RESULT, refers
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.relations import AgentCall, Lifecycle, is_on
 from toolwright.core.tools.tool import Tool
@@ -49,7 +49,7 @@ class StepTools:
         store: Store,
         lifecycle: LifecycleTools,
         mcp: McpOffers,
-        with_reader: Callable[[ActiveAgent], ActiveAgent],
+        with_reader: Callable[[ActiveAgent, bool], ActiveAgent],
     ) -> None:
         self.with_reader = with_reader
         self._store = store
@@ -60,10 +60,9 @@ class StepTools:
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
         """The active agent with what it may call now; the same one while nothing changes."""
         offered = await self._offered(context, base)
-        reads = context.root.compactions or any(
-            call.name == READ_RESULT for call in context.root.unanswered()
-        )
-        return self.with_reader(offered) if reads else offered
+        rows = context.root.compactions
+        reads = rows or any(call.name == READ_RESULT for call in context.root.unanswered())
+        return self.with_reader(offered, refers(rows.values())) if reads else offered
 
     async def _offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
         if not base.relations and not base.mcp:

@@ -28,6 +28,7 @@ from toolwright.core.threads.compaction import (
     measure_of,
     message_tokens,
     read_header,
+    refers,
     text_tokens,
     texts,
 )
@@ -96,15 +97,17 @@ class ContextWindows:
         self.records = SentRecords()
         self._readers: OrderedDict[int, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
-    def with_reader(self, active: ActiveAgent) -> ActiveAgent:
+    def with_reader(self, active: ActiveAgent, refers: bool = False) -> ActiveAgent:
         """Return the agent with the tool that opens results which are not shown any more.
 
+        One that is offered no tools has no results, unless the conversation `refers` to those of an agent before it.
         One that writes its calls into its answers writes those of this tool there too.
         """
         form = active.form
         writes = isinstance(form, ComposedForm)
-        if self.reader.name in active.by_name or not (active.by_name if writes else len(active.tools)):
-            return active  # one that is offered no tools has no results
+        has_tools = active.by_name if writes else len(active.tools)
+        if self.reader.name in active.by_name or not (has_tools or refers):
+            return active
         known = self._readers.get(id(active))
         if known is None or known[0] is not active:
             tools = () if writes else (*active.tools, self.reader)
@@ -261,7 +264,13 @@ class ContextWindows:
             if policy.summarize and covers and (model is not None or policy.summarize_with is not None):
                 order = await self._order(active, fitting, count, covers)
                 if order is not None:
-                    summary = await self.summaries.now(("", active.agent_id, ""), order, partial(ask, None))
+                    key = "", active.agent_id, ""
+                    try:
+                        async with asyncio.timeout(MOST_WAIT):
+                            summary = await self.summaries.now(key, order, partial(ask, None))
+                    except TimeoutError:
+                        self.summaries.pause(key)
+                    summary = summary if summary is not None and summary.text else None
             if covers:
                 await fitting.leave_out(covers, summary)
         if fitting.tokens > budget:
@@ -334,7 +343,7 @@ class ContextWindows:
     ) -> ModelRequest:
         """Return the request with its shortened messages, and with the tool that opens results."""
         if frame.compactions:
-            active = self.with_reader(context.active)
+            active = self.with_reader(context.active, refers(frame.compactions.values()))
             if frame is not context.root:
                 frame.active = active
             elif active is not context.active and context.base is not None:
@@ -419,7 +428,11 @@ class ContextWindows:
             )
             if not done:
                 self.summaries.pause(key)
-            return task.result() if task in done and not task.cancelled() else None
+            summary = task.result() if task in done and not task.cancelled() else None
+            if summary is None or summary.text:
+                return summary
+            context.run = _paying(context.run, summary)
+            return None
         finally:
             aborted.cancel()
             task.cancel()

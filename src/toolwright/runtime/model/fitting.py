@@ -15,12 +15,14 @@ from toolwright.core.threads.compaction import (
     bare_reference,
     boundaries,
     cut_for,
+    cut_to_tokens,
     header,
     header_text,
     is_long,
     message_digest,
     message_tokens,
     reference,
+    text_tokens,
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
@@ -38,6 +40,7 @@ WORTH_CLEARING = (
 MOST_SAID = 300  # characters of a provider's message that an error quotes
 
 UNPIN = "Unpin it."
+EDIT_SUMMARY = "Edit or remove the summary."
 SEND_LESS = "Send less at once, or send it as a file that a tool reads."
 WRITE_LESS = "Have the model write less at once, or choose a model that takes more."
 FEWER_CALLS = "Have the model make fewer calls at once, and its tools return less."
@@ -248,9 +251,9 @@ class Fitting:
 
     def _shorten_header(self) -> None:
         """Cut the text that stands for what is left out, if the request is too long and that text has a large part."""
-        most = int(self.budget * HEADER_SHARE / self.factor) * 4
-        if not self.fits and self.begins_with_header and len(self.messages[0].content) > most:
-            self.row = changed(self.row, text=brief(self.row.text, most))
+        most = int(self.budget * HEADER_SHARE / self.factor)
+        if not self.fits and self.begins_with_header and text_tokens(self.row.text) > most:
+            self.row = changed(self.row, text=cut_to_tokens(self.row.text, most))
             self.messages = [header(self.row), *self.messages[1:]]
 
     @property
@@ -289,6 +292,8 @@ class Fitting:
                 groups.setdefault("pinned" if each.pinned else each.role, []).append(tokens)
         kind, largest = max(groups.items(), key=lambda each: sum(each[1]))
         title, remedy = SUMS[kind]
+        if message.id.startswith(HEADER) and size >= sum(largest):
+            return "What stands for the messages that are left out has some", size, EDIT_SUMMARY
         if size > room - self.fixed or len(largest) == 1:
             if message.role == "assistant":
                 return f"The agent's answer {message.id} has, with its calls, some", size, WRITE_LESS

@@ -136,7 +136,7 @@ class BeforeStep:
             run = changed(run, step_count=run.step_count + 1)
         reads = any(event.content["name"] == READ_RESULT for event in events)
         if reads and context.base is not None:
-            context.set_speaker(context.base, self._step_tools.with_reader(context.active))
+            context.set_speaker(context.base, self._step_tools.with_reader(context.active, False))
         calls = outside_calls(context, events, run.step_count)
         read = tuple([event.event_id for event in events])
 

@@ -119,6 +119,19 @@ def _form(written: object, index: int) -> JSONObject:
             f"messages[{index}] is no message of OpenAI's chat completions or of Anthropic's messages, which has a "
             f"role, but {brief_value(written)}."
         )
+    content, calls = form.get("content"), form.get("tool_calls")
+    for name, value, is_known in (
+        ("content", content, isinstance(content, str | list | None)),
+        ("tool_calls", calls, isinstance(calls, list | None)),
+    ):
+        if not is_known:
+            raise InvalidRequest(f"messages[{index}].{name} has no form that is known: {brief_value(value)}.")
+        if isinstance(value, list):
+            for place, each in enumerate(value):
+                if not isinstance(each, dict):
+                    raise InvalidRequest(
+                        f"messages[{index}].{name}[{place}] is no object: {brief_value(each)}."
+                    )
     return form
 
 
@@ -177,9 +190,12 @@ def _calls(form: JSONObject, blocks: Sequence[JSONObject]) -> Iterator[MessageCa
     """The calls of a message, in either form."""
     listed = form.get("tool_calls")
     for call in listed if isinstance(listed, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(call, dict) and isinstance(function, dict):
+        assert isinstance(call, dict), "checked when the message was read"
+        function = call.get("function")
+        if isinstance(function, dict):
             yield _call(call.get("id"), function.get("name"), function.get("arguments"))
+        else:  # one of a custom tool, or of a kind that is not known: it counts
+            yield _call(call.get("id"), call.get("type"), dumps(call))
     for block in blocks:
         if block.get("type") == "tool_use":
             yield _call(block.get("id"), block.get("name"), dumps(block.get("input")))

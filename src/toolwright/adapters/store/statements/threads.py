@@ -218,7 +218,10 @@ class Statements:
         m, other = messages.c, messages.alias()
         pinned = select(func.count()).select_from(other)
         pinned = pinned.where(
-            other.c.thread_id == string("thread_id"), other.c.pinned, other.c.kept, other.c.seq != number("seq")
+            other.c.thread_id == string("thread_id"),
+            other.c.pinned,
+            other.c.kept,
+            other.c.seq != number("seq"),
         )
         here = (m.thread_id == string("thread_id"), m.seq == number("seq"), m.within.is_(None))
         self.pin_message = compiled(
