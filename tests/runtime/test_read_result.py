@@ -13,6 +13,7 @@ from tests.runtime.narrow import Narrow
 from toolwright import testing
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.threads.message import Message
+from toolwright.runtime.toolkits import results
 from toolwright.runtime.toolkits.results import AT_ONCE
 
 pytestmark = pytest.mark.anyio
@@ -180,3 +181,28 @@ async def test_an_agent_without_tools_is_offered_none_when_its_conversation_is_s
         await converse(rt, thread.id, ["word " * 100] * 30)
         assert (await rt.threads.get(thread.id)).compacted
     assert {request.tools for request in model.requests} == {()}
+
+
+async def test_a_search_says_what_it_has_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[ModelCall] = []
+    agent = tw.Agent("clerk", instructions="Read.", model=model_of(calls), tools=[report])
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("clerk")
+        await converse(rt, thread.id, [str(number) for number in range(30)])
+        reading = Reading(rt, thread.id, calls)
+        assert await reading.read(query="nowhere") == {"results": []}
+        monkeypatch.setattr(results, "MOST_SEARCHED", 50)
+        notes = ["Only the newest 50 messages were searched."]
+        assert await reading.read(query="nowhere") == {"results": [], "notes": notes}
+
+
+async def test_a_search_says_that_it_has_not_searched_old_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "MOST_SEARCHED_BYTES", 1_500_000)
+    calls: list[ModelCall] = []
+    agent = tw.Agent("clerk", instructions="Read.", model=model_of(calls, "export"), tools=[export])
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("clerk")
+        await converse(rt, thread.id, [str(number) for number in range(3)])
+        answer = await Reading(rt, thread.id, calls).read(query="nowhere")
+        [note] = answer["notes"]
+        assert note.startswith("Of ") and note.endswith("only the beginning was searched: give its call_id.")

@@ -457,6 +457,20 @@ async def test_a_limit_that_was_guessed_from_a_refused_file_holds_for_that_conve
         assert long.runs == []
 
 
+async def test_the_limit_of_a_conversation_holds_after_it_was_shortened_again() -> None:
+    """It has a picture: what is refused then says nothing of other conversations, and is not remembered."""
+    model = Narrow(echo, limit=4_000, says=False)
+    async with running(model) as rig:
+        thread = await rig.rt.threads.create("tester")
+        picture = tw.Attachment(name="a.png", mime_type="image/png", data="iVBORw0KGgo=")
+        for number in range(60):
+            files = [picture] if number % 5 == 0 else []
+            run = await rig.rt.threads.send(thread.id, LINE, files)
+            assert (await rig.rt.runs.wait(run.id, 20)).status == "completed"
+        assert len(await rig.rt.threads.compactions(thread.id)) > 6
+        assert model.refused <= 2
+
+
 @pytest.mark.parametrize("room", [20_000, 4_000, 1_000])
 def test_the_summary_before_is_in_the_transcript_however_long_what_followed_is(room: int) -> None:
     row = Compaction(

@@ -217,6 +217,40 @@ async def test_what_was_said_in_channels_has_a_share_of_a_small_window() -> None
         assert "29. word" in model.asked[-1].system and "5. word" not in model.asked[-1].system
 
 
+async def test_what_was_said_in_channels_is_told_shorter_where_a_provider_refuses_it_without_a_number() -> (
+    None
+):
+    model = Narrow(echo, limit=8_000, says=False, counting=all_tokens_of)
+    agent = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["channels"])
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        for number in range(30):
+            await rt.spaces.say("tea", husam.id, f"{number}. " + "word " * 300)
+            await motor.run_until_idle()
+        runs = await rt.runs.list(limit=100)
+        assert {each.status for each in runs} == {"completed"}
+        assert await failed_of(rt, "host") == []
+        assert "29. word" in model.asked[-1].system and model.refused <= 6
+
+
+async def test_what_waits_from_many_spaces_is_read_in_parts_that_can_be_left_out() -> None:
+    model = Narrow(echo, limit=12_000, window=24_000, counting=all_tokens_of)
+    agent = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["spaces"])
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        for number in range(60):
+            await rt.spaces.say("tea", husam.id, f"{number}. " + "word " * 300)
+        await motor.run_until_idle()
+        assert {each.status for each in await rt.runs.list()} == {"completed"}
+        assert await failed_of(rt, "host") == []
+        home = (await rt.agents.get("host")).home_thread_id
+        said = [each.content for each in await rt.threads.messages(home, 100) if each.role == "user"]
+        assert all(each.startswith("INBOX:") and len(each) < 25_000 for each in said)
+        assert sum(each.count("[Husam: ") for each in said) == 60
+
+
 async def test_a_system_text_that_cannot_fit_is_named() -> None:
     model = Narrow(echo, limit=LIMIT, counting=all_tokens_of)
     agent = tw.Agent("talker", tw.Prompt("talker", HUGE, model=model))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent
@@ -17,6 +18,7 @@ from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.message import Message
+from toolwright.core.tools.toolkits import CHANNELS
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import ThreadLost
 from toolwright.runtime.context.context import RunContext
@@ -190,8 +192,11 @@ class ModelAnswers:
                     self.windows.accepted(frame, model)
                 return response
             except ContextTooLong as refused:
+                tell = None
+                if frame is context.root and CHANNELS in active.agent.toolkits:
+                    tell = partial(self._told, context, active)
                 request = await self.windows.refit(
-                    context, frame, model, request, self._summarizing, refused, attempt
+                    context, frame, model, request, self._summarizing, refused, attempt, tell
                 )
                 attempt += 1
             finally:
@@ -326,15 +331,24 @@ class ModelAnswers:
         A space that it may be in no longer it is put out of (D10).
         """
         await context.where.check(changes, active)
-        reach = await context.where.reach(active.agent)
-        parts = sections(
-            active,
-            await context.retry_until_available(
-                lambda: self._system_prompts.of(active, reach, context.where.places)
-            ),
-            context.where.space_id,
-            self.windows.most_tokens(active, await self._model(active)),
+        return await self._sections(
+            context, active, self.windows.most_tokens(active, await self._model(active))
         )
+
+    async def _told(self, context: RunContext, active: ActiveAgent, most: int) -> tuple[str, int | None]:
+        """System prompt for a request of at most so many tokens, and the length of the part that does not change."""
+        system, stable = await self._sections(context, active, most)
+        if context.redactor.secrets:
+            system, beginning = _redacted(system, stable, context.redactor)
+            return system, None if beginning is None else len(beginning)
+        return system, len(stable)
+
+    async def _sections(self, context: RunContext, active: ActiveAgent, most: int | None) -> tuple[str, str]:
+        reach = await context.where.reach(active.agent)
+        home = await context.retry_until_available(
+            lambda: self._system_prompts.of(active, reach, context.where.places)
+        )
+        parts = sections(active, home, context.where.space_id, most)
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
             parts.append(Section(name="inbox", text=preview(waiting) or "", changes=True))

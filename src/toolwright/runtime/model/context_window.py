@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.model_settings import DEFAULT_CONTEXT, Context
@@ -66,6 +67,10 @@ MOST_OPEN = 50  # open calls that always stay
 MOST_KEPT = 150  # messages that stay: a statement names each place of up to three rows, and SQLite takes 500
 MOST_WAIT = 60.0  # seconds that an answer waits for a summary
 MOST_EDITS = 10  # times that a request is made again because a summary was edited meanwhile
+
+
+Tell: TypeAlias = Callable[[int], Awaitable[tuple[str, int | None]]]
+"""Makes the system text for a request of so many tokens, and the length of its beginning that does not change."""
 
 
 class ConversationChanged(Exception):
@@ -170,11 +175,12 @@ class ContextWindows:
         ask: AskWithin,
         refused: ContextTooLong,
         attempt: int,
+        tell: Tell | None = None,
     ) -> ModelRequest:
         """Return a shorter request in place of one that the provider has refused for its length, for so many times now.
 
-        A limit that it names is learned. Raises `ContextTooLong` if the request cannot be shorter, or was refused too
-        often.
+        A limit that it names is learned. `tell` makes a system text anew that has a share of the tokens. Raises
+        `ContextTooLong` if the request cannot be shorter, or was refused too often.
         """
         frame.budget = None, None, None  # which is less from now on
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
@@ -192,6 +198,10 @@ class ContextWindows:
         fitting.budget = min(limit or shorter, shorter) if fitting.is_guess else limit or shorter
         if limit is not None:
             self._learn(model, limit)
+        if tell is not None:
+            system, stable = await tell(fitting.budget)
+            fitting.fixed += text_tokens(system) - text_tokens(request.system)
+            request = changed(request, system=system, stable=stable)
         log.info(
             "%s refuses a request of some %d tokens: a shorter one is sent. %s",
             model.name,
@@ -494,6 +504,9 @@ class ContextWindows:
         Raises `ConversationChanged`: then the request is made again.
         """
         run, paid = context.run, fitting.unpaid
+        before_it = frame.compaction(context.side)
+        if before_it is not None and _is_refused(before_it, fitting.budget):
+            cause = "refused"  # its limit holds for what follows too
         row = changed(
             fitting.row,
             number=context.thread.compacted + 1,
@@ -540,6 +553,11 @@ def _named(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | No
     if asked <= limit or not estimate / MOST_OFF <= asked <= estimate * MOST_OFF:
         return None, None
     return limit, asked
+
+
+def _is_refused(row: Compaction, budget: int) -> bool:
+    """Return whether the budget is that of a compaction that was made because a longer request was refused."""
+    return row.cause == "refused" and row.budget == budget
 
 
 def _paying(run: Run, summary: Summary) -> Run:

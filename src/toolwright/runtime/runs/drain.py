@@ -37,7 +37,7 @@ from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.family import first_run
-from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message, within_limit
+from toolwright.runtime.threads.inbox import depth_of, inbox_message, inbox_parts, own_message, within_limit
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import run_event, step_event
 
@@ -432,7 +432,8 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Change
             context.say(changes, own_message(event, run, 1, context.place(changes)))
     if rest:
         changes.inbox = () if run.over else tuple([event.taken(run.id) for event in rest])
-        context.say(changes, inbox_message(rest, run, 1, context.place(changes)))
+        for events in inbox_parts(rest):
+            context.say(changes, inbox_message(events, run, 1, context.place(changes)))
     return changes
 
 

@@ -18,6 +18,7 @@ from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import readable, seems_more, speaker_name
 
 OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
+MOST_TOGETHER = 20_000  # characters of events that are read as one message
 PREVIEWED = 80  # characters of an event in a preview
 
 
@@ -42,6 +43,22 @@ def own_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
         attachments=_refs(content.get("attachments")),
         created_at=event.created_at,
     )
+
+
+def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
+    """Return the events as they are read: together, unless their text is long; then in parts.
+
+    Of what is too long for a model the first messages are left out first, so the part with people comes last.
+    """
+    parts, size = [list[InboxEvent]()], 0
+    for event in sorted(events, key=_rank):
+        length = len(line(event))
+        if parts[-1] and size + length > MOST_TOGETHER:
+            parts.append([])
+            size = 0
+        parts[-1].append(event)
+        size += length
+    return [events] if len(parts) == 1 else [*reversed(parts)]
 
 
 def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -> Message:

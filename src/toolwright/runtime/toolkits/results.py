@@ -18,6 +18,7 @@ from toolwright.core.limits import PageLimit
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
+from toolwright.core.text import quantity
 from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.message import Message
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
@@ -140,9 +141,11 @@ class ResultReader:
     async def _search(self, run: BuiltinState, state: ThreadState, query: str) -> JSON:
         """Return the newest results in which the query occurs, each with the first place."""
         found: list[JSON] = []
+        looked_at, skipped = 0, 0
         own = await run.retry_until_available(lambda: self._store.call(run.call_id))
         left = MOST_SEARCHED_BYTES
         async for message in self._messages(run, None if own is None else own.parent_id):
+            looked_at += 1
             if message.tool_name == READ_RESULT or not _is_read(message, state):
                 continue
             whole: str | bytes = message.content
@@ -151,12 +154,21 @@ class ResultReader:
                 left -= file.size
                 with suppress(NotFound):  # a deleted file: its beginning is in the message
                     whole = await state.read_file(file.path)
+            elif file is not None:
+                skipped += 1
             around = await _beside_loop(whole, _first_place, run, whole, query)
             if around is not None:
                 found.append({"call_id": message.call_id, "tool": message.tool_name, "text": around})
             if len(found) == FOUND:
-                break
-        return {"results": found}
+                return {"results": found}
+        notes: list[JSON] = []
+        if looked_at >= MOST_SEARCHED:
+            notes.append(f"Only the newest {looked_at} messages were searched.")
+        if skipped:
+            notes.append(
+                f"Of {quantity(skipped, 'older result')} only the beginning was searched: give its call_id."
+            )
+        return {"results": found, "notes": notes} if notes else {"results": found}
 
 
 def _is_read(message: Message, state: ThreadState) -> bool:
