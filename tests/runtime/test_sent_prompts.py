@@ -23,7 +23,16 @@ from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.core.threads.compaction import Compaction, SentPrompt, conversation_digest
+from toolwright.core.threads.compaction import (
+    Compaction,
+    SentPrompt,
+    SentText,
+    base_of,
+    changes_of,
+    conversation_digest,
+    text_digest,
+    whole_text,
+)
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
@@ -244,6 +253,41 @@ async def test_a_value_that_became_a_secret_is_shown_nowhere() -> None:
         assert [each.exact for each in prompts] == [True, True]
         assert "xyzzy" not in repr(prompts)
         assert "[WORD]" in repr(prompts[0].messages) or "WORD" in prompts[0].messages[0].content
+
+
+async def test_what_was_said_in_a_channel_is_kept_once_though_each_request_has_it() -> None:
+    words = "word " * 60
+    model = Watched([{"text": "Hm."}] * 60)
+    agent = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["channels"])
+    async with journals.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        for number in range(60):
+            await rt.spaces.say("tea", husam.id, f"{number}. {words}")
+            await motor.run_until_idle()
+        home = (await rt.agents.get("host")).home_thread_id
+        prompts = await sent_in(rt, home)
+        for prompt, request in zip(prompts, model.requests, strict=True):
+            assert prompt.exact
+            assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
+            assert f"{prompt.system}\n\n{prompt.changing}" == request.system
+        digests = sorted({each.sent.changing for each in prompts if each.sent is not None})
+        kept = await rt._store.sent_texts(home, digests)  # pyright: ignore[reportPrivateUsage]  # counts what is kept
+        said = sum(len(each.content) for each in await rt.threads.messages(home, 500))
+        assert len(kept) == 60
+        assert sum(len(each.text) for each in kept) < said * 3
+        whole = [len(each.text) for each in kept if base_of(each) is None]
+        assert 1 < len(whole) < 8
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a", "a\nb", "b\na\nb\n", '{"base": "x"}', "c\n\nc", "x\ny\nz"])
+@pytest.mark.parametrize("base", ["", "a\nb\nc", "b\nb\na", "\n\n"])
+def test_a_text_is_made_again_of_its_changes(text: str, base: str) -> None:
+    changes = changes_of(text, text_digest(base), base.split("\n"))
+    kept = SentText(thread_id="t", digest=text_digest(text), text=changes)
+    assert base_of(kept) == text_digest(base)
+    assert whole_text(kept, base) == text
+    assert base_of(changed(kept, text=text)) is None
 
 
 async def test_a_reference_shows_no_part_of_a_value_that_became_a_secret() -> None:

@@ -1,14 +1,15 @@
 """Compaction: what a model is shown of a long conversation, as a pure function of messages and of a row."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
-from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.message import Message, Sent
@@ -80,7 +81,10 @@ class Compaction:
 
 @value
 class SentText:
-    """A system text, or tools as JSON, that a model was sent; `thread_id` is empty for one that all threads share."""
+    """A system text, or tools as JSON, that a model was sent; `thread_id` is empty for one that all threads share.
+
+    If the `text` has another digest, it is what `changes_of` made of the text: how it differs from one sent before.
+    """
 
     thread_id: str
     digest: str
@@ -395,6 +399,50 @@ def conversation_digest(messages: Sequence[Message]) -> str:
 def text_digest(text: str) -> str:
     """Return the digest of a system text or of tools, by which they are kept."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() if text else ""
+
+
+def changes_of(text: str, digest: str, base: Sequence[str]) -> str:
+    """Return a text as JSON that says how it differs from one before it, whose digest and lines these are.
+
+    `{"base": digest, "lines": [[first, count] | line, …]}`: ranges of the lines before, and new lines.
+    """
+    places = {line: place for place, line in enumerate(base)}
+    lines, parts, at = text.split("\n"), list[JSON](), 0
+    while at < len(lines):
+        place = places.get(lines[at])
+        count = 1
+        if place is None:
+            parts.append(lines[at])
+        else:
+            while lines[at + count : at + count + 1] == base[place + count : place + count + 1] != []:
+                count += 1
+            parts.append([place, count])
+        at += count
+    return dumps({"base": digest, "lines": parts})
+
+
+def base_of(kept: SentText) -> str | None:
+    """Return the digest of the text that a kept one differs from; None if it is the whole text."""
+    return None if text_digest(kept.text) == kept.digest else str(_changes(kept.text).get("base"))
+
+
+def whole_text(kept: SentText, base: str) -> str:
+    """Return the text, of which kept are its changes to the `base`."""
+    before, lines = base.split("\n"), list[str]()
+    for part in cast("list[JSON]", _changes(kept.text).get("lines", [])):
+        if isinstance(part, list):
+            first, count = cast("list[int]", part)
+            lines += before[first : first + count]
+        else:
+            lines.append(str(part))
+    return "\n".join(lines)
+
+
+def _changes(text: str) -> JSONObject:
+    try:
+        return cast("JSONObject", json.loads(text))
+    except ValueError:  # a row that was changed by hand
+        return {}
 
 
 def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> list[int]:

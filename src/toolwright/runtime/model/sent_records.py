@@ -2,15 +2,30 @@
 
 import json
 from collections import OrderedDict
+from dataclasses import dataclass
 
+from toolwright.core.agents.agent import is_declared_id
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.model import ModelRequest, ToolDefinition
-from toolwright.core.threads.compaction import VERSION, SentText, text_digest
+from toolwright.core.threads.compaction import VERSION, SentText, changes_of, text_digest
 from toolwright.core.threads.message import Sent
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.frame import Frame
 
 KNOWN_TEXTS, KNOWN_TOOLS = 10_000, 100
+KNOWN_LAST = 100  # threads whose last changing text is known
+MOST_CHANGES = 0.5  # share of a text that its changes to the one before may have to be kept in its place
+MOST_STEPS = 20  # texts that are read, one after another, to make a whole one of its changes
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last changing text of a thread, and how many others it is made of."""
+
+    digest: str
+    lines: list[str]
+    steps: int = 0
+    is_kept: bool = False
 
 
 class SentRecords:
@@ -19,11 +34,15 @@ class SentRecords:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._tools: OrderedDict[int, tuple[tuple[ToolDefinition, ...], str, str]] = OrderedDict()
+        self._last: OrderedDict[str, _Last] = OrderedDict()
 
     def kept(self, frame: Frame) -> None:
         """Remember that the texts of the last request are in the journal."""
         for each in frame.texts:
             self._known[each.thread_id, each.digest] = None
+            last = self._last.get(each.thread_id)
+            if last is not None and last.digest == each.digest:
+                last.is_kept = True
         frame.texts = ()
         while len(self._known) > KNOWN_TEXTS:
             self._known.popitem(last=False)
@@ -57,18 +76,36 @@ class SentRecords:
         stable, changing = request.stable_system, request.changing_system
         tools, tools_digest = self.tools_text(request.tools)
         digests = text_digest(stable), text_digest(changing), tools_digest
-        own = context.thread.id
-        shared = own if context.thread.agent == REQUESTS.id else ""  # a request brings its own system text
+        own, agent_id = context.thread.id, context.active.agent_id
+        # A request brings its own system text, and an agent of the API's can be deleted with all that it was told.
+        shared = "" if is_declared_id(agent_id) and context.thread.agent != REQUESTS.id else own
         texts = [(shared, digests[0], stable), (own, digests[1], changing), (shared, digests[2], tools)]
         frame.texts = tuple(
             [
-                SentText(thread_id=whose, digest=digest, text=text)
-                for whose, digest, text in texts
+                SentText(
+                    thread_id=whose, digest=digest, text=text if n != 1 else self._in_short(own, digest, text)
+                )
+                for n, (whose, digest, text) in enumerate(texts)
                 if text and (whose, digest) not in self._known
             ]
         )
         frame.printed = request.system, request.tools, digests
         return digests
+
+    def _in_short(self, thread_id: str, digest: str, text: str) -> str:
+        """Return the changes of a text to the one before it in its thread, or the text if that is not shorter.
+
+        What was said in channels is a part of each request, and has but a few new lines at each.
+        """
+        last, kept = self._last.pop(thread_id, None), text
+        this = self._last[thread_id] = _Last(digest, text.split("\n"))
+        if len(self._last) > KNOWN_LAST:
+            self._last.popitem(last=False)
+        if last is not None and last.is_kept and last.steps < MOST_STEPS:
+            changes = changes_of(text, last.digest, last.lines)
+            if len(changes) < len(text) * MOST_CHANGES:
+                kept, this.steps = changes, last.steps + 1
+        return kept
 
     def tools_text(self, tools: tuple[ToolDefinition, ...]) -> tuple[str, str]:
         """Return the tools as JSON, and its digest. They are kept as long as the same tuple is sent."""

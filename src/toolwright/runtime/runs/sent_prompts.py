@@ -22,10 +22,12 @@ from toolwright.core.threads.compaction import (
     Compaction,
     SentPrompt,
     SentText,
+    base_of,
     conversation_digest,
     parts_of,
     shown,
     text_tokens,
+    whole_text,
 )
 from toolwright.core.threads.message import Message, MessageVersion, Sent
 from toolwright.core.threads.run import Run, Side, Step
@@ -136,9 +138,7 @@ class SentPrompts:
         self, thread: Thread, run: Run, said: Sequence[Message], sent: Sequence[Sent]
     ) -> _History:
         digests = {digest for each in sent for digest in (each.system, each.changing, each.tools) if digest}
-        texts: Sequence[SentText] = ()
-        if digests:
-            texts = await self._store.sent_texts(thread.id, sorted(digests))
+        texts = await self._texts(thread, digests)
         versions: dict[int, list[MessageVersion]] = {}
         for each in await self._store.message_versions(thread.id):
             versions.setdefault(each.seq, []).append(each)
@@ -159,9 +159,27 @@ class SentPrompts:
             within=within,
             rows={each.number: each for each in compactions},
             versions=versions,
-            texts={each.digest: each.text for each in texts},
+            texts=texts,
             redactor=env.redactor,
         )
+
+    async def _texts(self, thread: Thread, digests: set[str]) -> dict[str, str]:
+        """Return the texts with these digests."""
+        kept: dict[str, SentText] = {}
+        missing: set[str] = digests
+        while missing:  # some are changes to others, in a chain of a bounded length
+            rows = {each.digest: each for each in await self._store.sent_texts(thread.id, sorted(missing))}
+            kept |= rows
+            missing = {base for each in rows.values() if (base := base_of(each)) and base not in kept}
+        texts: dict[str, str] = {}
+        for digest in digests & kept.keys():
+            chain = [kept[digest]]
+            while (base := base_of(chain[-1])) is not None and base in kept and base not in texts:
+                chain.append(kept[base])
+            for each in reversed(chain):
+                base = base_of(each)
+                texts[each.digest] = each.text if base is None else whole_text(each, texts.get(base, ""))
+        return texts
 
     async def _conversation(self, thread: Thread, run: Run, said: Sequence[Message]) -> list[Message]:
         """All messages of the thread's own conversation up to the end of the run, in order."""
