@@ -17,7 +17,8 @@ from tests.models.wire_server import WireAnswer, WireCall, WireRequest, WireServ
 from tests.runtime.narrow import Narrow
 from toolwright import testing
 from toolwright.core.errors import ContextTooLong, InvalidRequest
-from toolwright.core.model import ModelRequest, ModelResponse
+from toolwright.core.model import ModelResponse
+from toolwright.core.threads.message import Message
 from toolwright.runtime.model import context_window
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit
@@ -321,10 +322,10 @@ async def test_a_call_of_a_kind_that_is_not_known_counts_and_keeps_its_result() 
 
 async def test_a_summary_that_takes_too_long_holds_up_a_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context_window, "MOST_WAIT", 0.05)
-    asked: list[ModelRequest] = []
+    asked: list[object] = []
 
-    async def hang(request: ModelRequest) -> str:
-        asked.append(request)
+    async def hang(messages: tuple[Message, ...]) -> str:
+        asked.append(messages)
         await asyncio.Event().wait()
         return ""
 

@@ -290,6 +290,33 @@ def test_a_text_is_made_again_of_its_changes(text: str, base: str) -> None:
     assert base_of(changed(kept, text=text)) is None
 
 
+async def test_the_prompt_of_a_step_reads_no_more_than_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Narrow(echo, limit=3_000, window=3_000)
+    async with running(model) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await say(rig.rt, thread.id, "Never forget the teapot.")
+        [pinned, _] = await rig.rt.threads.messages(thread.id)
+        await rig.rt.threads.pin(thread.id, pinned.id)
+        for number in range(120):
+            await say(rig.rt, thread.id, f"{number}. " + "word " * 60)
+        monkeypatch.setattr(sent_prompts, "ROWS", 10)
+        read: list[int] = []
+        before = rig.store.messages_before
+
+        async def messages_before(thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
+            page = await before(thread_id, seq, limit)
+            read.append(len(page))
+            return page
+
+        monkeypatch.setattr(rig.store, "messages_before", messages_before)
+        [run] = await rig.rt.runs.list(limit=1)
+        [prompt] = await rig.rt.sent_prompts.of_run(run.id)
+        assert prompt.exact and "Never forget the teapot." in repr(prompt.messages)
+        assert len(prompt.messages) <= sum(read) <= len(prompt.messages) + 20
+        request = model.asked[-1]
+        assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
+
+
 async def test_a_reference_shows_no_part_of_a_value_that_became_a_secret() -> None:
     secret = "xyzzy-plugh-" * 40
 

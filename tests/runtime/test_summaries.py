@@ -532,12 +532,12 @@ async def test_parts_of_a_summary_that_were_answered_are_paid_though_a_later_one
         model, prompt_options={"context": tw.Context(max_tokens=BUDGET * 4, summarize_with=writer)}
     ) as rig:
         thread = await rig.rt.threads.create("tester")
-        for _ in range(200):
+        costs: list[float | None] = []
+        while not any(costs) and len(costs) < 200:
             done = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, LINE * 2)).id, 20)
             assert done.status == "completed"
-            if done.cost:
-                break
-        assert (done.cost, len(writer.requests)) == (0.5, 2)
+            costs.append(done.cost)
+        assert (costs[-1], len(writer.requests)) == (0.5, 2)
 
 
 async def test_after_a_handover_an_agent_without_tools_can_open_what_is_referred_to() -> None:

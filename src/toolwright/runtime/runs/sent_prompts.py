@@ -42,7 +42,7 @@ from toolwright.runtime.context.conversation import as_formed, as_read, heard_by
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.threads.lineages import Lineages
 
-ROWS = 1_000  # messages that are read at once
+ROWS = 250  # messages that are read at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +151,14 @@ class SentPrompts:
         if numbers:  # the first one has the number 1
             first = min(numbers)
             compactions = await self._store.compactions(thread.id, None, max(numbers) - first + 1, first - 1)
+        rows = {each.number: each for each in compactions}
         env = await self._lineages.env(thread, await self._active(thread, run, None, None))
         return _History(
             thread=thread,
             run=run,
-            root=await self._conversation(thread, run, said) if sent else (),
+            root=await self._conversation(thread, said, rows) if sent else (),
             within=within,
-            rows={each.number: each for each in compactions},
+            rows=rows,
             versions=versions,
             texts=texts,
             redactor=env.redactor,
@@ -181,17 +182,28 @@ class SentPrompts:
                 texts[each.digest] = each.text if base is None else whole_text(each, texts.get(base, ""))
         return texts
 
-    async def _conversation(self, thread: Thread, run: Run, said: Sequence[Message]) -> list[Message]:
-        """All messages of the thread's own conversation up to the end of the run, in order."""
+    async def _conversation(
+        self, thread: Thread, said: Sequence[Message], rows: Mapping[int, Compaction]
+    ) -> list[Message]:
+        """Return what a request of the run can have shown of the thread's own conversation, in order."""
+        asked = [each.sent for each in said if each.within is None and each.sent is not None]
+        used = [rows.get(each.compaction) for each in asked]
+        cut = min([0 if row is None else row.cut for row in used], default=0)
         last = max([each.seq or 0 for each in said], default=0)
-        messages: list[Message] = []
-        while rows := await self._store.messages(thread.id, ROWS, len(messages)):
-            messages += rows
-            if len(rows) < ROWS or (rows[-1].seq or 0) >= last:
-                break
-        known = {each.id for each in messages}
-        own = [each for each in said if each.within is None and each.id not in known]
-        return sorted([*messages, *own], key=lambda each: each.seq or 0)
+        found: dict[str, Message] = {}
+        has_more, before = True, last + 1
+        while has_more:
+            page = await self._store.messages_before(thread.id, before, ROWS)
+            found |= {each.id: each for each in page}
+            before = page[0].seq or 0 if page else 0
+            has_more = len(page) == ROWS and before > cut + 1
+        if cut:
+            kept = {seq for row in used if row is not None for seq in row.kept if seq < before}
+            pages = [await self._store.messages_before(thread.id, seq + 1, 1) for seq in sorted(kept)]
+            pages.append(await self._store.pinned_messages(thread.id))
+            found |= {each.id: each for page in pages for each in page if (each.seq or 0) <= last}
+        own = {each.id: each for each in said if each.within is None}
+        return sorted((own | found).values(), key=lambda each: each.seq or 0)
 
     async def _active(
         self, thread: Thread, run: Run, side: Side | None, by: str | None
