@@ -67,6 +67,7 @@ async def _all() -> list[Row]:
     floor, _ = await _measured(0, None)
     whole, sent_whole = await _measured(MESSAGES_BEFORE, None)
     bounded, sent = await _measured(MESSAGES_BEFORE, WINDOW)
+    sides, of_sides = await _measured(MESSAGES_BEFORE, None, has_sides=True)
     name = f"a step in a thread of {MESSAGES_BEFORE:,} messages"
     return [
         Row(
@@ -78,20 +79,38 @@ async def _all() -> list[Row]:
             note=f"{sent} sent",
         ),
         Row(f"{name}, sent whole: CPU", whole, "ms", floor, None, note=f"{sent_whole} sent"),
+        Row(
+            f"{name} between two sides, sent whole: CPU",
+            sides,
+            "ms",
+            floor,
+            floor + EXTRA,
+            note=f"{of_sides} sent",
+        ),
     ]
 
 
-async def _measured(before: int, window: int | None) -> tuple[float, int]:
+async def _measured(before: int, window: int | None, *, has_sides: bool = False) -> tuple[float, int]:
     """CPU of a step in ms, and the number of messages in its request."""
     model = Timed(window)
-    agent = tw.Agent("bench", instructions="Look around.", model=model, tools=[look], max_steps=STEPS + 5)
+    prompt = tw.Prompt("bench", "Look around.", model=model, tools=[look])
+    agent = tw.Agent("bench", tw.Side(prompt, max_steps=STEPS + 5))
+    if has_sides:
+        other = tw.Prompt("other", "Look around too.", model=model, tools=[look])
+        agent = tw.Agent(
+            "bench",
+            type="dual_ai",
+            side_a=tw.Side(prompt, max_steps=STEPS + 5),
+            side_b=tw.Side(other, max_steps=STEPS + 5),
+            max_session_turns=STEPS + 5,
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.db"
         settings = tw.Settings(database_url=f"sqlite:///{path}")
         async with tw.App(agents=[agent]).runtime(settings) as rt:
             thread = await rt.threads.create("bench")
         if before:
-            _fill(path, thread.id, before)
+            _fill(path, thread.id, before, has_sides=has_sides)
         async with tw.App(agents=[agent]).runtime(settings) as rt:
             run = await rt.threads.send(thread.id, "Look around.")
             done = await rt.runs.wait(run.id, 60)
@@ -100,14 +119,15 @@ async def _measured(before: int, window: int | None) -> tuple[float, int]:
     return statistics.median(steps) * 1_000, model.sent[-1]
 
 
-def _fill(path: Path, thread_id: str, count: int) -> None:
-    """Give the thread so many messages of 1 KB, as a conversation of users and answers."""
+def _fill(path: Path, thread_id: str, count: int, *, has_sides: bool) -> None:
+    """Give the thread so many messages of 1 KB, as a conversation of users and answers, or of two sides."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
         MESSAGES.params(
             Message(
                 id=f"msg_{seq}",
-                role="user" if seq % 2 else "assistant",
+                role="assistant" if has_sides or seq % 2 == 0 else "user",
+                side=("side_b" if seq % 2 else "side_a") if has_sides else None,
                 content=json.dumps({"number": seq, "text": "word " * 200}),
                 created_at=at,
             ),

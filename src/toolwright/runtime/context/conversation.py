@@ -33,19 +33,45 @@ def arranged(messages: Sequence[Message]) -> list[Message]:
     return in_order + later
 
 
-def heard_by(side: Side, messages: Iterable[Message], sides: Mapping[Side, SideConfig]) -> list[Message]:
+class Heard:
+    """What one side has heard of the other's messages, so that none is made again at each step."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Message, Message | None]] = {}
+
+    def of(
+        self, message: Message, side: SideConfig | None, went_well: Container[str | None]
+    ) -> Message | None:
+        """Return the words of a message as a user's, or None if it has none."""
+        known = self._made.get(id(message))
+        if known is None or known[0] is not message:
+            words = _words(message, side, went_well)
+            made = changed(message, role="user", content=words, calls=(), native=None) if words else None
+            known = self._made[id(message)] = message, made
+        return known[1]
+
+    def forget(self, count: int) -> None:
+        """Forget what was heard if that is much more than the conversation's messages, of which there are so many."""
+        if len(self._made) > 2 * count + 100:
+            self._made.clear()
+
+
+def heard_by(
+    side: Side, messages: Iterable[Message], sides: Mapping[Side, SideConfig], heard: Heard | None = None
+) -> list[Message]:
     """The conversation as one side of an agent with two hears it: of the other one the words, not the calls."""
-    messages = [*messages]
+    messages, known = [*messages], heard or Heard()
     went_well = {message.call_id for message in messages if message.status == "success"}
-    heard: list[Message] = []
+    read: list[Message] = []
     for message in messages:
         if message.role == "user" or message.side in (None, side):
-            heard.append(message)
+            read.append(message)
         elif message.role == "assistant":
-            words = _words(message, sides.get(message.side or "side_a"), went_well)
-            if words:
-                heard.append(changed(message, role="user", content=words, calls=(), native=None))
-    return heard
+            words = known.of(message, sides.get(message.side or "side_a"), went_well)
+            if words is not None:
+                read.append(words)
+    known.forget(len(messages))
+    return read
 
 
 def prompted(messages: list[Message], at: Message | None) -> list[Message]:
@@ -56,11 +82,15 @@ def prompted(messages: list[Message], at: Message | None) -> list[Message]:
 
 
 def as_read(
-    messages: list[Message], active: ActiveAgent | None, *, is_arranged: bool = False
+    messages: list[Message],
+    active: ActiveAgent | None,
+    *,
+    is_arranged: bool = False,
+    heard: Heard | None = None,
 ) -> list[Message]:
     """Return a thread's own conversation as the model of the active agent reads it.
 
-    If it `is_arranged`, no message lies in it between a call and its result.
+    If it `is_arranged`, no message lies in it between a call and its result. `heard` is what its side has heard before.
     """
     if not is_arranged:
         messages = arranged(messages)
@@ -72,7 +102,7 @@ def as_read(
     if last is not None and last.role == "assistant" and last.side not in (None, side):
         last = None  # the other side has spoken: that is heard as a user
     if active is not None and has_sides:
-        messages = heard_by(active.side, messages, active.agent.sides)
+        messages = heard_by(active.side, messages, active.agent.sides, heard)
     return prompted(messages, last)
 
 

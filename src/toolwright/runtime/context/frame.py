@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from operator import is_
+from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.results.result import ToolResult
@@ -18,9 +19,13 @@ from toolwright.core.threads.compaction import (
 )
 from toolwright.core.threads.message import Message, Sent
 from toolwright.core.threads.run import Side
-from toolwright.runtime.context.conversation import arranged
+from toolwright.runtime.context.conversation import Heard, arranged
 from toolwright.runtime.context.execution import RunExecution
 
+_Shown: TypeAlias = tuple[object, object, int, list[Message]]
+_Counted: TypeAlias = tuple[Sequence[Message], bool, int, "blake2b"]
+_NOTHING_COUNTED: _Counted = ((), False, 0, blake2b(digest_size=16))
+A_MESSAGE = 1_000  # characters that take as long as a message itself
 MOST_OFF = 5  # times that a provider's count may differ from the estimate: one further off is not believed
 
 
@@ -39,7 +44,7 @@ class Frame:
 
     `compactions` are those in force, by side. `sent` is the record of the last request, `texts` those that it refers to
     and that may not be in the journal. `printed` are a system text and tools, with the digests of their parts;
-    `budget` is the most tokens of a request of an agent to a model.
+    `budget` is the most tokens of a request of an agent to a model. `heard` is what the sides have heard of each other.
     """
 
     active: ActiveAgent | None
@@ -56,11 +61,9 @@ class Frame:
     texts: tuple[SentText, ...] = ()
     printed: tuple[object, object, tuple[str, str, str]] = (None, None, ("", "", ""))
     budget: tuple[object, object, int | None] = (None, None, None)
-    _shown: list[Message] = field(default_factory=list[Message])
-    _shown_of: tuple[object, object, int] = (None, None, 0)
-    _counted: tuple[Sequence[Message], bool, int, blake2b] = field(
-        default_factory=lambda: ((), False, 0, blake2b(digest_size=16))
-    )
+    heard: Heard = field(default_factory=Heard)
+    _shown: dict[Side | None, _Shown] = field(default_factory=dict[Side | None, "_Shown"])
+    _counted: dict[Side | None, _Counted] = field(default_factory=dict[Side | None, "_Counted"])
 
     @classmethod
     def of(cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
@@ -122,33 +125,43 @@ class Frame:
         row = self.compaction(side)
         if row is None and not self.opening:
             return self.messages
-        messages, known, count = self.messages, self._shown, self._shown_of[2]
-        if self._shown_of[0] is not messages or self._shown_of[1] is not row:
+        messages = self.messages
+        was, by, count, known = self._shown.get(side, (None, None, 0, []))
+        if was is not messages or by is not row:
             known = shown([*self.opening, *messages], row)
         elif count < len(messages):
             known += messages[count:]
-        self._shown, self._shown_of = known, (messages, row, len(messages))
+        self._shown[side] = messages, row, len(messages), known
         return known
 
-    def uncounted(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages that `count` would look at: those that have come since, or all."""
-        known = self._counted[0]
-        begins_with_them = known and len(known) <= len(messages) and known[0] is messages[0]
-        return messages[len(known) :] if begins_with_them else messages
+    def count(self, messages: Sequence[Message], side: Side | None, *, tokens: bool) -> tuple[int, str]:
+        """Return the estimated tokens of the messages of a side's request, 0 unless asked for, and their digest.
 
-    def count(self, messages: Sequence[Message], *, tokens: bool) -> tuple[int, str]:
-        """Return the estimated tokens of a request's messages, 0 unless asked for, and their digest.
-
-        Only those that follow the ones of the last request are looked at, if it began with the same.
+        Only those that follow the ones of its last request are looked at, if that began with the same.
         """
-        known, was_counted, total, digest = self._counted
+        counted = self.count_at_once(messages, side, tokens=tokens, most=None)
+        assert counted is not None, "nothing is too much"
+        return counted
+
+    def count_at_once(
+        self, messages: Sequence[Message], side: Side | None, *, tokens: bool, most: int | None
+    ) -> tuple[int, str] | None:
+        """Return the same, or None if more than `most` characters are to be looked at."""
+        known, was_counted, total, digest = self._counted.get(side, _NOTHING_COUNTED)
         same = len(known) <= len(messages) and was_counted == tokens and all(map(is_, known, messages))
         if not (known and same):  # the digest that a frame begins with is every frame's
             known, total, digest = (), 0, blake2b(digest_size=16)
-        for message in messages[len(known) :]:
+        new, length = messages[len(known) :], 0
+        for message in new if most is not None else ():
+            length += len(message.content) + A_MESSAGE
+            for call in message.calls:
+                length += len(call.arguments)
+        if most is not None and length > most:
+            return None
+        for message in new:
             digest.update(message_digest(message))
             total += message_tokens(message) if tokens else 0
-        self._counted = messages, tokens, total, digest
+        self._counted[side] = messages, tokens, total, digest
         return total, digest.hexdigest()
 
     @property

@@ -165,7 +165,8 @@ class ModelAnswers:
         """The request for the next step of the thread's own conversation."""
         root, number = context.root, context.run.step_count + 1
         shown = root.shown(context.side) if root.compactions else root.messages
-        messages = as_read([*shown, *changes.messages], active, is_arranged=not root.mixed)
+        said = [*shown, *changes.messages]
+        messages = as_read(said, active, is_arranged=not root.mixed, heard=root.heard)
         turn = number
         if context.speaker is not None:
             turn = steps_of(context.speaker, root.messages, context.run) + 1

@@ -60,6 +60,7 @@ MOST_LOGGED = 100  # models for summaries that cannot be made
 SHRINK = (0.8, 0.7, 0.5, 0.4, 0.3)  # of the tokens of a request that was refused without a number, by attempt
 LEAST_LIMIT = 100  # tokens: a provider that names a lower limit is not believed
 SUMMARY_SHARE = 0.2  # share of the budget that a summary can take
+AT_ONCE = 1_000_000  # characters that are counted without a thread
 KNOWN_READERS = 100
 KNOWN_MODELS = 1_000
 MOST_OVER = 2  # times the most tokens that an estimate can be over them by mistake
@@ -143,10 +144,11 @@ class ContextWindows:
             frame.budget = active, model, self._budget(context, frame, active, model)
         budget = frame.budget[2]
         sent = request if active.form is None else formed(context, request)
-        new = frame.uncounted(sent.messages)
-        tokens, digest = await in_thread_if_large(
-            texts(new), frame.count, sent.messages, tokens=budget is not None
-        )
+        side, has_limit = active.side, budget is not None
+        counted = frame.count_at_once(sent.messages, side, tokens=has_limit, most=AT_ONCE)
+        if counted is None:
+            counted = await asyncio.to_thread(frame.count, sent.messages, side, tokens=has_limit)
+        tokens, digest = counted
         if budget is not None:
             fixed, policy = self._fixed(request), self._policy(active)
             tokens += fixed
@@ -161,7 +163,7 @@ class ContextWindows:
                     # It is too long by an estimate alone, or by a limit that was learned: the provider is to say so.
                 request = self._changed(context, frame, fitting, request)
                 sent = formed(context, request)
-                tokens, digest = frame.count(sent.messages, tokens=True)
+                tokens, digest = frame.count(sent.messages, side, tokens=True)
                 tokens += self._fixed(request)
         self.records.record(context, frame, request, tokens, budget, digest)
         return request
@@ -211,7 +213,7 @@ class ContextWindows:
         await self._shorten(context, frame, fitting, ask, "refused")
         request = self._changed(context, frame, fitting, request)
         sent = formed(context, request).messages
-        digest = (await in_thread_if_large(texts(sent), frame.count, sent, tokens=True))[1]
+        digest = (await in_thread_if_large(texts(sent), frame.count, sent, context.active.side, tokens=True))[1]
         self.records.record(context, frame, request, fitting.estimate, fitting.budget, digest)
         return request
 
