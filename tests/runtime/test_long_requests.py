@@ -74,7 +74,7 @@ class Reader:
 async def test_results_of_a_request_become_references_which_its_model_opens(summarize: bool) -> None:
     model = Narrow(Reader(), limit=BUDGET, window=BUDGET)
     async with journals.runtime(tw.App(tools=[look])) as rt:
-        config = {"model": model, "max_steps": 50, "context": {"maxTokens": BUDGET, "summarize": summarize}}
+        config = {"model": model, "max_steps": 50, "context": {"max_tokens": BUDGET, "summarize": summarize}}
         run = await rt.begin_request(config, FOUND, CONTEXT)
         solution = await rt.solution(run.id)
         prompts = await rt.sent_prompts.of_run(run.id, 100)

@@ -80,6 +80,12 @@ def _checked_effort(effort: object) -> Reasoning:
     return cast("Reasoning", effort)
 
 
+class RequestContextForm(ContextForm):
+    """The context policy of a request: in snake_case or camelCase, as the rest of it."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+
 class ConfigForm(_Form):
     """Who answers a request, and within which limits; what is None is the settings' or the provider's own.
 
@@ -97,7 +103,7 @@ class ConfigForm(_Form):
     reasoning: Annotated[Reasoning, PlainValidator(_checked_effort)] = None
     max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
     call_reasoning: bool = False
-    context: ContextForm | None = None
+    context: RequestContextForm | None = None
 
     @property
     def settings(self) -> ModelSettings:

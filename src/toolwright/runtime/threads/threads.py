@@ -507,12 +507,14 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
     """Return the compaction of that side which leaves something out; without a side that of the only one."""
     cut = [each for each in in_effect(rows) if each.cut or each.text]
     chosen = [each for each in cut if side is None or each.side == side]
-    if not chosen:
+    if not cut:
         raise NotFound(f"Nothing is left out of the conversation of the thread {thread_id!r}.")
-    if len(chosen) > 1:
-        sides = " or ".join(repr(each.side) for each in chosen)
-        raise _faulty("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
-    return chosen[0]
+    if len(chosen) == 1:
+        return chosen[0]
+    sides = " or ".join(repr(each.side) for each in cut if each.side)
+    if not sides:
+        raise _faulty("side", "must be left out", "There is one summary, for all that is said: leave out the side.")
+    raise _faulty("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
 
 
 def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
