@@ -15,13 +15,23 @@ from toolwright import testing
 from toolwright.core.errors import ContextTooLong, ModelRefused, ModelUnavailable
 from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.units import Apply, Unit
-from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import Model, ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.compaction import Compaction, header, header_text, shown, text_tokens
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.core.value import changed
 from toolwright.runtime.model import context_window
-from toolwright.runtime.model.summaries import MISSING_PART, MOST_PIECES, Summary, pieces
+from toolwright.runtime.model.summaries import (
+    MISSING_PART,
+    MOST_AHEAD,
+    MOST_PIECES,
+    MOST_QUIET,
+    MOST_READY,
+    Order,
+    Summaries,
+    Summary,
+    pieces,
+)
 from toolwright.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio
@@ -571,3 +581,53 @@ async def test_after_a_handover_an_agent_without_tools_can_open_what_is_referred
         request = model.requests[-1]
         assert any("Call read_result" in each.content for each in request.messages)
         assert [each.name for each in request.tools] == ["read_result"]
+
+
+def order_of(model: Writer) -> Order:
+    """An order for a summary of one message."""
+    message = Message(id="m", role="user", content=LINE, created_at=AT, seq=1)
+    return Order(
+        messages=[message],
+        covers=1,
+        digest=b"",
+        model=model,
+        room=5_000,
+        tokens=500,
+        instructions="",
+        who=("tester",),
+    )
+
+
+async def test_so_many_summaries_are_written_kept_and_put_off_at_once_and_no_more() -> None:
+    writer, kept = Writer(), Summaries()
+    writer.gate.clear()
+
+    async def ask(model: Model, request: ModelRequest) -> ModelResponse | None:
+        [response] = [each async for each in model.respond(request) if isinstance(each, ModelResponse)]
+        return response
+
+    async def written() -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    for number in range(MOST_AHEAD + 5):
+        kept.start((f"thr_{number}", "", ""), (0, None), order_of(writer), ask)
+    await written()
+    assert len(writer.requests) == MOST_AHEAD
+    writer.gate.set()
+    await written()
+    for number in range(MOST_READY + MOST_AHEAD):
+        key = (f"later_{number}", "", "")
+        kept.start(key, (0, None), order_of(writer), ask)
+        await written()
+    ready = [
+        number for number in range(MOST_READY + MOST_AHEAD) if kept.is_ready((f"later_{number}", "", ""))
+    ]
+    assert len(ready) == MOST_READY and ready[-1] == MOST_READY + MOST_AHEAD - 1  # the oldest have gone
+    for number in range(MOST_QUIET + 1):
+        kept.pause((f"quiet_{number}", "", ""))
+    before = len(writer.requests)
+    assert await kept.now((f"quiet_{MOST_QUIET}", "", ""), order_of(writer), ask) is None
+    assert await kept.now(("quiet_0", "", ""), order_of(writer), ask) is not None  # its pause was forgotten
+    assert len(writer.requests) == before + 1
+    await kept.close()

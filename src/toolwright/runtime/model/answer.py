@@ -98,7 +98,7 @@ def checked(response: ModelResponse, name: str) -> ModelResponse:
 
 
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:
-    """The calls that the model asks for. A call id that it repeats, or leaves out, is made anew (D3)."""
+    """The calls that the model asks for. A call id that it repeats, or leaves out, gets a new one (D3)."""
     calls: list[Call] = []
     seen: set[str] = set()
     active = context.active
@@ -209,7 +209,7 @@ def asked_call(
 
 
 def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
-    """Calls that no model has asked for, as if the one that speaks had made them; `by` nobody."""
+    """Calls that no model has asked for, as if the one that speaks had made them; `by` is None."""
     return Message(
         id=context.new_id("msg"),
         role="assistant",

@@ -44,7 +44,7 @@ from toolwright.runtime.prompts.system_prompt import (
 )
 from toolwright.runtime.threads.inbox import preview
 
-SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more often, and rings so much later
+SLACK = 0.01  # of the silence that is allowed: the timer is set again no more often, and rings so much later
 
 
 log = logger("toolwright.models")
@@ -251,7 +251,7 @@ class ModelAnswers:
         )
 
     async def ask_beside(self, context: RunContext, request: ModelRequest) -> ModelResponse | None:
-        """The answer of the model of whoever speaks to a request of somebody else; None if the run was cancelled."""
+        """Return the answer of the active agent's model to another request; None if the run was cancelled."""
         return await self._answer(context, await self._model(context.active), request, None)
 
     def _request(
@@ -401,6 +401,6 @@ def _redacted(system: str, stable: str | None, redactor: Redactor) -> tuple[str,
 
 
 def _alone(active: ActiveAgent) -> bool:
-    """Whether nobody else in the thread speaks through the model of this prompt."""
+    """Return whether no other side of the thread speaks through the model of this prompt."""
     others = [side.model for name, side in active.sides.items() if name != active.side]
     return active.model is not None and not isinstance(active.model, str) and active.model not in others

@@ -181,7 +181,7 @@ class ContextWindows:
     ) -> ModelRequest:
         """Return a shorter request in place of one that the provider has refused for its length, for so many times now.
 
-        A limit that it names is learned. `tell` makes a system text anew that has a share of the tokens. Raises
+        A limit that it names is learned. `tell` makes the system text for so many tokens. Raises
         `ContextTooLong` if the request cannot be shorter, or was refused too often.
         """
         frame.budget = None, None, None  # which is less from now on
@@ -213,7 +213,9 @@ class ContextWindows:
         await self._shorten(context, frame, fitting, ask, "refused")
         request = self._changed(context, frame, fitting, request)
         sent = formed(context, request).messages
-        digest = (await in_thread_if_large(texts(sent), frame.count, sent, context.active.side, tokens=True))[1]
+        digest = (await in_thread_if_large(texts(sent), frame.count, sent, context.active.side, tokens=True))[
+            1
+        ]
         self.records.record(context, frame, request, fitting.estimate, fitting.budget, digest)
         return request
 

@@ -26,7 +26,7 @@ class _Stream:
 
 
 class SpaceStream:
-    """Shows the words of `send_message`, and the arguments of visible calls, to whoever follows the space.
+    """Shows the words of `send_message`, and the arguments of visible calls, to those who follow the space.
 
     A stream has the id that its call will have. One whose call comes to nothing is taken back: `aborted`.
     """

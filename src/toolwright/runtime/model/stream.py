@@ -1,4 +1,4 @@
-"""Live deltas of a model's answer: merged to 20 a second, never recorded, redrawn when an attempt begins anew."""
+"""Live deltas of a model's answer: merged to 20 a second, never recorded, redrawn when an attempt begins again."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _TEXT = -1  # the place of the text among the parts of an answer; calls have the
 
 
 class AnswerStream:
-    """Shows an answer while it is being generated, to whoever follows its thread, its run or its space.
+    """Shows an answer while it is being generated, to those who follow its thread, its run or its space.
 
     No secret of the thread is in it, and none of those that must stay `unspoken` in its space.
     """

@@ -64,7 +64,7 @@ class Summary:
     cost: float | None = None
 
     def with_cost_of(self, before: "Summary") -> "Summary":
-        """Return the summary with what one has cost that it was written from, and that nobody has paid for."""
+        """Return the summary with what the one that it was written from has cost, if no run has paid for that."""
         cost = self.cost if before.cost is None else before.cost + (self.cost or 0.0)
         return replace(self, usage=before.usage + self.usage, cost=cost)
 

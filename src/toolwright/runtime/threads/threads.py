@@ -513,7 +513,9 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
         return chosen[0]
     sides = " or ".join(repr(each.side) for each in cut if each.side)
     if not sides:
-        raise _faulty("side", "must be left out", "There is one summary, for all that is said: leave out the side.")
+        raise _faulty(
+            "side", "must be left out", "There is one summary, for all that is said: leave out the side."
+        )
     raise _faulty("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
 
 
