@@ -60,24 +60,37 @@ class Witness:
 
 
 class KillingStore:
-    """Kills its process before or after the n-th unit; `count` are those that have begun."""
+    """Kills its process before or after the n-th unit; `count` are those that have begun.
+
+    If `kill` names an `effect`, it is the n-th of the units that have one of that name.
+    """
 
     def __init__(self, inner: Store, kill: dict[str, Any]) -> None:
         self._inner = inner
         self._kill = kill
-        self.count = 0
+        self._chosen = self.count = 0
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if isinstance(unit, Prune):
             return await self._inner.commit(unit)
         self.count += 1
-        number = self.count  # others may commit while this waits
-        if self._kill.get("unit") == number and self._kill["when"] == "before":
+        moment = self._moment(unit)
+        if moment == "before":
             die()
         answer = await self._inner.commit(unit)
-        if self._kill.get("unit") == number and self._kill["when"] == "after":
+        if moment == "after":
             die()
         return answer
+
+    def _moment(self, unit: Unit) -> str | None:
+        """Return when the process dies at this unit, or None. Others can be committed while this one is."""
+        effect = self._kill.get("effect")
+        if effect is not None and effect not in [
+            type(each).__name__ for each in getattr(unit, "effects", ())
+        ]:
+            return None
+        self._chosen += 1
+        return self._kill["when"] if self._kill.get("unit") == self._chosen else None
 
     def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
         return getattr(self._inner, name)

@@ -1,11 +1,15 @@
-"""Processes that lead a conversation too long for its model, and that kill themselves at a commit of a summary."""
+"""Processes that lead a conversation too long for its model, and that kill themselves at a commit of a summary.
+
+If the order says `ahead`, the limit is known, and summaries are written while the conversation goes on.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import toolwright as tw
-from tests.crash.dying import Witness, at_work
+from tests.crash.dying import Witness, at_work, die
 from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import ContextTooLong
@@ -18,6 +22,8 @@ LIMIT = 4_000
 TURNS = 5
 COST = 0.25
 LINE = "word " * 600  # 750 tokens
+TURNS_AHEAD, SHORT_LINE = 24, "word " * 150
+RUNS_MEANWHILE = 2  # while a summary is written that takes its time
 
 
 class Narrow:
@@ -25,17 +31,18 @@ class Narrow:
 
     name = "test:narrow"
 
-    def __init__(self, requests: Witness) -> None:
-        self._requests = requests
+    def __init__(self, folder: Path) -> None:
+        self._requests, self._refused = Witness(folder / "requests"), Witness(folder / "refused")
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         tokens = text_tokens(request.system) + sum(map(message_tokens, request.messages))
         if tokens > LIMIT:
+            self._refused.note(str(tokens))
             raise ContextTooLong("Too long.")
         usage = Usage(input_tokens=tokens, output_tokens=1)
         if "summary" in request.who:
             self._requests.note("summary")
-            yield ModelResponse(text="What was said.", usage=Usage(output_tokens=1_000), cost=COST)
+            yield summary()
         elif request.messages[-1].role == "user":
             call = ModelCall(id="c", name="note", arguments="{}")
             yield ModelResponse(calls=(call,), usage=usage)
@@ -43,30 +50,77 @@ class Narrow:
             yield ModelResponse(text="Done.", usage=usage)
 
 
-def catalog(folder: Path) -> Catalog:
+def summary() -> ModelResponse:
+    return ModelResponse(text="What was said.", usage=Usage(output_tokens=1_000), cost=COST)
+
+
+class Writer:
+    """Writes the summaries ahead of time; where the order says so, its first one is the end of the process.
+
+    The process dies when it is `asked` for, when it is `written`, or some runs later, while it is still `held`.
+    """
+
+    name = "test:writer"
+
+    def __init__(self, requests: Witness, death: str | None) -> None:
+        self._requests, self._death = requests, death
+        self._runs: int | None = None
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        assert "summary" in request.who
+        self._requests.note("summary")
+        match self._death:
+            case "asked":
+                die()
+            case "written":
+                [task] = [each for each in asyncio.all_tasks() if each.get_name().startswith("summary ")]
+                task.add_done_callback(lambda _: die())
+            case "held":
+                self._runs = 0
+                await asyncio.Event().wait()
+            case _:
+                pass
+        yield summary()
+
+    def end_of_run(self) -> None:
+        """Die, if enough runs have completed while the summary is held."""
+        if self._runs is None:
+            return
+        self._runs += 1
+        if self._runs > RUNS_MEANWHILE:  # the first is the one that has asked for it
+            die()
+
+
+def catalog(folder: Path, writer: Writer | None = None) -> Catalog:
     effects = Witness(folder / "effects")
 
     @tw.tool(description="Note.")
     async def note(state: tw.ThreadState) -> str:
         effects.note(state.call_id or "")
-        return "noted " * 300
+        return "noted " * (300 if writer is None else 60)
 
-    model = Narrow(Witness(folder / "requests"))
-    prompt = tw.Prompt("talker", "Talk.", model=model, tools=[note])
+    policy = None if writer is None else tw.Context(max_tokens=LIMIT, summarize_with=writer)
+    prompt = tw.Prompt("talker", "Talk.", model=Narrow(folder), tools=[note], context=policy)
     return Catalog(agents=[tw.Agent("talker", prompt)])
 
 
 async def run(order: Order) -> None:
-    async with at_work(order, catalog(Path(order["folder"]))) as runtime, asyncio.timeout(30):
-        await lead(runtime)
+    folder = Path(order["folder"])
+    kill: dict[str, Any] = order.get("kill") or {}
+    writer = Writer(Witness(folder / "requests"), kill.get("summary")) if order.get("ahead") else None
+    async with at_work(order, catalog(folder, writer)) as runtime, asyncio.timeout(60):
+        await lead(runtime, writer)
 
 
-async def lead(rt: Runtime) -> None:
+async def lead(rt: Runtime, writer: Writer | None) -> None:
     """Go on with the conversation until each of its messages is answered."""
     threads = await rt.threads.list()
     thread = threads[0] if threads else await rt.threads.create("talker")
     for each in await rt.runs.list():
         await rt.runs.wait(each.id)
-    while len(await rt.runs.list()) < TURNS:
-        run = await rt.threads.send(thread.id, LINE)
+    turns, line = (TURNS, LINE) if writer is None else (TURNS_AHEAD, SHORT_LINE)
+    while len(await rt.runs.list()) < turns:
+        run = await rt.threads.send(thread.id, line)
         await rt.runs.wait(run.id)
+        if writer is not None:
+            writer.end_of_run()

@@ -5,9 +5,9 @@ from _pytest.mark.structures import ParameterSet  # what `pytest.param` makes ha
 
 from tests.crash.dying import Witness
 from tests.crash.processes import INTERRUPTED, KILLED, Scene, processes_of, sampled
-from tests.crash.summary_child import COST, TURNS
+from tests.crash.summary_child import COST, TURNS, TURNS_AHEAD
 from tests.databases import opened
-from tests.runtime.narrow import check_pairs
+from tests.runtime.narrow import check_pairs, check_sent
 from toolwright.core.threads.compaction import in_force, shown
 from toolwright.testing import MemoryBus
 
@@ -21,21 +21,22 @@ COMMITS = (
 processes = processes_of("summary_child")
 
 
-async def check(scene: Scene) -> None:
+async def check(scene: Scene, turns: int = TURNS) -> None:
     store = await opened(scene.url, MemoryBus())
-    runs = await store.runs()
+    runs = await store.runs(limit=100)
     [thread] = await store.threads()
     messages = await store.messages(thread.id, 1_000, 0)
     rows = await store.compactions(thread.id)
     calls = await store.calls(limit=100)
     steps = {run.id: await store.steps(run.id) for run in runs}
     await store.close()
-    assert [run.status for run in runs] == ["completed"] * TURNS
+    assert [run.status for run in runs] == ["completed"] * turns
     check_pairs(messages)
-    assert [each.role for each in messages] == ["user", "assistant", "tool", "assistant"] * TURNS
+    assert [each.role for each in messages] == ["user", "assistant", "tool", "assistant"] * turns
     assert [row.number for row in rows] == [*range(1, len(rows) + 1)]
     assert rows and thread.compacted == len(rows)
     check_pairs(shown(messages, in_force(rows)[0]))
+    check_sent(messages, rows)
     effects = [line[0] for line in Witness(scene.folder / "effects").lines()]
     assert len(effects) == len({*effects}) and {*effects} <= {call.id for call in calls}
     for call in calls:
@@ -77,3 +78,48 @@ async def test_death_at_a_commit_of_a_conversation_that_is_shortened(
     assert await scene.run(kill={"unit": unit, "when": when}) in (KILLED, 0)
     assert await scene.run() == 0
     await check(scene)
+
+
+# ── summaries that are written ahead of time ────────────────────────────────────────────────────────────────────
+
+DEATHS = {
+    "its model was asked": {"summary": "asked"},
+    "it takes its time": {"summary": "held"},
+    "it is ready": {"summary": "written"},
+    "it is taken": {"effect": "Compact", "unit": 1, "when": "before"},
+    "it is committed": {"effect": "Compact", "unit": 1, "when": "after"},
+}
+
+
+async def numbers(scene: Scene) -> tuple[int, int]:
+    """How many summaries were asked for, and how many are in the journal."""
+    [(paid,)] = await scene.rows("SELECT count(*) FROM compactions")
+    return len(Witness(scene.folder / "requests").lines()), paid
+
+
+async def check_ahead(scene: Scene) -> None:
+    await check(scene, TURNS_AHEAD)
+    assert Witness(scene.folder / "refused").lines() == []
+    assert await scene.rows("SELECT number FROM compactions WHERE summary IS NULL") == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_undisturbed_summaries_ahead_of_time(scene: Scene) -> None:
+    assert await scene.run(ahead=True) == 0
+    await check_ahead(scene)
+    asked, paid = await numbers(scene)
+    assert asked - paid in (0, 1), "one for each, and the next one"
+    assert paid > 1
+
+
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_death_while_a_summary_is_written_ahead_of_time(scene: Scene, death: str) -> None:
+    """It is written again if it was not committed, and used if it was."""
+    assert await scene.run(ahead=True, kill=DEATHS[death]) == KILLED
+    before = await numbers(scene)
+    assert before == (1, int(death == "it is committed"))
+    assert await scene.run(ahead=True) == 0
+    await check_ahead(scene)
+    asked, paid = await numbers(scene)
+    assert (asked - before[0]) - (paid - before[1]) in (0, 1), "none is written twice but the lost one"

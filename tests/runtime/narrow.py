@@ -6,10 +6,18 @@ from hashlib import blake2b
 
 from toolwright.core.errors import ContextTooLong
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.threads.compaction import message_digest, message_tokens, text_tokens
+from toolwright.core.threads.compaction import (
+    Compaction,
+    in_force,
+    message_digest,
+    message_tokens,
+    shown,
+    text_tokens,
+)
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
 from toolwright.core.value import changed
+from toolwright.runtime.context.conversation import arranged, prompted
 
 Answering = Callable[[ModelRequest], ModelResponse]
 Counting = Callable[[ModelRequest], int]
@@ -110,3 +118,23 @@ def digest_of(messages: Sequence[Message]) -> str:
     for message in messages:
         whole.update(message_digest(message))
     return whole.hexdigest()
+
+
+def check_sent(messages: Sequence[Message], rows: Sequence[Compaction]) -> None:
+    """Check, by the journal alone, what was sent for each answer of a conversation with one side.
+
+    It is valid, and was shortened by a row that was committed before; each row was used.
+    """
+    used: set[int] = set()
+    for answer in messages:
+        if answer.sent is None:
+            continue
+        assert answer.sent.compaction >= max(used, default=0)
+        used.add(answer.sent.compaction)
+        known = in_force([row for row in rows if row.number <= answer.sent.compaction])
+        before = [each for each in messages if (each.seq or 0) < (answer.seq or 0)]
+        sent = arranged(shown(before, known[-1] if known else None))
+        sent = prompted(sent, sent[-1])
+        check_valid(sent)
+        assert digest_of(sent) == answer.sent.hash
+    assert used >= {row.number for row in rows}
