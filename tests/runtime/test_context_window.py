@@ -7,9 +7,10 @@ import pytest
 
 import toolwright as tw
 from tests import journals
-from tests.runtime.narrow import Narrow, check_pairs, echo, tokens_of
+from tests.runtime.narrow import Narrow, all_tokens_of, check_pairs, check_sent, check_valid, echo, tokens_of
 from toolwright import testing
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+from toolwright.core.tools.relations import Resumable
 from toolwright.runtime.model.context_window import MOST_KEPT
 
 pytestmark = pytest.mark.anyio
@@ -148,3 +149,74 @@ async def test_a_side_keeps_what_began_the_run_and_not_what_the_other_side_says(
         assert run.status == "completed"
         rows = await rt.threads.compactions(thread.id)
         assert rows and {each.kept for each in rows if each.cut} == {(1,)}
+
+
+@tw.tool(read_only=True)
+def look(page: int) -> str:
+    """Look at a page."""
+    return f"Page {page}. {'line ' * 200}The secret of page {page:02} is S{page * 7919}. {'line ' * 200}"
+
+
+def looks(request: ModelRequest) -> ModelResponse:
+    """Look at the page that is named; tell the secret of one by what `read_result` finds."""
+    last = request.messages[-1]
+    if last.role == "user" and last.content.startswith("Look at "):
+        return calling("look", page=int(last.content.split()[-1]))
+    if last.role == "user":
+        return calling("read_result", query=f"secret of page {int(last.content.split()[-1]):02}")
+    if last.tool_name == "look":
+        return ModelResponse(text="Seen.", model="narrow")
+    found = json.loads(last.content)
+    if "results" in found:
+        return calling("read_result", call_id=found["results"][0]["call_id"])
+    return ModelResponse(text=found["text"].partition(" is ")[2].partition(".")[0], model="narrow")
+
+
+def calling(name: str, /, **arguments: object) -> ModelResponse:
+    return ModelResponse(calls=(ModelCall(id="c", name=name, arguments=json.dumps(arguments)),))
+
+
+async def test_a_subagent_that_is_resumed_has_a_long_conversation_of_its_own() -> None:
+    """It stays within its budget, and remembers an early result; its parent's conversation is not shortened."""
+    references: list[str] = []
+
+    def delegate(request: ModelRequest) -> ModelResponse:
+        last = request.messages[-1]
+        if last.role != "user":
+            return ModelResponse(text=last.content, model="narrow")
+        if not references:
+            return calling("subagent_create", agent="reader", name="Ada", message=last.content)
+        return calling("subagent_message", reference=references[0], message=last.content)
+
+    boss = Narrow(delegate, limit=10**9)
+    model = Narrow(looks, limit=8_000, name="test:reader", counting=all_tokens_of)
+    context = tw.Context(max_tokens=8_000)
+    prompt = tw.Prompt("reader", "Read.", model=model, tools=[look], context=context)
+    reader = tw.Agent("reader", prompt, expose_as_tool=True, tool_description="Reads.")
+    config = tw.SubagentToolConfig(name="reader", resumable=Resumable())
+    agent = tw.Agent("boss", tw.Prompt("boss", "Lead.", model=boss, tools=[config]))
+    async with journals.runtime(tw.App(agents=[agent, reader])) as rt:
+        thread = await rt.threads.create("boss")
+
+        async def say(text: str) -> str:
+            run = await rt.threads.send(thread.id, text)
+            done = await rt.runs.wait(run.id, 60)
+            assert done.status == "completed", done.error
+            return str(done.output)
+
+        for page in range(40):
+            await say(f"Look at {page}")
+            references[:] = [each.id for each in await rt.threads.children(thread.id)]
+        assert f"S{3 * 7919}" in await say("Tell the secret of page 3")
+        [child] = await rt.threads.children(thread.id)
+        rows = await rt.threads.compactions(child.id)
+        messages = await rt.threads.messages(child.id, 1_000)
+        check_sent(messages, rows)
+        assert len([each for each in messages if each.role == "user"]) == 41
+        assert await rt.threads.compactions(thread.id) == []
+    assert rows and rows[-1].summary is not None
+    assert "SUMMARY of what was said." in model.asked[-1].messages[0].content
+    assert model.refused == 0
+    for request in model.asked:
+        check_valid(request.messages)
+        assert all_tokens_of(request) <= 8_000
