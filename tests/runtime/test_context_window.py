@@ -37,6 +37,31 @@ async def test_a_long_conversation_is_shortened_and_goes_on(says: bool, window: 
         assert model.refused == 0
 
 
+@pytest.mark.one_journal
+@pytest.mark.parametrize("known", ["window", "limit", "refusal"])
+async def test_thousands_of_turns_by_the_default_policy(known: str) -> None:
+    """The model's window is known, or its provider names a limit when it refuses a request, or gives no number."""
+    turns, limit, window = 2_000, 8_000, 16_000 if known == "window" else None
+    model = Narrow(echo, limit=limit, window=window, says=known == "limit", counting=all_tokens_of)
+    agent = tw.Agent("talker", instructions="Talk.", model=model)
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        for count in (turns, turns // 10):  # what was learned holds for the next conversation
+            thread = await rt.threads.create("talker")
+            for number in range(count):
+                run = await rt.threads.send(thread.id, f"message {number}: " + "word " * 20)
+                done = await rt.runs.wait(run.id, 60)
+                assert done.status == "completed", done.error
+            messages = await rt.threads.messages(thread.id, 2 * count + 1)
+            rows = await rt.threads.compactions(thread.id)
+            assert [each.content.split(":")[0] for each in messages if each.role == "user"] == [
+                f"message {number}" for number in range(count)
+            ]
+            assert rows and all(row.summary is not None for row in rows)
+            check_sent(messages, rows)
+    assert model.refused == (0 if known == "window" else 1)
+    assert max(map(all_tokens_of, model.requests)) <= limit
+
+
 @tw.tool
 async def tell(state: tw.ThreadState) -> str:
     """Tell how many messages there are, and change the first."""
