@@ -58,6 +58,7 @@ class Narrow:
         self._answer, self.limit, self.says = answer, limit, says
         self._counting = counting
         self.window, self.name = window, name
+        self.summary = "SUMMARY of what was said."
         self.requests: list[ModelRequest] = []
         self.refused = 0
 
@@ -79,9 +80,7 @@ class Narrow:
         self.requests.append(request)
         tokens = all_tokens_of(request) if self._counting is bytes_of else size
         if "summary" in request.who:
-            yield ModelResponse(
-                text="SUMMARY of what was said.", usage=Usage(input_tokens=tokens, output_tokens=9)
-            )
+            yield ModelResponse(text=self.summary, usage=Usage(input_tokens=tokens, output_tokens=9))
             return
         response = self._answer(request)
         yield changed(response, usage=Usage(input_tokens=tokens, output_tokens=5))

@@ -1,6 +1,7 @@
 """Whatever the history of a conversation: every request is valid, within its budget, and can be made again."""
 
 import re
+from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.anyio
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 PIN = "PIN "
+APP_KEY = "app-key-0123456789"
 
 SIZES = st.sampled_from([1, 300, 590, 900, 2_500])
 RESULTS = st.sampled_from([1, 590, 700, 6_000, 40_000])
@@ -39,6 +41,8 @@ OPS: st.SearchStrategy[tuple[str, int]] = st.one_of(
     st.tuples(st.sampled_from(["say", "invalid", "join", "edit", "inject", "reword", "sums"]), SIZES),
     st.tuples(st.sampled_from(["look", "look", "three", "answer", "below"]), RESULTS),
     st.tuples(st.sampled_from(["outside", "unknown", "picture", "pin", "whole", "again"]), st.just(1)),
+    st.tuples(st.sampled_from(["photo", "key"]), st.just(1)),
+    st.tuples(st.sampled_from(["file", "files"]), SIZES),
 )
 
 
@@ -70,6 +74,8 @@ class Conversation:
     """A thread whose history is made by a list of things that happen, on a journal that outlives runtimes.
 
     The conversation of the prompt tool begins with the `chat`, if so. Each thing happens in a process `alone`, if so.
+    If it `leaks`, all that is said, answered, returned and summed up has the secrets in it; `keys` are those of the
+    thread, by name.
     """
 
     model: Narrow
@@ -78,6 +84,8 @@ class Conversation:
     path: Path | None
     chat: bool = False
     alone: bool = False
+    leaks: bool = False
+    keys: dict[str, str] = field(default_factory=dict[str, str])
     store: Store = field(init=False)
     plan: deque[ModelResponse] = field(default_factory=deque[ModelResponse])
     below: deque[ModelResponse] = field(default_factory=deque[ModelResponse])
@@ -98,32 +106,53 @@ class Conversation:
     def answer(self, request: ModelRequest) -> ModelResponse:
         """What the model says next, in the conversation that the request is of."""
         plan = self.below if "sums" in request.who else self.plan
-        return plan.popleft() if plan else ModelResponse(text="Done. " * 20)
+        return plan.popleft() if plan else ModelResponse(text=self.text("Done. ", 20))
+
+    def text(self, part: str, count: int) -> str:
+        """A text of so many parts, with all secrets in its middle if they leak."""
+        before, after = part * (count // 2), part * (count - count // 2)
+        return f"{before}{' '.join(self.secrets)}{after}" if self.leaks else before + after
+
+    @property
+    def secrets(self) -> list[str]:
+        """The secrets that the thread has by now."""
+        return [APP_KEY, *self.keys.values()]
 
     def app(self) -> tw.App:
         @tw.tool(description="Look.")
         async def look(size: int) -> str:
-            return "x" * size
+            return self.text("x", size)
 
         @tw.tool(description="Draw.")
         async def picture() -> tw.ToolResult:
-            return tw.ToolResult.ok("p", (tw.Attachment(name="p.png", mime_type="image/png", data=PIXEL),))
+            return tw.ToolResult.ok("p", (self.file("p.png"),))
+
+        @tw.tool(description="Files.")
+        async def files(size: int) -> tw.ToolResult:
+            return tw.ToolResult.ok(self.text("f", size), (self.file("f" * 70), self.file("s.txt")))
+
+        @tw.tool(description="Key.")
+        async def key(state: tw.ThreadState) -> str:
+            name = f"KEY_{len(self.keys)}"
+            self.keys[name] = f"{name}-0123456789"
+            state.set_env(name, self.keys[name])
+            return self.text("k", 1)
 
         @tw.tool(description="Join.")
         async def join(size: int) -> str:
-            await self.rt.threads.send(self.thread_id, "j" * size)
+            await self.rt.threads.send(self.thread_id, self.text("j", size))
             return "sent"
 
         @tw.tool(description="Edit.")
         async def edit(state: tw.ThreadState, size: int) -> str:
             messages = await state.get_messages(1_000)
             own = [each for each in messages if each.content[:4] != PIN]
-            state.update_message(own[size * 7 % len(own)].id, "e" * size)
+            state.update_message(own[size * 7 % len(own)].id, self.text("e", size))
             return "edited"
 
         @tw.tool(description="Inject.")
         async def inject(state: tw.ThreadState, size: int) -> str:
-            state.inject_message("i" * size, "user" if size % 2 else "assistant")
+            state.inject_message(self.text("i", size), "user" if size % 2 else "assistant")
             return "injected"
 
         outside = tw.Tool(
@@ -140,7 +169,7 @@ class Conversation:
             include_chat=self.chat,
             include_past_tools=self.chat,
         )
-        tools: list[Any] = [look, picture, join, edit, inject, outside, "sums"]
+        tools: list[Any] = [look, picture, files, key, join, edit, inject, outside, "sums"]
         names = ("one", "two")[: self.sides]
         prompts = [
             tw.Prompt(each, "Be. " * 20, model=self.model, tools=tools, context=self.policy) for each in names
@@ -148,7 +177,14 @@ class Conversation:
         kind: dict[str, Any] = {"type": "dual_ai", "max_session_turns": 1} if self.sides == 2 else {}
         other = tw.Side(prompts[1]) if self.sides == 2 else None
         agent = tw.Agent("talker", tw.Side(prompts[0]), other, **kind)
-        return tw.App(agents=[agent], prompts=[sums])
+        return tw.App(agents=[agent], prompts=[sums], env={"APP_KEY": APP_KEY})
+
+    def file(self, name: str) -> tw.Attachment:
+        """A file: a picture, or a text with the secrets in its name and in its bytes, of which a model has neither."""
+        if name.endswith(".png"):
+            return tw.Attachment(name=name, mime_type="image/png", data=PIXEL)
+        data = b64encode(self.text("b", 9).encode()).decode()
+        return tw.Attachment(name=self.text(name, 1), mime_type="text/plain", data=data)
 
     @asynccontextmanager
     async def runtime(self) -> AsyncGenerator[None]:
@@ -158,16 +194,18 @@ class Conversation:
         async with by_hand_on(opening, self.app()) as (self.rt, self.motor):
             if not self.thread_id:
                 self.thread_id = await self.begin()
+            if self.keys:  # what another process has encrypted cannot be read in this one
+                await self.rt.threads.set_env(self.thread_id, self.keys)
             yield
 
     async def begin(self) -> str:
         """Make the thread."""
         return (await self.rt.threads.create("talker")).id
 
-    async def say(self, text: str, *plan: ModelResponse) -> None:
+    async def say(self, text: str, *plan: ModelResponse, files: Sequence[tw.Attachment] = ()) -> None:
         """Send a message; the model answers with the plan, and says at last that it is done."""
         self.plan.extend(plan)
-        run = await self.rt.threads.send(self.thread_id, text)
+        run = await self.rt.threads.send(self.thread_id, text, files)
         await self.motor.run_until_idle(500)
         run = await self.rt.runs.get(run.id)
         while run.status == "waiting":
@@ -180,10 +218,14 @@ class Conversation:
         """One thing happens."""
         match kind:
             case "say":
-                await self.say("s" * size)
+                await self.say(self.text("s", size))
             case "pin":
-                await self.say(PIN + "keep this")
-            case "look" | "join" | "edit" | "inject":
+                await self.say(PIN + self.text("keep this", 1))
+            case "photo":
+                await self.say("See.", files=[self.file("photo.png")])
+            case "file":
+                await self.say(self.text("s", size), files=[self.file("a.txt"), self.file("b.txt")])
+            case "look" | "join" | "edit" | "inject" | "files":
                 await self.say("Go", call(kind, f'{{"size": {size}}}'))
             case "three":
                 await self.say("Go", *[call("look", f'{{"size": {size}}}')] * 3)
@@ -191,7 +233,7 @@ class Conversation:
                 self.below.extend([call("look", f'{{"size": {size}}}')] * 4)
                 await self.say("Go", call("sums", '{"message": "Sum."}'))
             case "sums":
-                await self.say("Go", call("sums", f'{{"message": "{"m" * size}"}}'))
+                await self.say("Go", call("sums", f'{{"message": "{self.text("m", size)}"}}'))
             case "reword" | "whole":  # by the owner of the thread, if anything is left out
                 rows = in_force(await self.store.compactions(self.thread_id))
                 sides: set[Side | None] = {each.side or None for each in rows if each.cut and not each.within}
@@ -199,15 +241,15 @@ class Conversation:
                     if kind == "whole":
                         await self.rt.threads.remove_summary(self.thread_id, side)
                     else:
-                        await self.rt.threads.edit_summary(self.thread_id, "w" * size, side)
+                        await self.rt.threads.edit_summary(self.thread_id, self.text("w", size), side)
             case "invalid":
-                await self.say("Go", call("look", '{"size": "' + "?" * size + '"}'))
+                await self.say("Go", call("look", '{"size": "' + self.text("?", size) + '"}'))
             case "unknown":
                 await self.say("Go", call("nonsense"))
             case "answer":
                 for each in await self.rt.calls.list():
                     assert each.run_id is not None
-                    await self.rt.calls.submit(each.run_id, each.id, "a" * min(size, 2_500))
+                    await self.rt.calls.submit(each.run_id, each.id, self.text("a", min(size, 2_500)))
                 await self.motor.run_until_idle(500)
             case _:
                 await self.say("Go", call(kind))
@@ -232,6 +274,12 @@ class Conversation:
     async def check_again(self) -> None:
         """Another process rebuilds what was sent, of the journal alone, also within prompt tools."""
         async with self.runtime():
+            self.check_secrets("", await self.rt.threads.messages(self.thread_id, 2_000))
+            rows = await self.store.compactions(self.thread_id)
+            versions = await self.store.message_versions(self.thread_id)
+            self.check_secrets(
+                "\n".join([each.content for each in versions] + [each.text for each in rows]), ()
+            )
             runs = await self.rt.runs.list(thread_id=self.thread_id, limit=500)
             prompts = [
                 each for run in reversed(runs) for each in await self.rt.sent_prompts.of_run(run.id, 500)
@@ -255,6 +303,8 @@ class Conversation:
         self.checked = len(self.model.requests)
         for request in requests:
             check_valid(request.messages)
+            self.check_secrets(request.system, request.messages)
+        self.model.summary = self.text("SUMMARY ", 4)
         hashes = {digest_of(each.messages) for each in requests}
         messages = await self.rt.threads.messages(self.thread_id, 2_000)
         versions = await self.store.message_versions(self.thread_id)
@@ -275,6 +325,14 @@ class Conversation:
                     ]
             assert self.made_again(before, answer, rows) == sent.hash
         self.seen = max([each.seq or 0 for each in messages], default=0)
+
+    def check_secrets(self, system: str, messages: Sequence[Message]) -> None:
+        """No secret is in these texts."""
+        texts = [system, *[each.content for each in messages]]
+        texts += [call.arguments for each in messages for call in each.calls]
+        texts += [file.name for each in messages for file in each.attachments]
+        text = "\n".join(texts)
+        assert not any(each in text for each in self.secrets)
 
     def made_again(self, before: Sequence[Message], answer: Message, rows: Sequence[Compaction]) -> str:
         """The digest of the request that the answer was given to, of what is in the journal alone."""
@@ -305,6 +363,7 @@ class Conversation:
     factor=st.sampled_from([1.0, 1.0, 0.6, 1.7]),
     on_disk=st.booleans(),
     chat=st.booleans(),
+    leaks=st.booleans(),
 )
 async def test_every_request_is_valid_within_its_budget_and_can_be_made_again(
     ops: list[tuple[str, int]],
@@ -316,6 +375,7 @@ async def test_every_request_is_valid_within_its_budget_and_can_be_made_again(
     factor: float,
     on_disk: bool,
     chat: bool,
+    leaks: bool,
 ) -> None:
     """The provider counts `factor` tokens for each that is estimated."""
     talks: list[Conversation] = []
@@ -328,7 +388,7 @@ async def test_every_request_is_valid_within_its_budget_and_can_be_made_again(
     policy = tw.Context(max_tokens=limit if knows else None, summarize=summarize)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "journal.db" if on_disk else None
-        talk = Conversation(model=model, sides=sides, policy=policy, path=path, chat=chat)
+        talk = Conversation(model=model, sides=sides, policy=policy, path=path, chat=chat, leaks=leaks)
         talks.append(talk)
         await play(talk, ops)
     assert not (knows and factor <= 1.0 and model.refused)
