@@ -21,6 +21,7 @@ from toolwright.core.errors import (
     ToolwrightError,
 )
 from toolwright.core.threads.call import timer_of
+from toolwright.testing import ScriptedModel, by_hand
 
 pytestmark = pytest.mark.anyio
 EXPIRED = '{"error":"Tool call expired"}'
@@ -213,3 +214,20 @@ async def test_many_that_claim_at_once_are_one(opened: OpenStore) -> None:
         won = [each for each in answers if not isinstance(each, BaseException)]
         assert len(won) == 1
         assert sum(isinstance(each, CallClaimed) for each in answers) == 7
+
+
+async def test_calls_that_time_out_one_after_another_end_at_their_time_on_a_clock_by_hand() -> None:
+    """A deadline is a sum of floats: it can be later than the time of the clock by a rounding error."""
+    ask = tw.Tool(
+        name="ask", description="Ask.", kind="external", parameters={"type": "object"}, timeout=0.01
+    )
+    turns: list[object] = [{"when": "Go", "calls": [{"name": "ask"}]}, {"text": "There is no answer."}]
+    agent = tw.Agent("asker", tw.Prompt("asker", "Ask.", model=ScriptedModel(turns), tools=[ask]))
+    async with by_hand(tw.App(agents=[agent])) as (rt, motor):
+        thread = await rt.threads.create("asker")
+        for _ in range(30):
+            run = await rt.threads.send(thread.id, "Go")
+            await motor.run_until_idle(50)
+            await motor.run_timers()
+            await motor.run_until_idle(50)
+            assert (await rt.runs.get(run.id)).status == "completed"
