@@ -164,7 +164,8 @@ class Calls:
         """
         armed = self._armed.get(call.id)
         if armed is not None:
-            return armed - clock.monotonic()
+            # Deadlines in the journal have microseconds: a rounding error below them would be waited for without end.
+            return round(armed - clock.monotonic(), 6)
         return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
 
     def forget(self, calls: Iterable[str]) -> None:
