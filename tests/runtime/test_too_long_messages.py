@@ -55,6 +55,28 @@ async def test_a_message_that_cannot_fit_fails_by_name_and_the_next_one_is_answe
             assert done.status == "completed", done.error
 
 
+async def test_a_message_that_fits_is_answered_though_a_lower_limit_was_guessed() -> None:
+    """What a provider accepted after it had refused more, without a number, fails no run by itself."""
+    model = Narrow(echo, limit=3_500, says=False, counting=all_tokens_of)
+    policy = tw.Context(max_tokens=4_000, summarize=False)
+    async with running(model, prompt_options={"context": policy}) as rig:
+        first, second = [await rig.rt.threads.create("tester") for _ in range(2)]
+        while not model.refused:  # the next request is accepted
+            run = await rig.rt.threads.send(first.id, "word " * 200)
+            assert (await rig.rt.runs.wait(run.id, 20)).status == "completed"
+        [row] = await rig.rt.threads.compactions(first.id)
+        assert row.budget is not None and row.budget < 3_000
+        for thread in (second, first):
+            run = await rig.rt.threads.send(thread.id, "word " * 2_500)  # 3,125 tokens
+            done = await rig.rt.runs.wait(run.id, 20)
+            assert (done.status, done.error) == ("completed", None)
+        refused = model.refused
+        run = await rig.rt.threads.send(second.id, "word " * 3_300)
+        done = await rig.rt.runs.wait(run.id, 20)
+        assert_names(done, (await rig.transcript(second.id))[-1].id)
+        assert model.refused == refused, "it is longer than the policy lets it be"
+
+
 @pytest.mark.parametrize("window", [None, LIMIT])
 @pytest.mark.parametrize("says", [True, False])
 async def test_many_messages_at_once_are_answered_together(says: bool, window: int | None) -> None:
