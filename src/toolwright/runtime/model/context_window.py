@@ -158,7 +158,8 @@ class ContextWindows:
                 try:
                     await self._shorten(context, frame, fitting, ask, "budget")
                 except ContextTooLong:
-                    if policy.max_tokens is not None or fitting.tokens > budget * MOST_OVER:
+                    most = budget * MOST_OVER if policy.max_tokens is None else policy.max_tokens
+                    if fitting.tokens > most:
                         raise
                     # It is too long by an estimate alone, or by a limit that was learned: the provider is to say so.
                 request = self._changed(context, frame, fitting, request)
