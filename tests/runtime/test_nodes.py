@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,21 +19,24 @@ from tests.motor.rig import NatsServer, bus_of, leased
 from tests.play import begun, draft
 from tests.postgres_server import fresh_database
 from toolwright import testing
+from toolwright.adapters import system
 from toolwright.adapters.bus import cluster as cluster_bus
 from toolwright.adapters.bus.cluster import ClusterBus
 from toolwright.adapters.bus.memory import MOST_BYTES, QueueFollower
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.postgres.connection import connect
-from toolwright.adapters.system import SystemClock
-from toolwright.core.journal.units import Result
+from toolwright.adapters.system import SystemClock, new_id
+from toolwright.core.journal.units import Committed, Conflict, Result, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.core.value import changed
 from toolwright.runtime.pending import offers
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.events import Events
-from toolwright.testing import ManualMotor
+from toolwright.runtime.timers import ClockWatch
+from toolwright.testing import ManualMotor, NoLock
 from toolwright.web.console.presence import Presence
+from toolwright.wiring import gateway, parts
 
 pytestmark = pytest.mark.anyio
 
@@ -479,9 +483,130 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
                 ):
                     async with opened(*keys, work=False):
                         pass
-            async with opened(two, one):  # as keys are rotated
+            with pytest.raises(
+                tw.errors.DefinitionError, match="as the second of TOOLWRIGHT_ENCRYPTION_KEYS"
+            ):
+                async with opened(two, one):  # before the others have the new key
+                    pass
+            async with opened(one, two):
                 pass
+        async with opened(one, two), opened(two, one):  # as keys are rotated
+            pass
         async with opened(two):  # whose node has left
+            pass
+
+
+async def test_of_processes_that_start_at_once_with_other_files_none_works_beside_another(
+    tmp_path: Path,
+) -> None:
+    """None of them sees another's node before its own is there."""
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([]))])
+    everyone, end = asyncio.Barrier(2), asyncio.Event()
+    async with fresh_database() as url:
+        async with app.runtime(tw.Settings(database_url=url)):
+            pass  # which makes the tables
+
+        async def start(files: str) -> bool:
+            here = tw.Settings(database_url=url, cluster="postgres", files_url=str(tmp_path / files))
+            try:
+                async with app.runtime(here) as rt:
+                    assert len(await rt.nodes()) == 1
+                    await end.wait()
+            except tw.errors.DefinitionError as error:
+                assert "are not those of this process" in str(error)
+                return False
+            return True
+
+        checked = parts._check_nodes  # pyright: ignore[reportPrivateUsage]  # holds both up between check and joining
+
+        async def check(*args: Any) -> str:
+            marker = await checked(*args)
+            if len(args) == 4:
+                await everyone.wait()
+            return marker
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(parts, "_check_nodes", check)
+            tasks = [asyncio.create_task(start(files)) for files in ("one", "two")]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            end.set()
+            assert sum(await asyncio.gather(*tasks)) <= 1
+        async with app.runtime(
+            tw.Settings(database_url=url, cluster="postgres", files_url=str(tmp_path / "one"))
+        ) as rt:
+            assert len(await rt.nodes()) == 1  # who was refused has left at once
+
+
+class Ahead(datetime):
+    """A machine's clock that is an hour ahead."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # of the base class
+        return datetime.now(tz) + timedelta(hours=1)
+
+
+async def test_a_process_whose_clock_is_ahead_goes_by_the_databases(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    app = tw.App(
+        agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([{"text": "Hi."}]))]
+    )
+    async with fresh_database() as url:
+
+        def set_for(files: str, *, work: bool) -> tw.Settings:
+            return tw.Settings(
+                database_url=url, cluster="postgres", work=work, files_url=str(tmp_path / files)
+            )
+
+        async with app.runtime(set_for("one", work=True)):
+            parts._cluster_clock.cache_clear()  # pyright: ignore[reportPrivateUsage]  # as in another process
+            monkeypatch.setattr(system, "datetime", Ahead)
+            with pytest.raises(tw.errors.DefinitionError, match="are not those of this process"):
+                async with app.runtime(set_for("two", work=False)):
+                    pass
+            async with app.runtime(set_for("one", work=False)) as rt:
+                thread = await rt.threads.create("talker")
+                assert abs(thread.created_at - datetime.now(UTC)) < timedelta(minutes=1)
+                run = await rt.threads.send(thread.id, "Hello")
+                assert (await rt.runs.wait(run.id, 60)).status == "completed"
+
+
+async def test_no_plan_is_moved_because_the_clock_of_a_machine_is_set() -> None:
+    clock, units = system.ClusterClock(), list[object]()
+
+    async def database_time() -> datetime:
+        return datetime.now(UTC) - timedelta(seconds=30)
+
+    class Kept(testing.MemoryStore):
+        async def commit(self, unit: Unit) -> Committed | Conflict:
+            units.append(unit)
+            return await super().commit(unit)
+
+    await clock.compare(database_time)
+    store = Kept(testing.MemoryBus().publish)
+    motor = testing.EmbeddedMotor(store, clock, NoLock())
+    watch = ClockWatch(store, motor, clock, new_id)
+    await clock.compare(database_time)
+    await watch.look()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system, "datetime", Ahead)
+        await watch.look()
+        assert abs(clock.now() - await database_time()) < timedelta(seconds=5)
+    await watch.look()
+    assert units == []
+
+
+def test_the_gateway_goes_by_the_clock_of_its_runtime() -> None:
+    here = tw.Settings(database_url="postgresql://h/d", cluster="postgres")
+    options = gateway._options(tw.App(agents=[]), here)  # pyright: ignore[reportPrivateUsage]
+    assert options.clock is parts.clock_of(here)
+    assert isinstance(options.clock, system.ClusterClock)
+
+
+async def test_files_in_memory_are_none_of_a_cluster() -> None:
+    here = tw.Settings(database_url="postgresql://h/d", cluster="postgres", files_url="memory://")
+    with pytest.raises(tw.errors.DefinitionError, match="A cluster needs files that all its processes share"):
+        async with tw.App(agents=[]).runtime(here):
             pass
 
 
@@ -496,12 +621,11 @@ async def test_a_process_with_other_files_than_those_of_the_cluster_does_not_sta
         async with opened(str(tmp_path / "one")), opened(str(tmp_path / "one")) as rt:
             one, two = await rt.nodes()
             assert one.files and one.files == two.files
-            for files in (str(tmp_path / "two"), "memory://"):
-                with pytest.raises(
-                    tw.errors.DefinitionError, match="are not those of this process: set the same"
-                ):
-                    async with opened(files, work=False):
-                        pass
+            with pytest.raises(
+                tw.errors.DefinitionError, match="are not those of this process: set the same"
+            ):
+                async with opened(str(tmp_path / "two"), work=False):
+                    pass
         async with opened(str(tmp_path / "two")):  # the nodes before have left
             pass
 

@@ -4,7 +4,15 @@ import asyncio
 import itertools
 import os
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+
+from toolwright.core.errors import StoreError
+
+COMPARE_EVERY = 5.0  # seconds
+SLOW = 1.0  # seconds
+DELAY = timedelta(milliseconds=50)
 
 
 class SystemClock:
@@ -21,16 +29,41 @@ class SystemClock:
 
 
 class ClusterClock(SystemClock):
-    """The machine's clock, set by what it differs from that of the cluster's database."""
+    """The clock of a cluster's database, which the monotonic clock carries on: setting the machine's changes nothing.
 
-    ahead = timedelta()
+    Before it was compared for the first time it is the machine's.
+    """
+
+    def __init__(self) -> None:
+        self._compared: tuple[datetime, float] | None = None
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + self.ahead
+        compared = self._compared
+        if compared is None:
+            return datetime.now(UTC)
+        then, at = compared
+        return then + timedelta(seconds=time.monotonic() - at)
 
     def moved(self, ahead: timedelta) -> None:
-        """The database's clock is so far ahead of the machine's."""
-        self.ahead = ahead
+        """Take the database's clock to be so far ahead of the machine's. What can be the answer's delay is no news."""
+        now = datetime.now(UTC) + ahead
+        if self._compared is None or abs(now - self.now()) > DELAY:
+            self._compared = now, time.monotonic()
+
+    async def compare(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
+        """Set the clock by the database's. An answer that took longer than a second says too little: it is ignored."""
+        began = time.monotonic()
+        there = await database_time()
+        took = time.monotonic() - began
+        if self._compared is None or took < SLOW:
+            self.moved(there + timedelta(seconds=took / 2) - datetime.now(UTC))
+
+    async def follow(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
+        """Set the clock every few seconds, without end."""
+        while True:
+            await asyncio.sleep(COMPARE_EVERY)
+            with suppress(StoreError):  # during an outage the clock goes on by itself
+                await self.compare(database_time)
 
 
 _number = itertools.count(int.from_bytes(os.urandom(3)))

@@ -98,11 +98,14 @@ async def owner(settings: Settings) -> str | None:
     path = settings.sqlite_path
     if _in_memory(settings) or (path is not None and not beside(path, "lock").exists()):
         return None
-    lock = FileLock(path) if path is not None else _postgres("lock").PostgresLock(settings.database_url)
+    if path is None:
+        is_locked = await _postgres("lock").is_locked(settings.database_url)
+        return "another process" if is_locked else None
+    lock = FileLock(path)
     if await lock.acquire():
         await lock.release()
         return None
-    return _holder(path) if path is not None else "another process"
+    return _holder(path)
 
 
 async def nodes(settings: Settings) -> tuple[Sequence[Node], Depths]:

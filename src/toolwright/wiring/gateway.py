@@ -31,7 +31,7 @@ from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connection, Connections
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
-from toolwright.wiring.parts import warn_of_agents
+from toolwright.wiring.parts import clock_of, warn_of_agents
 from toolwright.wiring.settings import Settings
 
 if sys.platform == "win32":
@@ -233,12 +233,11 @@ def url_of(listener: socket.socket) -> str:
 
 
 def _options(app: App, settings: Settings) -> GatewayOptions:
-    clock = SystemClock()
     return GatewayOptions(
-        clock=clock,
+        clock=clock_of(settings),
         secret_keys=settings.secret_keys,
         public_keys=settings.public_keys,
-        verify_token=_verifier(settings, clock),
+        verify_token=_verifier(settings, SystemClock()),
         cors_origins=settings.cors_origins,
         max_body=settings.max_body,
         max_nesting=settings.max_nesting,

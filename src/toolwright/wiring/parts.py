@@ -1,8 +1,10 @@
 """The parts of a runtime: the adapters that the settings name, and what stands in for one that cannot be used."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -101,31 +103,42 @@ async def open_parts(
     if not settings.database_url.startswith(MEMORY):
         memory = None
     bus = _bus(settings) if memory is None else memory.bus
-    clock = SystemClock() if settings.cluster is None else ClusterClock()
+    clock = clock_of(settings)
     files = file_store(settings) if memory is None or settings.files_url is not None else memory.files
+    if settings.cluster is not None and isinstance(files, MemoryFiles):
+        raise DefinitionError(
+            "A cluster needs files that all its processes share: set TOOLWRIGHT_FILES_URL to s3://… or to a folder "
+            "that they share."
+        )
     if settings.files_url is not None and settings.files_folder is not None:
         await files.probe()  # a folder that was named must be usable; a bucket is not waited for
     store, lock = await open_journal(settings, bus.publish, memory)
     await _check_key(settings, store)
     cipher = cipher_of(settings) if memory is None or settings.encryption_keys else memory.cipher
-    marker = ""
-    if settings.cluster is not None:
+    marker, follows = "", None
+    if isinstance(clock, ClusterClock):
         try:
-            marker = await _check_nodes(store, cipher.keys, files)
+            await clock.compare(store.now)
+            marker = await _check_nodes(store, cipher.keys, files, clock)
         except ToolwrightError:
             await store.close()
             raise
+        if not settings.work:  # a node compares its clock with each heartbeat
+            follows = asyncio.create_task(clock.follow(store.now), name="toolwright-cluster-clock")
     outage = Outage(clock)
     cluster = bus if isinstance(bus, ClusterBus) else None
     if make_motor is not None:
         motor = make_motor(store, clock)
     else:
-        motor = _motor(settings, store, clock, lock, outage, cluster, cipher, marker)
+        check = partial(_check_nodes, store, cipher.keys, files, clock)
+        motor = _motor(settings, store, clock, lock, outage, cluster, cipher, marker, check)
     models, functions = models_of(model), FunctionExecutor(overrides=overrides)
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
 
     async def end_threads() -> None:
         functions.close()
+        if follows is not None:
+            follows.cancel()
 
     if cluster is not None:
         await cluster.start()
@@ -199,6 +212,7 @@ def _motor(
     cluster: ClusterBus | None,
     cipher: Cipher,
     marker: str,
+    check: Callable[[str], Awaitable[object]],
 ) -> Motor:
     """The embedded motor, or that of a node of a cluster."""
     concurrency, tell = settings.concurrency, None if cluster is None else cluster.wake
@@ -212,6 +226,7 @@ def _motor(
         keys=cipher.keys,
         files=marker,
         clock_moved=clock.moved,
+        check=check,
     )  # by name: it needs the extra
     motor = LeaseMotor(store, clock, leases, concurrency=concurrency, outage=outage, tell=tell)
     if cluster is not None:
@@ -243,13 +258,23 @@ async def _check_key(settings: Settings, store: Store) -> None:
         )
 
 
-async def _check_nodes(store: Store, keys: Sequence[str], files: Files) -> str:
+@cache
+def _cluster_clock(database_url: str) -> ClusterClock:
+    return ClusterClock()
+
+
+def clock_of(settings: Settings) -> Clock:
+    """Return the clock of the settings' runtime: one that its gateway goes by as well."""
+    return SystemClock() if settings.cluster is None else _cluster_clock(settings.database_url)
+
+
+async def _check_nodes(store: Store, keys: Sequence[str], files: Files, clock: Clock, own: str = "") -> str:
     """Return the digest of bytes by which a node shows its files: those of the living nodes, or new ones.
 
-    Raises `DefinitionError` if this process cannot run beside them.
+    Raises `DefinitionError` if this process, which is the node `own` if it has joined, cannot run beside them.
     """
-    now = SystemClock().now()
-    living = [node for node in await store.nodes() if node.is_alive(now)]
+    now = clock.now()
+    living = [node for node in await store.nodes() if node.is_alive(now) and node.id != own]
     for fault in await node_faults(living, keys, files):
         raise DefinitionError(fault)
     marker = next((node.files for node in living if node.files), "")
@@ -266,11 +291,16 @@ async def node_faults(living: Sequence[Node], keys: Sequence[str], files: Files)
     """Return why a process with these keys and files cannot run beside the living nodes, a sentence for each reason."""
     faults: list[str] = []
     for node in living:
-        sealing = node.keys.partition(",")[0]
-        if sealing and sealing not in keys:
+        theirs = node.keys.split(",") if node.keys else []
+        if theirs and theirs[0] not in keys:
             faults.append(
                 f"The node {node.id} seals secrets with an encryption key that this process does not have: set the "
                 "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
+            )
+        elif theirs and keys and keys[0] not in theirs:
+            faults.append(
+                f"This process seals secrets with an encryption key that the node {node.id} does not have: give it to "
+                "all processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before it becomes the first."
             )
         if node.files and not await _has_file(files, node.files):
             faults.append(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 
-from toolwright.adapters.store.engine.codecs import Params, Row, instant_or_none, micros
+from toolwright.adapters.store.engine.codecs import Params, Row, instant, instant_or_none, micros
 from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.program import Op, Reading
 from toolwright.adapters.store.engine.shield import shielded
@@ -186,6 +186,10 @@ class SqlStore:
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
         return await read_rows(self._driver, ENV.all, self._sql.env_of, {"owner": owner})
+
+    async def now(self) -> datetime:
+        [(now,)] = await read_rows(self._driver, list, self._sql.now, {})
+        return instant(now)
 
     async def nodes(self) -> Sequence[Node]:
         return await read_rows(self._driver, NODES.each, self._sql.nodes, {})

@@ -227,6 +227,10 @@ class Store(Protocol):
         """Env of one thread or person, by name."""
         ...
 
+    async def now(self) -> datetime:
+        """Return the time of the database's clock; that of the machine where the journal is in this process."""
+        ...
+
     async def nodes(self) -> Sequence[Node]:
         """The processes of the cluster on this journal, also some that are dead; none without a cluster."""
         ...

@@ -7,7 +7,7 @@ import heapq
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
@@ -152,6 +152,9 @@ class MemoryStore:
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
         return self._tables.env_of(owner)
+
+    async def now(self) -> datetime:
+        return datetime.now(UTC)
 
     async def nodes(self) -> Sequence[Node]:
         return ()

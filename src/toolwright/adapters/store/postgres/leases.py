@@ -19,7 +19,7 @@ from toolwright.adapters.store.postgres.connection import (
 from toolwright.adapters.store.postgres.lock import DRAIN_LOCK
 from toolwright.adapters.system import new_id
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.journal.units import Wake
 
 log = logger("toolwright.motor")
@@ -109,12 +109,14 @@ class PostgresLeases:
         files: str = "",
         ttl: float = TTL,
         clock_moved: Callable[[timedelta], None] = lambda _: None,
+        check: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.node = ""
         self.busy = 0
         self._url, self._version, self._slots, self._ttl = url, version, slots, ttl
         self._keys, self._files, self._skew = ",".join(keys), files, 0
         self._clock_moved = clock_moved
+        self._check = check
         self._micros = int(ttl * 1_000_000)
         self._session: Connection | None = None
         self._turn = asyncio.Lock()  # one statement at a time on the session
@@ -147,6 +149,13 @@ class PostgresLeases:
                 )
             self._is_waiting = True
             return False
+        if self._check is not None:
+            try:  # of two that start at once, each is seen by the other
+                await self._check(node)
+            except ToolwrightError:
+                with suppress(StoreError):
+                    await self._ask(lambda session: session.execute(_LEAVE, node))
+                raise
         self._is_waiting = False
         with self._guard:
             self.node, self._beaten, self._turned = node, began, began

@@ -14,6 +14,11 @@ NODE_AT_WORK = """
 SELECT true FROM nodes WHERE seen > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $1::bigint LIMIT 1
 """
 DEAD_AFTER = 15_000_000  # microseconds without a heartbeat: three times as long as nodes give each other
+LOCKED = """
+SELECT true FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ExclusiveLock' AND objsubid = 1
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND (classid::bigint << 32) + objid::bigint = $1::bigint LIMIT 1
+"""
 FREE_ALL = "UPDATE wakes SET node = NULL WHERE node IS NOT NULL"
 
 # Seconds between two signs of life, and for how long one is awaited. Together they must stay below the time
@@ -58,7 +63,7 @@ class PostgresLock:
             await asyncio.wait([heart])
         if connection is not None and not connection.is_closed():
             with suppress(*FAULTS):  # then it is terminated, and the server ends the session
-                await connection.close(timeout=self._patience)
+                await _unlock(connection, self._patience)
 
     async def _watch(self, connection: Connection) -> None:
         """Until the connection is closed. A silent one is terminated, for nobody knows who has the lock."""
@@ -81,8 +86,31 @@ async def _try_lock(connection: Connection) -> bool:
             got = await _has_no_nodes(connection)
     finally:
         if not got:
-            await connection.close()
+            await _unlock(connection)
     return got
+
+
+async def _unlock(connection: Connection, patience: float = PATIENCE) -> None:
+    """Give the lock back and close the session: a pooler keeps it open for others."""
+    try:
+        async with asyncio.timeout(patience):
+            await connection.execute("SELECT pg_advisory_unlock_all()")
+    except (*FAULTS, TimeoutError):  # then the server ends the session, and the lock with it
+        connection.terminate()
+    else:
+        await connection.close(timeout=patience)
+
+
+async def is_locked(url: str) -> bool:
+    """Return whether a process without a cluster executes the journal's runs. Nothing is locked for that."""
+    try:
+        connection = await connect(url)
+        try:
+            return bool(await connection.fetchval(LOCKED, DRAIN_LOCK))
+        finally:
+            await connection.close(timeout=PATIENCE)
+    except FAULTS as error:
+        raise store_error(error) from error
 
 
 async def _has_no_nodes(connection: Connection) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     or_,
     select,
     text,
@@ -39,6 +40,12 @@ def _page(statement: Rows) -> Rows:
 
 MOST = 2**63 - 1
 """The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
+
+_NOW: dict[DialectName, str] = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+    "postgresql": "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+}
+"""The database's time in microseconds."""
 
 OWNERS = 100
 """Threads whose owners are read by one statement."""
@@ -104,6 +111,7 @@ class Queries:
         )
         self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
 
+        self.now = compiled(select(literal_column(_NOW[name])))
         self.nodes = compiled(select(nodes).order_by(nodes.c.id))
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
         due = (
