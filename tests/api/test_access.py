@@ -151,7 +151,7 @@ FOR_PEOPLE = [
 ]
 OPEN_TO_ALL: dict[str, Any] = {"secret_keys": (), "public_keys": (), "verify_token": None}
 ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
-OPEN = {("GET", path) for path in ("/", "/health", "/ready")}
+OPEN = {("GET", path) for path in ("/", "/health", "/ready", "/live")}
 DOCS = {("GET", path) for path in ("/openapi.json", "/docs", "/docs/{part}")}
 """For whoever may call anything; like the open ones they are not in the document."""
 

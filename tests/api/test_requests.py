@@ -287,11 +287,12 @@ async def test_the_openapi_document_describes_every_route() -> None:
             *[(row.method, row.path) for row in ROWS],
             ("GET", "/health"),
             ("GET", "/ready"),
+            ("GET", "/live"),
         }
         for (method, path), operation in described.items():
             assert operation["tags"]
             assert operation["description"]
-            if path not in ("/health", "/ready"):
+            if path not in ("/health", "/ready", "/live"):
                 assert operation["security"]
                 assert {"400", "401", "403", "503", "default"} <= set(operation["responses"])
             bodiless = ("/cancel", "/stream-tokens", "/retry", "/accept", "/pin")

@@ -185,7 +185,7 @@ def test_pods_serve_and_upgrade_as_the_image_does_and_route_by_its_port() -> Non
     assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert job["spec"]["template"]["metadata"]["labels"] != labels  # no requests are sent to it
     probes = {node[name]["httpGet"]["path"] for name in ("readinessProbe", "livenessProbe")}
-    assert probes == {"/ready", "/health"}
+    assert probes == {"/ready", "/live"}
     for each in (nodes, job):
         context = each["spec"]["template"]["spec"]["securityContext"]
         assert context["runAsNonRoot"] and [str(context["runAsUser"])] == instructions("USER")

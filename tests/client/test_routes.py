@@ -480,7 +480,7 @@ async def test_no_route_is_left_out() -> None:
     }
     assert routes - left_out == {
         "PATCH /api/threads/{thread_id}", "POST /api/runs/{run_id}/retry",  # see test_retries and tests.api.test_runs
-        "GET /health", "GET /ready", "GET /api/agents", "POST /api/agents", "PATCH /api/agents/{agent_id}",
+        "GET /health", "GET /ready", "GET /live", "GET /api/agents", "POST /api/agents", "PATCH /api/agents/{agent_id}",
         "DELETE /api/agents/{agent_id}", "POST /api/agents/{agent_id}/trigger", "GET /api/agents/{agent_id}/prompt",
         "GET /api/agents/{agent_id}", "GET /api/agents/{agent_id}/inbox",
         "POST /api/agents/{agent_id}/inbox/{event_id}/retry", "GET /api/agents/{agent_id}/goals",

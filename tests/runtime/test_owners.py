@@ -322,7 +322,9 @@ async def test_a_run_waits_for_a_process_whose_app_declares_its_agent(url: str) 
             run, cancelled = [await rt.threads.send(thread.id, "Go") for thread in threads]
             waits = await until_queued_again(rt, run.id)
             assert (waits.status, (waits.waiting or {})["reason"], work.count) == ("queued", "agent", 0)
-            assert "The app of this process does not declare the agent" in str((waits.waiting or {})["error"])
+            assert "The process that tried this run does not declare the agent" in str(
+                (waits.waiting or {})["error"]
+            )
             await here.runs.cancel(cancelled.id)
             assert (await here.runs.wait(cancelled.id)).status == "cancelled"
             await elsewhere.aclose()

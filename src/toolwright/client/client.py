@@ -83,6 +83,10 @@ class Client:
         """Return whether the server should get requests: as `health`, and its node of a cluster has a heartbeat."""
         return await self._state("/ready")
 
+    async def live(self) -> Health:
+        """Return that the server's process answers, whatever its database does. Raises `Unreachable` if it does not."""
+        return await self._state("/live")
+
     async def _state(self, path: str) -> Health:
         answer = await self._http.once("GET", path)
         body = shown_in(answer.body)

@@ -58,7 +58,8 @@ class Speakers:
             return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
         if speaker is None and is_declared_id(agent_id):
             return UnknownAgent(
-                f"The app of this process does not declare the agent {agent_id!r}: its run waits for one that does."
+                f"The process that tried this run does not declare the agent {agent_id!r}: the run waits for one that "
+                "does. Start a process whose app has this agent, or cancel the run."
             )
         if speaker is None:
             return f"The agent {agent_id!r} of this thread is not configured in this app."

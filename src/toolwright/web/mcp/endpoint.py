@@ -116,7 +116,7 @@ class McpEndpoint:
 
         async def forward(_: Scope, receive: Receive, send: Send) -> None:
             nonlocal reached
-            reached = await self._addresses.forward(url, request, body, receive, send)
+            reached = await self._addresses.forward(session_id, url, request, body, receive, send)
 
         await self._until_closing(forward, request.scope, receive, send)
         return reached

@@ -27,6 +27,7 @@ MOST = 1_000
 _HEADER = MCP_SESSION_ID_HEADER.encode()
 FORWARDED = "toolwright-forwarded"  # the header of a request that another process has passed on
 KEY = "mcp session "
+LOOK_EVERY = 1.0  # seconds
 CONNECT = 5.0  # seconds to reach another process; an answer may take as long as it takes
 _HOP_BY_HOP = frozenset(
     [b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"]
@@ -161,10 +162,13 @@ class SessionAddresses:
                 return url
         return None
 
-    async def forward(self, url: str, request: Request, body: bytes, receive: Receive, send: Send) -> bool:
+    async def forward(
+        self, session_id: str, url: str, request: Request, body: bytes, receive: Receive, send: Send
+    ) -> bool:
         """Pass the request on to the process at that URL, and its answer back; false if it cannot be reached.
 
-        It ends when the caller goes. Answers of a process that ends in the middle of them end there.
+        It ends when the caller goes. Answers of a process that ends in the middle of them end there; so do those of one
+        that is frozen, once it has not said for some seconds that the session is there.
         """
         if self._client is None:
             timeout = httpx.Timeout(None, connect=CONNECT)
@@ -176,18 +180,39 @@ class SessionAddresses:
         passed_on = self._client.build_request(
             request.method, place, headers=[*headers, (FORWARDED.encode(), b"1")], content=body
         )
-        passing = asyncio.create_task(_pass_back(self._client, passed_on, send))
+        begun = asyncio.Event()
+        passing = asyncio.create_task(_pass_back(self._client, passed_on, send, begun))
         leaving = asyncio.create_task(_until_gone(receive))
+        lost = asyncio.create_task(self._until_lost(session_id, url))
         try:
-            await asyncio.wait([passing, leaving], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([passing, leaving, lost], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            leaving.cancel()
-            done = passing.done()
-            passing.cancel()
-        if not done:
-            await asyncio.wait([passing])
-            return True
-        return passing.result()
+            ended = passing.done()
+            has_caller = not leaving.done()
+            for task in (passing, leaving, lost):
+                task.cancel()
+        if ended:
+            return passing.result()
+        await asyncio.wait([passing])
+        if begun.is_set() and has_caller:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return begun.is_set() or not has_caller
+
+    async def _until_lost(self, session_id: str, url: str) -> None:
+        """Return when the process at that URL neither says any more that it has the session, nor answers."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if self.find(session_id) != url and not await self._lives(url):
+                return
+
+    async def _lives(self, url: str) -> bool:
+        """Return whether the process at that URL answers: where a broker is away, it is not heard otherwise."""
+        assert self._client is not None, "a request is passed on with it"
+        try:
+            await self._client.get(f"{url.rstrip('/')}/live", timeout=CONNECT)
+        except httpx.TransportError:
+            return False
+        return True
 
     async def aclose(self) -> None:
         """Close the connections to other processes."""
@@ -195,11 +220,14 @@ class SessionAddresses:
             await self._client.aclose()
 
 
-async def _pass_back(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> bool:
+async def _pass_back(
+    client: httpx.AsyncClient, request: httpx.Request, send: Send, begun: asyncio.Event
+) -> bool:
     try:
         response = await client.send(request, stream=True)
     except httpx.TransportError:
         return False
+    begun.set()
     try:
         dropped = _HOP_BY_HOP | _MADE_HERE
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]

@@ -48,6 +48,15 @@ async def ready(serving: Here) -> Answer:
     return await _answer(serving, serving.runtime.health.check_ready)
 
 
+@health_router.get("/live", responses={200: {"model": Health, "description": "This process answers."}})
+async def live(serving: Here) -> Answer:
+    """Return that this process answers, whatever its database does; open to everyone.
+
+    One that does not is to be restarted; one without a database recovers by itself.
+    """
+    return answer({"status": "ok", "version": serving.options.version})
+
+
 async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Answer:
     body: JSONObject = {"status": "ok", "version": serving.options.version}
     try:
