@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -266,7 +267,8 @@ def free_ports(count: int) -> list[int]:
 class NatsServer:
     """A real NATS server, which can be killed and started again at the same port."""
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
+        self._options = options
         [self._port] = free_ports(1)
         self.url = f"nats://127.0.0.1:{self._port}"
         self.start()
@@ -274,8 +276,18 @@ class NatsServer:
     def start(self) -> None:
         program = str(Path(sys.executable).with_name("nats-server"))
         self._process = subprocess.Popen(
-            [program, "-a", "127.0.0.1", "-p", str(self._port)], stderr=subprocess.DEVNULL
+            [program, "-a", "127.0.0.1", "-p", str(self._port), *self._options], stderr=subprocess.DEVNULL
         )
+
+        deadline = time.monotonic() + 60
+        while not self._answers():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port)):
+            return True
+        return False
 
     def kill(self) -> None:
         self._process.kill()

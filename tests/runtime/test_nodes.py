@@ -638,6 +638,26 @@ def test_a_cluster_is_postgres_or_servers_of_nats(cluster: str) -> None:
         tw.Settings(database_url="sqlite:///x.db", cluster="nats://a")
 
 
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        "nats://",
+        "nats://h:99999",
+        "nats://h:0",
+        "tls://user:hidden@:4222",
+        "nats://h:4222,nats://u:hidden@",
+        "nats://h:x",
+        "nats://[::1",
+    ],
+)
+def test_servers_of_nats_need_a_host_and_a_possible_port(cluster: str) -> None:
+    with pytest.raises(tw.errors.DefinitionError, match="each NATS server needs a host") as refused:
+        tw.Settings(database_url="postgresql://h/d", cluster=cluster)
+    assert "hidden" not in str(refused.value)
+    for taken in ("nats://h", "nats://u:p@h:65535", "tls://[::1]:4222, nats://10.0.0.1"):
+        assert tw.Settings(database_url="postgresql://h/d", cluster=taken).cluster == taken
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while True:

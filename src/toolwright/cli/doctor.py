@@ -265,7 +265,7 @@ async def check_nodes(settings: Settings) -> list[Finding]:
         hosts = ", ".join(
             [urlsplit(each.strip()).netloc.rpartition("@")[2] for each in settings.cluster.split(",")]
         )
-        said = f"{hosts} answers" if fault is None else f"{hosts} does not answer: {fault}"
+        said = f"{hosts} answers" if fault is None else f"{hosts} cannot be used: {fault}"
         broker = [Finding("NATS", verdict, said)]
     try:
         if await database.revision(settings) is None:

@@ -197,6 +197,10 @@ class Bus(Protocol):
         ...
 
 
+class NotConnected(ConnectionError):
+    """A relay between processes has no connection yet, and does not know why."""
+
+
 class Models(Protocol):
     """Finds a model by its name, or makes one of a library's own model object.
 

@@ -91,6 +91,7 @@ SHORTEST_KEY = 16  # characters
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows
 _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
+_NODE = re.compile(r"https?://[^/?#@\s]+/?")
 _EMBEDDER = re.compile(r"openai:[^\s\x00-\x1f]+")
 _ORIGIN = re.compile(
     r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
@@ -194,7 +195,7 @@ class Settings(BaseSettings):
     database_url: str = Field(default="sqlite:///toolwright.db", repr=False)
     database_connections: int = Field(default=20, ge=2)
     cluster: str | None = Field(default=None, repr=False)
-    node_url: str | None = Field(default=None, pattern=r"^https?://[^/?#]+/?$")
+    node_url: str | None = None
     work: bool = True
     files_url: str | None = None
     encryption_keys: Names = Field(default=(), repr=False)
@@ -275,6 +276,10 @@ class Settings(BaseSettings):
                 raise ValueError(
                     "must be postgres, or URLs of NATS servers (nats://host:4222), separated by commas"
                 )
+            if given != "postgres" and not all(map(_names_host, servers)):
+                raise ValueError(
+                    "each NATS server needs a host, and a port from 1 to 65535 if it has one, as in nats://host:4222"
+                )
         if info.field_name == "cluster" and given is not None and not url.startswith("postgres"):
             raise ValueError(
                 "A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL to postgresql://…"
@@ -284,6 +289,16 @@ class Settings(BaseSettings):
                 "A process without work needs a database that others share: set TOOLWRIGHT_DATABASE_URL"
             )
         return given
+
+    @field_validator("node_url")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value and not (_NODE.fullmatch(value) and _names_host(value)):
+            raise ValueError(
+                "the URL of this process must be http:// or https://, a host and a port, without a path, as in "
+                "http://10.0.0.3:8000"
+            )
+        return value or None
 
     @field_validator(
         "secret_keys", "public_keys", "cors_origins", "encryption_keys", "http_allow", mode="before"
@@ -395,6 +410,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"database_url must begin with sqlite:/// (and a path), postgresql:// or memory://, not {value!r}"
             )
+        if value.startswith("postgres") and not _has_ports(value):
+            raise ValueError(
+                "the port of a Postgres server is a number from 1 to 65535; in a user name and a password write the "
+                "characters / ? # @ : as %2F %3F %23 %40 %3A"
+            )
         return value
 
     @field_validator("files_url")
@@ -442,7 +462,7 @@ class Settings(BaseSettings):
         for origin in value:
             if origin == "*" and len(value) > 1:
                 raise ValueError("* allows every origin: give it alone, or leave it out")
-            if origin != "*" and not _ORIGIN.fullmatch(origin):
+            if origin != "*" and not (_ORIGIN.fullmatch(origin) and _names_host(origin)):
                 raise ValueError(
                     f"an origin is a scheme and a host, as in https://shop.example or http://localhost:5173, without "
                     f"a path, not {origin!r}"
@@ -484,6 +504,24 @@ class Settings(BaseSettings):
 def _is_fernet_key(key: str) -> bool:
     try:
         return len(base64.b64decode(key, altchars=b"-_", validate=True)) == 32
+    except ValueError:
+        return False
+
+
+def _names_host(url: str) -> bool:
+    """Return whether the URL has a host, and no impossible port."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _has_ports(url: str) -> bool:
+    """Return whether the ports in a Postgres URL are possible; there can be several hosts, each with one."""
+    try:
+        hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+        return all(urlsplit(f"//{host}").port != 0 for host in hosts)
     except ValueError:
         return False
 

@@ -13,13 +13,14 @@ from toolwright.adapters.bus.memory import MemoryBus, QueueFollower
 from toolwright.adapters.system import new_id
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.ports import NotConnected
 from toolwright.core.text import words
 from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.core.value import changed
 
 log = logger("toolwright.bus")
 
-PATIENCE = 5.0  # seconds without a relay after which it is logged
+PATIENCE, UNEXPLAINED = 5.0, 15.0  # seconds without a relay after which it is logged, and if nothing says why
 RETRY = 1.0  # seconds before the relay connects again
 REFRESH, EXPIRES = 2.0, 6.0  # seconds between two messages about this process, and for which one is valid
 MOST_WAITING = 10_000  # messages that wait to be sent, beside live events; more are dropped
@@ -52,7 +53,7 @@ class Relay(Protocol):
         ...
 
     async def send(self, texts: Sequence[str]) -> None:
-        """Send texts, at once or never. Any exception means that they may be lost."""
+        """Send texts, at once or never. Any exception means that they may be lost; `NotConnected` says no more."""
         ...
 
 
@@ -82,6 +83,7 @@ class ClusterBus(MemoryBus):
         self._grown: set[Key] = set()  # topics that have a mark
         self._has_messages = asyncio.Event()
         self._failing_since, self._is_logged = 0.0, False  # while nothing can be sent
+        self._unheard: str | None = None  # why nothing can be received
         self._refresh_at = 0.0  # when everything about this process is sent again
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -94,8 +96,12 @@ class ClusterBus(MemoryBus):
 
     async def close(self) -> None:
         """Stop sending and receiving."""
-        for task in self._tasks:
-            task.cancel()
+        left = {*self._tasks}
+        while left:
+            for task in left:
+                task.cancel()
+            # The client of a broker can swallow a cancellation, as `asyncio.wait_for` does in Python 3.11.
+            _, left = await asyncio.wait(left, timeout=RETRY)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # ── this process ────────────────────────────────────────────────────────────────────────────────────────
@@ -233,15 +239,19 @@ class ClusterBus(MemoryBus):
 
     def _on_failure(self, error: Exception) -> None:
         self._failing_since = self._failing_since or _now()
-        if not self._is_logged and _now() - self._failing_since > PATIENCE:
+        is_explained = self._unheard is not None or not isinstance(error, NotConnected)
+        patience = PATIENCE if is_explained else UNEXPLAINED
+        if not self._is_logged and _now() - self._failing_since > patience:
             self._is_logged = True
             log.warning(
-                "Other processes are not reached; changes there are seen after 0.25 s: %s", words(error)
+                "Other processes are not reached; changes there are seen after 0.25 s: %s",
+                self._unheard or words(error),
             )
 
     def _on_success(self) -> None:
         if self._is_logged:
-            log.info("Other processes are reached again.")
+            # As loud as the loss: a log of warnings alone would never say that it is over.
+            log.warning("Other processes are reached again.")
         self._failing_since, self._is_logged = 0.0, False
 
     def _expire(self) -> None:
@@ -265,12 +275,13 @@ class ClusterBus(MemoryBus):
             try:
                 await self._relay.listen(self._receive, self._connected)
             except Exception as error:  # noqa: BLE001 - of sockets, of TLS, of the client of a broker
-                log.debug("Other processes are not heard: %s", words(error))
+                self._unheard = words(error)
+                log.debug("Other processes are not heard: %s", self._unheard)
             await asyncio.sleep(RETRY)
 
     def _connected(self) -> None:
         """Send everything about this process, ask for that of the others, and have followers read the journal."""
-        self._refresh_at = 0.0
+        self._refresh_at, self._unheard = 0.0, None
         self._queue(["hello"])
         for kind, id_ in [*self._followers]:
             self.grown(kind, id_)

@@ -1,21 +1,27 @@
 """Messages between the processes of a cluster by NATS. Needs the extra `nats`."""
 
 import asyncio
+import errno
 import re
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.errors import Error
+from nats.errors import Error, UnexpectedEOF
 
 from toolwright.core.env.logs import logger
+from toolwright.core.ports import NotConnected
+from toolwright.core.text import words
 
 log = logger("toolwright.bus")
 
 PAUSE, PING = 1.0, 5  # seconds before it is tried to connect again, and between two signs of life
-REACH = 5.0  # seconds in which a server must answer when it is looked for
+CONNECT = 2  # seconds in which a server must answer
+REACH = 4.5  # seconds for the whole check of a server, which is two attempts
 PENDING = 8 * 1024 * 1024  # bytes that wait to be sent, or to be read; more are lost
 
 
@@ -27,46 +33,76 @@ class NatsRelay:
 
     def __init__(self, servers: Sequence[str], database: str) -> None:
         self._servers = [*servers]
+        self._hosts = [host_of(each) for each in servers]
         self._subject = f"toolwright.{re.sub('[^A-Za-z0-9_-]', '_', database) or '_'}"
         self._client: Client | None = None
+        self._failures, self._is_denied = _Failures(), False
 
     async def fault(self) -> str | None:
-        """Return why no server can be reached, or None if one answers."""
-        client = Client()
+        """Return why no server can be used, or None if one of them carries messages."""
+        faults = await asyncio.gather(*map(self._fault_of, self._servers))
+        if None in faults:
+            return None
+        reasons = dict.fromkeys(map(str, faults))
+        if len(reasons) == 1:
+            return next(iter(reasons))
+        return "; ".join(f"{host}: {fault}" for host, fault in zip(self._hosts, faults, strict=True))
+
+    async def _fault_of(self, server: str) -> str | None:
+        """Return why this server carries no messages, or None. Sends one that other processes ignore."""
+        client, failures = Client(), _Failures()
         try:
             async with asyncio.timeout(REACH):
                 await client.connect(
-                    self._servers, name="toolwright", allow_reconnect=False, error_cb=_ignore
+                    [server],
+                    name="toolwright",
+                    allow_reconnect=False,
+                    connect_timeout=CONNECT,
+                    reconnect_time_wait=0,
+                    # The least that the client takes for a limit: a second attempt follows the first at once.
+                    max_reconnect_attempts=1,
+                    error_cb=failures.note,
                 )
+                untyped: Any = client
+                await untyped.subscribe(self._subject, cb=_ignore)
+                await client.publish(self._subject, b'["doctor"]')
                 await client.flush()
         except (OSError, TimeoutError, Error) as error:
-            return str(error) or type(error).__name__
+            return failures.reason or _reason(error)
         finally:
             with suppress(Exception):
                 await client.close()
-        return None
+        return failures.reason
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
         client, closed = Client(), asyncio.Event()
+        failures = self._failures
 
         async def read(message: Msg) -> None:
             receive(message.data.decode("utf-8", "replace"))
 
         async def reconnect() -> None:
+            failures.reason = None
             connected()
 
         async def end() -> None:
             closed.set()
 
         async def fail(error: Exception) -> None:
-            log.debug("NATS: %s", error)
+            await failures.note(error)
+            # The connection stays, and everything that is sent is lost: nothing else would report it.
+            if _is_denied(error) and not self._is_denied:
+                self._is_denied = True
+                log.warning("NATS refuses the messages between processes: %s", _reason(error))
 
+        failures.reason = None
         try:
             await client.connect(
                 self._servers,
                 name="toolwright",
                 no_echo=True,
                 reconnect_time_wait=int(PAUSE),
+                connect_timeout=CONNECT,
                 max_reconnect_attempts=-1,
                 ping_interval=PING,
                 pending_size=PENDING,
@@ -77,6 +113,7 @@ class NatsRelay:
             untyped: Any = client
             await untyped.subscribe(self._subject, cb=read, pending_bytes_limit=PENDING)
             self._client = client
+            failures.reason = None
             connected()
             await closed.wait()
         finally:
@@ -88,10 +125,55 @@ class NatsRelay:
     async def send(self, texts: Sequence[str]) -> None:
         client = self._client
         if client is None or not client.is_connected:
-            raise ConnectionError("NATS is not connected.")
+            hosts, reason = ", ".join(self._hosts), self._failures.reason
+            if reason is None:
+                raise NotConnected(f"NATS at {hosts} does not answer")
+            raise ConnectionError(f"NATS at {hosts}: {reason}")
         for text in texts:
             await client.publish(self._subject, text.encode("ascii"))
 
 
-async def _ignore(error: Exception) -> None:
-    """Take errors that the client would print with their tracebacks."""
+def host_of(server: str) -> str:
+    """Return the host and the port of a server's URL, without its user and password."""
+    return urlsplit(server).netloc.rpartition("@")[2]
+
+
+class _Failures:
+    """The last reason why a connection has failed, of the errors that the client reports."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+
+    async def note(self, error: Exception) -> None:
+        """Take an error of the client, which would print it with its traceback."""
+        log.debug("NATS: %s", words(error))
+        # A server that rejects a password ends the connection: the end says less than what came before.
+        if self.reason is None or not isinstance(
+            error, (ConnectionResetError, BrokenPipeError, UnexpectedEOF)
+        ):
+            self.reason = _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    """Return in plain words why a server cannot be used."""
+    text = str(error).removeprefix("nats: ").strip("'\" ")
+    if "authorization violation" in text.lower():
+        return "the server rejects the user or the password (authorization violation)"
+    if isinstance(error, socket.gaierror):
+        return f"the host name cannot be resolved ({error.strerror})"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT} seconds"
+    # The error for several addresses of one host has the number in its text alone.
+    if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in text:
+        return "connection refused"
+    if isinstance(error, OSError) and error.errno and error.strerror:
+        return error.strerror
+    return text or type(error).__name__
+
+
+def _is_denied(error: Exception) -> bool:
+    return "permissions violation" in str(error).lower()
+
+
+async def _ignore(message: Msg) -> None:
+    """Drop a message."""

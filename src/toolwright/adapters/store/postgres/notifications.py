@@ -6,6 +6,7 @@ from typing import Any
 
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.core.env.logs import logger
+from toolwright.core.ports import NotConnected
 
 log = logger("toolwright.bus")
 
@@ -61,7 +62,7 @@ class PostgresRelay:
     async def send(self, texts: Sequence[str]) -> None:
         session = self._session
         if session is None:
-            raise ConnectionError("There is no session.")
+            raise NotConnected("the database session for notifications is not open")
         try:
             async with asyncio.timeout(SECONDS):
                 await session.execute(_SEND, CHANNEL, texts)
