@@ -133,3 +133,28 @@ def test_settings_that_need_a_shared_database_are_refused_without_one(shell: She
         server.end()
     shell.env["TOOLWRIGHT_CLUSTER"] = "postgres"
     assert "TOOLWRIGHT_CLUSTER is not valid: a cluster needs a Postgres database" in shell.refused("work")[1]
+
+
+@pytest.mark.parametrize(
+    ("variables", "arguments", "said"),
+    [
+        (
+            {},
+            (),
+            "`toolwright work` needs an app whose runs it executes: name it, as in `toolwright work app:app`",
+        ),
+        ({"TOOLWRIGHT_WORK": "off"}, ("app:app",), "only executes runs, and TOOLWRIGHT_WORK is off: remove"),
+        (
+            {"TOOLWRIGHT_DATABASE_URL": "memory://"},
+            ("app:app",),
+            "a journal in memory is its own: set TOOLWRIGHT_DATABASE_URL.",
+        ),
+    ],
+)
+def test_a_worker_that_would_do_nothing_is_refused(
+    shell: Shell, variables: dict[str, str], arguments: tuple[str, ...], said: str
+) -> None:
+    shell.write("app.py", APP)
+    shell.env |= variables
+    code, line = shell.refused("work", *arguments)
+    assert code == 2 and said in line

@@ -76,7 +76,12 @@ def serve(
 
 
 @cli.command()
-def work(target: ServedApp = None) -> int:
+def work(
+    target: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Argument(envvar="TOOLWRIGHT_APP", metavar="MODULE:APP | CONFIG.json", help="The app."),
+    ] = None,
+) -> int:
     """Execute runs, and serve nothing."""
     from toolwright.cli.serve.serve import work as run  # noqa: PLC0415 - loads the server
 

@@ -5,13 +5,13 @@ import os
 import signal
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import log_fully
+from toolwright.cli.output import Refusal, log_fully
 from toolwright.cli.serve.reload import serve_and_reload
 from toolwright.cli.settings import read_settings, served_app, warn_of_variables
 from toolwright.wiring import gateway
 from toolwright.wiring.app import App
 from toolwright.wiring.loading import DEFAULT_FILE
-from toolwright.wiring.settings import Settings
+from toolwright.wiring.settings import MEMORY, Settings
 
 GRACE = 10.0  # seconds that calls in progress have to end
 
@@ -42,9 +42,23 @@ def serve(target: str | None, host: str, port: int, *, dev: bool, no_work: bool 
 def work(target: str | None) -> int:
     """Execute the app's runs until SIGINT or SIGTERM; the exit code."""
     settings = read_settings()
+    if target is None:
+        raise Refusal(
+            "`toolwright work` needs an app whose runs it executes: name it, as in `toolwright work app:app`, or a "
+            "configuration file."
+        )
+    if not settings.work:
+        raise Refusal(
+            "`toolwright work` only executes runs, and TOOLWRIGHT_WORK is off: remove that variable."
+        )
+    if settings.database_url.startswith(MEMORY):
+        raise Refusal(
+            "`toolwright work` executes the runs of a database that other processes serve, and a journal in memory is "
+            "its own: set TOOLWRIGHT_DATABASE_URL."
+        )
     log_fully(settings.log_format, settings.log)
     warn_of_variables(os.environ)
-    run(_work(served_app(target), settings, target or "an empty app"))
+    run(_work(served_app(target), settings, target))
     return 0
 
 
