@@ -1,7 +1,9 @@
 """`toolwright work`, `toolwright nodes` and `serve --no-work`: processes that share the runs of one database."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+from socket import gethostname
 
 import httpx
 import pytest
@@ -12,12 +14,16 @@ from tests.cli.test_serve import url_of
 from tests.motor.rig import NatsServer
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
-from toolwright.client import Client
+from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.client import Client, Health
+from toolwright.core.journal.units import IDLE
 
 pytestmark = pytest.mark.anyio
 
 OLDEST = "The oldest wake-up that no node has taken is due for 0.0 s.\n"
-NO_CLUSTER = "There is no cluster on this database.\n"
+HEADER = ["node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address"]
+NO_CLUSTER = f"There is no cluster on this database.\n{IDLE}\n"
 
 APP = """
 import toolwright as tw
@@ -46,6 +52,23 @@ def found_by_doctor(shell: Shell) -> list[tuple[str, ...]]:
     return [tuple(line.split("\t")) for line in shell.run("doctor", "--port", "0").stdout.splitlines()]
 
 
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(60):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.05)
+
+
+async def has_warning(ask: Callable[[], Awaitable[Health]]) -> bool:
+    return (await ask()).warning is not None
+
+
+async def is_ready(client: Client) -> bool:
+    return (await client.ready()).status == "ok"
+
+
 async def test_one_process_serves_and_another_works(shell: Shell, database: str) -> None:
     shell.write("nodes_app.py", APP)
     shell.env |= {"TOOLWRIGHT_DATABASE_URL": database, "TOOLWRIGHT_CLUSTER": "postgres"}
@@ -54,7 +77,9 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
     def nodes() -> list[list[str]]:
         done = shell.run("nodes")
         assert (done.returncode, done.stderr) == (0, OLDEST if done.stdout else NO_CLUSTER)
-        return [line.split("\t") for line in done.stdout.splitlines()]
+        header, *rows = [line.split("\t") for line in done.stdout.splitlines()] or [HEADER]
+        assert header == HEADER
+        return rows
 
     assert await asyncio.to_thread(nodes) == []
     with (
@@ -66,10 +91,17 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
             worker.until, "Toolwright executes the runs of nodes_app:app. Ctrl-C stops it."
         )
         assert await answered(url) == "Done."
-        [(node, _, busy, slots, skew, seen)] = await asyncio.to_thread(nodes)
+        [(node, _, busy, slots, skew, seen, state, address)] = await asyncio.to_thread(nodes)
         assert (node.startswith("node_"), busy, slots, seen.endswith(" s ago")) == (True, "0", "1000", True)
+        assert (state, address) == ("living", gethostname())
         assert abs(float(skew.removesuffix(" s"))) < 10
-        assert ("nodes", "ok", "1 alive") in await asyncio.to_thread(found_by_doctor, shell)
+        findings = await asyncio.to_thread(found_by_doctor, shell)
+        assert ("nodes", "ok", "1 alive") in findings
+        assert ("owner", "ok", "1 node of a cluster executes the runs") in findings
+        del shell.env["TOOLWRIGHT_CLUSTER"]
+        [note] = [each for each in await asyncio.to_thread(found_by_doctor, shell) if each[0] == "nodes"]
+        assert note[1] == "note" and note[2].startswith("1 living node of a cluster on this database: ")
+        shell.env["TOOLWRIGHT_CLUSTER"] = "postgres"
         shell.env["TOOLWRIGHT_FILES_URL"] = str(shell.folder / "other.files")
         findings = await asyncio.to_thread(found_by_doctor, shell)
         [(what, _, said)] = [each for each in findings if each[1] == "broken"]
@@ -85,10 +117,66 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
         )
         async with httpx.AsyncClient() as http:
             for path in ("/health", "/ready"):
-                assert (await http.get(f"{url}{path}")).json()["status"] == "ok"
+                body = (await http.get(f"{url}{path}")).json()
+                assert (body["status"], "warning" in body) == ("ok", False)
         worker.ctrl_c()
         assert await asyncio.to_thread(worker.end) == 0
         assert await asyncio.to_thread(nodes) == []  # it has left
+        assert ("owner", "note", IDLE) in await asyncio.to_thread(found_by_doctor, shell)
+        async with Client(url) as client:
+            for ask in (client.health, client.ready):
+                await until(partial(has_warning, ask))
+                assert ((await ask()).status, (await ask()).warning) == ("ok", IDLE)
+
+
+async def test_nodes_are_shown_by_the_databases_clock_with_their_state_and_their_url(
+    shell: Shell, database: str
+) -> None:
+    shell.write("nodes_app.py", APP)
+    shell.env["TOOLWRIGHT_DATABASE_URL"] = database
+    session = await connect(database)
+    insert = "INSERT INTO nodes (id, version, slots, busy, seen, address) VALUES ($1, '1', 10, 0, $2, 'host')"
+    await session.execute(insert, "node_dead", 1_767_225_600_000_000)
+    done = await asyncio.to_thread(shell.run, "nodes")
+    assert done.stdout.splitlines()[1].split("\t")[-2:] == ["dead since 2026-01-01 00:00:00 UTC", "host"]
+    assert done.stderr.splitlines()[-1] == IDLE
+    await session.close()
+    shell.env |= {"TOOLWRIGHT_CLUSTER": "postgres", "TOOLWRIGHT_NODE_URL": "http://10.0.0.3:8000"}
+    with shell.start("work", "nodes_app:app") as worker:
+        await asyncio.to_thread(worker.until, "Ctrl-C stops it.")
+        done = await asyncio.to_thread(shell.run, "nodes")
+        assert "http://10.0.0.3:8000" in [line.split("\t")[-1] for line in done.stdout.splitlines()]
+        assert IDLE not in done.stderr
+
+
+def test_nodes_of_a_database_that_can_have_none_are_not_looked_for(shell: Shell) -> None:
+    done = shell.run("nodes")
+    assert done.stderr == "There is no cluster: one needs a Postgres database in TOOLWRIGHT_DATABASE_URL.\n"
+
+
+async def test_a_process_without_a_cluster_that_keeps_nodes_waiting_is_named(
+    shell: Shell, database: str
+) -> None:
+    shell.write("nodes_app.py", APP)
+    shell.env |= {"TOOLWRIGHT_DATABASE_URL": database, "TOOLWRIGHT_CLUSTER": "postgres"}
+    shell.env["TOOLWRIGHT_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
+    lock = PostgresLock(database)
+    assert await lock.acquire()
+    said = "process without TOOLWRIGHT_CLUSTER executes the runs"
+    with shell.start("serve", "nodes_app:app", "--port", "0") as server:
+        url = await asyncio.to_thread(url_of, server)
+        async with httpx.AsyncClient() as http:
+            answer = await http.get(f"{url}/ready")
+            assert (answer.status_code, said in answer.json()["error"]) == (503, True)
+            assert (await http.get(f"{url}/health")).status_code == 200
+        assert said in (await asyncio.to_thread(shell.run, "nodes")).stderr
+        findings = await asyncio.to_thread(found_by_doctor, shell)
+        assert ("owner", "ok", f"a {said}") in findings
+        [note] = [each[2] for each in findings if each[0] == "nodes"]
+        assert said in note
+        await lock.release()
+        async with Client(url) as client:
+            await until(lambda: is_ready(client))
 
 
 async def test_the_doctor_says_whether_the_broker_answers(shell: Shell, database: str) -> None:

@@ -12,9 +12,10 @@ import pytest
 from tests.motor.rig import Rig, leased
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
+from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.postgres.connection import FAULTS, connect
 from toolwright.adapters.store.postgres.leases import PostgresLeases
-from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.adapters.store.postgres.lock import PostgresLock, look_for_executors
 from toolwright.adapters.system import ClusterClock, new_id
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.units import Claim, Conflict
@@ -325,6 +326,73 @@ async def test_a_thread_that_failed_here_and_is_another_nodes_now_is_forgotten(u
         await admin.execute("UPDATE wakes SET node = 'node_other'")
         await admin.close()
         await until(is_forgotten)
+
+
+async def test_a_node_that_joins_again_after_it_lost_its_leases_says_so_once(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with leased(url, ttl=TTL) as rig:
+        assert rig.leases is not None
+        first = rig.leases.node
+        stop_heart(rig)
+
+        async def is_said() -> bool:
+            return any("has lost its leases" in each for each in caplog.messages)
+
+        await until(is_said)
+        [said] = [each for each in caplog.records if "has lost its leases" in each.getMessage()]
+        assert said.levelname == "WARNING"
+        assert said.getMessage().startswith(
+            f"The node {first} has lost its leases: this process goes on as the node"
+        )
+
+
+async def test_a_heart_without_the_database_says_so_once_and_when_it_beats_again(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Proxy(url) as proxy, leased(proxy.url, ttl=4 * TTL):
+        await proxy.down()
+
+        async def is_lost() -> bool:
+            return any("has no heartbeat" in each for each in caplog.messages)
+
+        async def is_back() -> bool:
+            return any("has a heartbeat again" in each for each in caplog.messages)
+
+        await until(is_lost)
+        proxy.up()
+        await until(is_back)
+    assert len([each for each in caplog.messages if "has no heartbeat" in each]) == 1
+
+
+async def test_a_node_that_cannot_join_is_not_ready_and_says_why(url: str) -> None:
+    lock = PostgresLock(url)
+    assert await lock.acquire()
+    async with leased(url) as rig:
+        assert isinstance(rig.motor, LeaseMotor)
+        assert rig.motor.unready is not None
+        assert "a process without TOOLWRIGHT_CLUSTER executes the runs" in rig.motor.unready
+        await lock.release()
+        motor = rig.motor
+
+        async def is_ready() -> bool:
+            return motor.unready is None
+
+        await until(is_ready)
+    assert rig.motor.unready == "This node of the cluster is stopping."
+
+
+async def test_processes_that_execute_runs_are_found_without_taking_the_lock(url: str) -> None:
+    seen = await look_for_executors(url)
+    assert (seen.nodes, seen.is_locked) == (0, False)
+    lock = PostgresLock(url)
+    assert await lock.acquire()
+    assert (await look_for_executors(url))[1:] == (0, True)
+    await lock.release()
+    async with leased(url), leased(url):
+        assert (await look_for_executors(url))[1:] == (2, False)
+    async with fresh_database(migrated=False) as empty:
+        assert (await look_for_executors(empty))[1:] == (0, False)
 
 
 async def test_a_node_that_waits_for_another_process_says_so_once(

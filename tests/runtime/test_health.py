@@ -12,7 +12,7 @@ from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import new_id
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.units import Committed, Conflict, Probe, Unit
-from toolwright.runtime.health import FRESH, Health
+from toolwright.runtime.health import FRESH, SELDOM, Health
 
 pytestmark = pytest.mark.anyio
 
@@ -93,10 +93,32 @@ async def test_files_that_cannot_be_written_are_named() -> None:
 
 
 async def test_a_node_without_a_heartbeat_is_healthy_and_not_ready() -> None:
-    beating = [True]
-    health = Health(CountedStore(), CountedFiles(), ManualClock(), new_id, lambda: beating[0])
+    reason: list[str | None] = [None]
+    health = Health(CountedStore(), CountedFiles(), ManualClock(), new_id, unready=lambda: reason[0])
     await health.check_ready()
-    beating[0] = False
+    reason[0] = "This node of the cluster has no heartbeat at the moment."
     await health.check()
     with pytest.raises(StoreError, match="This node of the cluster has no heartbeat at the moment"):
         await health.check_ready()
+
+
+async def test_that_no_process_executes_runs_is_a_warning_and_looked_for_seldom() -> None:
+    clock, looks = ManualClock(), list[str]()
+
+    async def look() -> str | None:
+        looks.append("look")
+        return "No living process." if len(looks) == 1 else None
+
+    health = Health(CountedStore(), CountedFiles(), clock, new_id, look_for_worker=look)
+    assert await health.warning() == await health.warning() == "No living process."
+    await health.check_ready()
+    clock.advance(SELDOM)
+    assert (await health.warning(), len(looks)) == (None, 2)
+
+
+async def test_a_look_for_processes_that_fails_changes_nothing() -> None:
+    async def look() -> str | None:
+        raise StoreError("The journal is away.")
+
+    health = Health(CountedStore(), CountedFiles(), ManualClock(), new_id, look_for_worker=look)
+    assert await health.warning() is None

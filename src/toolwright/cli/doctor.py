@@ -23,7 +23,9 @@ from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ToolwrightError
+from toolwright.core.journal.units import IDLE
 from toolwright.core.model import ModelRequest, ModelSettings
+from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message
 from toolwright.web.auth.access import ServiceKey, is_loopback
 from toolwright.wiring import database
@@ -99,7 +101,7 @@ async def check_database(settings: Settings) -> list[Finding]:
     place = shown_url(settings.database_url)
     try:
         revision = await database.revision(settings, locks=settings.executes_alone)
-        owner = await database.owner(settings)
+        executors = await database.executors(settings)
         broken = await database.broken_rows(settings) if revision == database.HEAD else ()
     except ToolwrightError as error:
         return [Finding("database", "broken", f"{place}: {error.message}")]
@@ -114,9 +116,12 @@ async def check_database(settings: Settings) -> list[Finding]:
     elif revision != database.HEAD:
         said = f"revision {revision}, of {database.HEAD}: it is upgraded when it is next used"
         schema = Finding("schema", "note", said)
-    drives = f"{owner} executes the runs" if owner else "no process executes runs at the moment"
     rows = [Finding("row", "broken", each.sentence) for each in broken]
-    return [Finding("database", "ok", place), schema, *rows, Finding("owner", "ok", drives)]
+    owner = Finding("owner", "ok", executors or "no process executes runs at the moment")
+    # A process that executes runs itself is usually started after the doctor; others would serve and nothing more.
+    if executors is None and (settings.cluster is not None or not settings.work):
+        owner = Finding("owner", "note", IDLE)
+    return [Finding("database", "ok", place), schema, *rows, owner]
 
 
 async def check_models(settings: Settings, named: list[str], *, reach: bool) -> list[Finding]:
@@ -254,10 +259,10 @@ async def check_files(settings: Settings) -> Finding:
 async def check_nodes(settings: Settings) -> list[Finding]:
     """Return whether this process can run beside the living nodes of the cluster, and whose clock is wrong.
 
-    Also whether the cluster's NATS servers answer.
+    Also whether the cluster's NATS servers answer. Without a cluster return whether there is one on the database.
     """
     if settings.cluster is None:
-        return []
+        return await _check_alone(settings)
     broker: list[Finding] = []
     if settings.cluster != "postgres":
         fault = await broker_fault(settings)
@@ -270,12 +275,14 @@ async def check_nodes(settings: Settings) -> list[Finding]:
     try:
         if await database.revision(settings) is None:
             return broker
-        (found, _), files = await database.nodes(settings), file_store(settings)
+        found, files = await database.cluster(settings), file_store(settings)
     except ToolwrightError as error:
         return [*broker, Finding("nodes", "broken", error.message)]
-    now = datetime.now(UTC)
-    living = [node for node in found if node.is_alive(now)]
+    living = found.living
     findings = [Finding("nodes", "ok" if living else "note", f"{len(living)} alive")]
+    if found.is_locked:
+        said = f"{database.ALONE}, and nodes wait for its end: set the variable there too"
+        findings = [Finding("nodes", "note", said)]
     for node in living:
         if abs(node.skew) > MOST_SKEW * 1_000_000:
             said = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
@@ -283,6 +290,21 @@ async def check_nodes(settings: Settings) -> list[Finding]:
     faults = await node_faults(living, cipher_of(settings).keys, files)
     await files.close()
     return [*broker, *findings, *[Finding("nodes", "broken", fault) for fault in faults]]
+
+
+async def _check_alone(settings: Settings) -> list[Finding]:
+    """Return that nodes of a cluster live on the database of a process without one."""
+    try:
+        if not settings.database_url.startswith("postgres") or await database.revision(settings) is None:
+            return []
+        living = (await database.cluster(settings)).living
+    except ToolwrightError:  # is said of the database
+        return []
+    if not living:
+        return []
+    nodes = quantity(len(living), "living node")
+    said = f"{nodes} of a cluster on this database: a process without TOOLWRIGHT_CLUSTER executes no runs beside them"
+    return [Finding("nodes", "note", said)]
 
 
 def _counted(keys: tuple[str, ...], kind: str) -> str:

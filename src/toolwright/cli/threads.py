@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from rich import box
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.table import Table
 from toolwright.cli.loop import run
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ThreadBusy
+from toolwright.core.journal.units import IDLE
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.text import brief, clean_text, spelled_out
 from toolwright.core.threads.compaction import (
@@ -35,6 +36,7 @@ from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.upkeep.threads import delete_thread, opened_runtime
 
 COLUMNS = ("run", "status", "agent", "thread", "created", "error")
+NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
 LONGEST_ERROR = 200  # characters
 
 
@@ -95,11 +97,11 @@ def list_runs(
     _print_table(COLUMNS, rows)
 
 
-def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; on a pipe a line for each row, with tabs."""
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = False) -> None:
+    """Print a table; on a pipe a line for each row, with tabs, and with `has_header` one of the columns first."""
     console = Console()
     if not console.is_terminal:
-        for row in rows:
+        for row in (columns, *rows) if has_header else rows:
             print(*row, sep="\t")
         return
     table = Table(*columns, box=box.SIMPLE_HEAD)
@@ -109,27 +111,40 @@ def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def list_nodes() -> None:
-    """Print the nodes of the cluster as a table; on a pipe a line for each, with tabs."""
+    """Print the nodes of the cluster as a table; on a pipe a line for each and one before them, with tabs.
 
-    found, depths = run(database.nodes(read_settings()))
-    now = datetime.now(UTC)
-    if not found:
+    What else is known of the cluster is printed on stderr.
+    """
+    settings = read_settings()
+    found = run(database.cluster(settings))
+    if found.nodes:
+        rows = [
+            (
+                each.id,
+                each.version,
+                str(each.busy),
+                str(each.slots),
+                f"{each.skew / 1e6:+.3f} s",
+                _ago(found.now - each.seen),
+                "living" if each.is_alive(found.now) else f"dead since {each.seen:%Y-%m-%d %H:%M:%S} UTC",
+                each.address,
+            )
+            for each in found.nodes
+        ]
+        _print_table(NODE_COLUMNS, rows, has_header=True)
+        waits = seconds_since(found.depths.oldest_wake, found.now)
+        print(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", file=sys.stderr)
+    elif settings.database_url.startswith("postgres"):
         print("There is no cluster on this database.", file=sys.stderr)
-        return
-    rows = [
-        (
-            each.id,
-            each.version,
-            str(each.busy),
-            str(each.slots),
-            f"{each.skew / 1e6:+.3f} s",
-            _ago(now - each.seen),
+    else:
+        print(
+            "There is no cluster: one needs a Postgres database in TOOLWRIGHT_DATABASE_URL.", file=sys.stderr
         )
-        for each in found
-    ]
-    _print_table(("node", "version", "busy", "slots", "clock", "last heartbeat"), rows)
-    waits = seconds_since(depths.oldest_wake, now)
-    print(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", file=sys.stderr)
+        return
+    if found.is_locked:
+        print(f"{database.ALONE[:1].upper()}{database.ALONE[1:]}.", file=sys.stderr)
+    elif not found.living:
+        print(IDLE, file=sys.stderr)
 
 
 def _ago(since: timedelta) -> str:

@@ -1,7 +1,8 @@
 """Whether the journal and the files can be written, found out by writing."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import TypeAlias
 
 from toolwright.core.errors import StoreError
@@ -11,6 +12,7 @@ from toolwright.core.ports import Clock, Files, NewId
 
 PATIENCE = 3.0  # seconds
 FRESH = 1.0  # seconds for which an answer is everybody's
+SELDOM = 5.0  # seconds between two looks for a process that executes runs
 
 Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
 
@@ -27,15 +29,22 @@ class Health:
         files: Files,
         clock: Clock,
         new_id: NewId,
-        has_leases: Callable[[], bool] = lambda: True,
+        *,
+        unready: Callable[[], str | None] = lambda: None,
+        look_for_worker: Callable[[], Awaitable[str | None]] | None = None,
     ) -> None:
-        self._has_leases = has_leases
+        self._unready = unready
+        self._idle: str | None = None
 
         async def journal() -> None:
             await store.commit(Probe(token=new_id("unit"), at=clock.now()))
 
+        async def worker() -> None:
+            self._idle = None if look_for_worker is None else await look_for_worker()
+
         self._journal = _Shared("The journal", journal, clock)
         self._files = _Shared("The file store", files.probe, clock)
+        self._worker = None if look_for_worker is None else _Shared("The journal", worker, clock, SELDOM)
 
     async def check(self) -> None:
         """Raises `StoreError` if one of them cannot be written, or does not answer in time."""
@@ -46,16 +55,26 @@ class Health:
             raise StoreError(" ".join(faults))
 
     async def check_ready(self) -> None:
-        """Raise `StoreError` also if this node of a cluster has no heartbeat: its runs are other nodes' then."""
+        """Raise `StoreError` also if this node of a cluster executes no runs: other nodes do then."""
         await self.check()
-        if not self._has_leases():
-            raise StoreError("This node of the cluster has no heartbeat at the moment.")
+        reason = self._unready()
+        if reason is not None:
+            raise StoreError(reason)
+
+    async def warning(self) -> str | None:
+        """Return that no living process executes runs, or None. Requests are served nevertheless."""
+        if self._worker is None:
+            return None
+        with suppress(StoreError):
+            await self._worker.outcome()
+        return self._idle
 
 
 class _Shared:
     """One trial at a time, whose outcome is that of all who ask."""
 
-    def __init__(self, what: str, trial: Trial, clock: Clock) -> None:
+    def __init__(self, what: str, trial: Trial, clock: Clock, fresh: float = FRESH) -> None:
+        self._fresh = fresh
         self._what = what
         self._trial = trial
         self._clock = clock
@@ -73,7 +92,7 @@ class _Shared:
         await self._task
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._until = self._clock.monotonic() + FRESH
+        self._until = self._clock.monotonic() + self._fresh
         if not task.cancelled():
             task.exception()  # is known now, though whoever asked may have lost patience
 

@@ -7,11 +7,15 @@ from toolwright.wire.shape import Absent, Shape
 
 
 class Health(Shape, title="HealthShape"):
-    """Whether the server can work."""
+    """Whether the server can work.
+
+    `error` says why it cannot. `warning` says that no living process executes runs, while requests are served.
+    """
 
     status: Literal["ok", "unavailable"]
     version: str
     error: Absent[str] = None
+    warning: Absent[str] = None
 
 
 class StreamToken(Shape, title="StreamTokenShape"):

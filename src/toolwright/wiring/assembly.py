@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from toolwright.adapters.motor.leases import NO_HEARTBEAT, LeaseMotor
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.model_settings import Context
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.mcp.questions import handler_tools
 from toolwright.core.mcp.records import TASK
+from toolwright.core.ports import Motor
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
@@ -77,7 +80,7 @@ from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.results import ResultReader
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.runtime.toolkits.toolkit import ToolkitParts
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import Parts, idle_warning, needs_worker
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:
@@ -198,7 +201,12 @@ def assemble(
         clients=FrontEnds(store, entities, clock, ids),
         events=events,
         health=Health(
-            store, parts.files, clock, ids, lambda: not settings.executes_in_cluster or motor.driving
+            store,
+            parts.files,
+            clock,
+            ids,
+            unready=lambda: _unready(settings, motor),
+            look_for_worker=partial(idle_warning, settings) if needs_worker(settings) else None,
         ),
         keys=keys,
         housekeeper=Housekeeper(
@@ -218,6 +226,13 @@ def assemble(
         telemetry=parts.telemetry,
         close=(shared.model_answers.windows.summaries.close, *parts.close, parts.sandbox.close),
     )
+
+
+def _unready(settings: Settings, motor: Motor) -> str | None:
+    """Return why this node of a cluster executes no runs at the moment, or None."""
+    if not settings.executes_in_cluster or motor.driving:
+        return None
+    return motor.unready if isinstance(motor, LeaseMotor) else NO_HEARTBEAT
 
 
 def _pending(shared: _Shared, drainer: Drainer) -> PendingCalls:

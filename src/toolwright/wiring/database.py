@@ -4,6 +4,8 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,11 @@ from toolwright.core.errors import MissingExtra, StoreError
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Node
-from toolwright.core.text import sentence
+from toolwright.core.text import quantity, sentence
 from toolwright.core.threads.event import Event
 from toolwright.wiring.settings import Settings
 
+ALONE = "a process without TOOLWRIGHT_CLUSTER executes the runs"
 _POSTGRES = "toolwright.adapters.store.postgres"
 
 
@@ -93,25 +96,47 @@ async def shrinkable(settings: Settings) -> str | None:
     return "It was rewritten: from now on it shrinks when much was deleted."
 
 
-async def owner(settings: Settings) -> str | None:
-    """Process that drives the journal at this moment, in words; None if none does."""
+async def executors(settings: Settings) -> str | None:
+    """Return a clause that names the processes that execute the runs at the moment, or None if none does."""
     path = settings.sqlite_path
     if _in_memory(settings) or (path is not None and not beside(path, "lock").exists()):
         return None
     if path is None:
-        is_locked = await _postgres("lock").is_locked(settings.database_url)
-        return "another process" if is_locked else None
+        seen = await _postgres("lock").look_for_executors(settings.database_url)
+        if seen.nodes:
+            verb = "executes" if seen.nodes == 1 else "execute"
+            return f"{quantity(seen.nodes, 'node')} of a cluster {verb} the runs"
+        alone = "another process executes the runs" if settings.cluster is None else ALONE
+        return alone if seen.is_locked else None
     lock = FileLock(path)
     if await lock.acquire():
         await lock.release()
         return None
-    return _holder(path)
+    return f"{_holder(path)} executes the runs"
 
 
-async def nodes(settings: Settings) -> tuple[Sequence[Node], Depths]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The nodes of a database and how much waits, at the time `now` of the database's clock.
+
+    With `is_locked` a process without a cluster executes the runs.
+    """
+
+    nodes: Sequence[Node] = ()
+    depths: Depths = field(default_factory=lambda: Depths(pending_calls=0, inbox_events=0))
+    now: datetime
+    is_locked: bool = False
+
+    @property
+    def living(self) -> list[Node]:
+        """Return the nodes that have had a heartbeat lately."""
+        return [node for node in self.nodes if node.is_alive(self.now)]
+
+
+async def cluster(settings: Settings) -> Cluster:
     """Return the nodes of the cluster and how much waits, whatever files and keys this process has."""
     if not settings.database_url.startswith("postgres"):
-        return [], Depths(pending_calls=0, inbox_events=0)
+        return Cluster(now=datetime.now(UTC))
 
     def ignore(_: Sequence[Event]) -> None:
         """Nothing is committed."""
@@ -119,9 +144,11 @@ async def nodes(settings: Settings) -> tuple[Sequence[Node], Depths]:
     opening = _postgres("opening")
     store: Store = await opening.open_postgres(settings.database_url, ignore, is_node=True)
     try:
-        return await store.nodes(), await store.depths()
+        nodes, depths = await store.nodes(), await store.depths()
     finally:
         await store.close()
+    seen = await _postgres("lock").look_for_executors(settings.database_url)
+    return Cluster(nodes=nodes, depths=depths, now=seen.now, is_locked=seen.is_locked)
 
 
 async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:

@@ -8,6 +8,7 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,7 +34,7 @@ from toolwright.core.errors import (
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
-from toolwright.core.journal.units import Node
+from toolwright.core.journal.units import IDLE, Node
 from toolwright.core.mcp.servers import McpServers
 from toolwright.core.ports import Bus, Cipher, Clock, Embedder, Files, Lock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
@@ -225,6 +226,7 @@ def _motor(
         slots=concurrency,
         keys=cipher.keys,
         files=marker,
+        address=settings.node_url or gethostname(),
         clock_moved=clock.moved,
         check=check,
     )  # by name: it needs the extra
@@ -232,6 +234,18 @@ def _motor(
     if cluster is not None:
         cluster.woken = motor.woken_elsewhere
     return motor
+
+
+def needs_worker(settings: Settings) -> bool:
+    """Return whether only other processes execute the runs of this process, and can be looked for."""
+    return not settings.work and settings.database_url.startswith("postgres")
+
+
+async def idle_warning(settings: Settings) -> str | None:
+    """Return a warning if no living process executes the runs of the Postgres database. Raises `StoreError`."""
+    lock = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
+    seen = await lock.look_for_executors(settings.database_url)
+    return None if seen.nodes or seen.is_locked else IDLE
 
 
 def warn_without_work(settings: Settings) -> None:

@@ -5,14 +5,18 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Wake
 from toolwright.core.ports import Clock, Drain, Lock, Verdict
 
+log = logger("toolwright.motor")
+
 LOOK = 0.1  # seconds between two looks whether the leases are still held
 MOST_AT_ONCE = 50  # threads leased by one statement
+NO_HEARTBEAT = "This node of the cluster has no heartbeat at the moment."
 
 
 class Leases(Lock, Protocol):
@@ -24,6 +28,11 @@ class Leases(Lock, Protocol):
     @property
     def node(self) -> str:
         """The id of this node, another one each time it joins."""
+        ...
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether a process without a cluster keeps this node from joining."""
         ...
 
     def turned(self, busy: int) -> None:
@@ -72,10 +81,25 @@ class LeaseMotor(EmbeddedMotor):
         self._wanted: dict[str, None] = {}
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
+        self._joined_as = ""  # the id of the node when this process joined last
 
     @property
     def is_only_driver(self) -> bool:
         return False
+
+    @property
+    def unready(self) -> str | None:
+        """Return why this process executes no runs at the moment, or None if it does."""
+        if self.driving:
+            return None
+        if self._stopping:
+            return "This node of the cluster is stopping."
+        if self._leases.is_waiting:
+            return (
+                "This node waits: a process without TOOLWRIGHT_CLUSTER executes the runs of this database. Stop that "
+                "process, or set the variable there too."
+            )
+        return NO_HEARTBEAT
 
     async def on_duty(self, name: str, seconds: float) -> bool:
         try:
@@ -95,6 +119,17 @@ class LeaseMotor(EmbeddedMotor):
         if self._watch is not None:
             self._watch.cancel()
         await super().stop(grace)
+
+    async def _try_lock(self) -> None:
+        await super()._try_lock()
+        node = self._leases.node
+        if not self._leases.held or node == self._joined_as:
+            return
+        if self._joined_as:
+            log.warning(
+                "The node %s has lost its leases: this process goes on as the node %s.", self._joined_as, node
+            )
+        self._joined_as = node
 
     async def _watch_leases(self) -> None:
         """Stop the drains as soon as the leases are lost: a database that is silent may hold up the motor for long."""

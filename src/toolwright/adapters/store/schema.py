@@ -37,6 +37,7 @@ REVISIONS = (
     "0022",
     "0023",
     "0024",
+    "0025",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 LEAST = "0024"

@@ -70,6 +70,10 @@ class Wake:
 
 
 ALIVE = timedelta(seconds=10)  # since the last heartbeat of a node
+IDLE = (
+    "No living process executes the runs of this database: start one with `toolwright work`, or with "
+    "`toolwright serve` without --no-work."
+)
 
 
 @value
@@ -77,7 +81,8 @@ class Node:
     """A process of a cluster: its version, its slots for runs and how many are busy, and when it was `seen` last.
 
     `skew` is by how many microseconds its clock is ahead of the database's, `keys` the names of its encryption keys,
-    the one that seals first, with commas, and `files` the digest of bytes that are among its files.
+    the one that seals first, with commas, and `files` the digest of bytes that are among its files. `address` is the
+    URL at which other processes reach it, or the name of its machine.
     """
 
     id: str
@@ -88,6 +93,7 @@ class Node:
     skew: int = 0
     keys: str = ""
     files: str = ""
+    address: str = ""
 
     def is_alive(self, now: datetime) -> bool:
         """Return whether it has had a heartbeat lately."""

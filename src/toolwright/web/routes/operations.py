@@ -40,7 +40,10 @@ async def health(serving: Here) -> Answer:
     "/ready",
     responses={
         200: {"model": Health, "description": "Requests can be sent to this process."},
-        503: {"model": Health, "description": "The journal, the files or the node's heartbeat fail."},
+        503: {
+            "model": Health,
+            "description": "The journal or the files fail, or this node executes no runs.",
+        },
     },
 )
 async def ready(serving: Here) -> Answer:
@@ -64,7 +67,8 @@ async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Ans
     except StoreError as error:
         unavailable: JSONObject = {"status": "unavailable", "error": error.message}
         return answer(body | unavailable, status_of(type(error)), {"Retry-After": "1"})
-    return answer(body)
+    warning = await serving.runtime.health.warning()
+    return answer(body if warning is None else body | {"warning": warning})
 
 
 @metrics_router.get(

@@ -40,7 +40,8 @@ def _timed(statement: str) -> str:
 
 
 _BEAT = _timed("""
-INSERT INTO nodes (id, version, slots, busy, skew, keys, files, seen) VALUES ($1, $2, $3, $4, $5, $6, $7, NOW)
+INSERT INTO nodes (id, version, slots, busy, skew, keys, files, address, seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NOW)
 ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, busy = excluded.busy, skew = excluded.skew
 RETURNING seen, (SELECT before.seen FROM nodes AS before WHERE before.id = $1)
 """)
@@ -107,6 +108,7 @@ class PostgresLeases:
         slots: int = 0,
         keys: Sequence[str] = (),
         files: str = "",
+        address: str = "",
         ttl: float = TTL,
         clock_moved: Callable[[timedelta], None] = lambda _: None,
         check: Callable[[str], Awaitable[object]] | None = None,
@@ -114,7 +116,7 @@ class PostgresLeases:
         self.node = ""
         self.busy = 0
         self._url, self._version, self._slots, self._ttl = url, version, slots, ttl
-        self._keys, self._files, self._skew = ",".join(keys), files, 0
+        self._keys, self._files, self._address, self._skew = ",".join(keys), files, address, 0
         self._clock_moved = clock_moved
         self._check = check
         self._micros = int(ttl * 1_000_000)
@@ -131,6 +133,11 @@ class PostgresLeases:
     def held(self) -> bool:
         """Return whether no other node can have leased this node's threads."""
         return bool(self.node) and time.monotonic() - self._beaten < self._ttl * SAFE
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether a process without a cluster keeps this node from joining."""
+        return self._is_waiting
 
     def turned(self, busy: int) -> None:
         """The event loop turns, with so many threads in progress."""
@@ -232,8 +239,8 @@ class PostgresLeases:
         self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
         self._clock_moved(timedelta(microseconds=-self._skew))
 
-    def _row(self, node: str, busy: int) -> tuple[str, str, int, int, int, str, str]:
-        return node, self._version, self._slots, busy, self._skew, self._keys, self._files
+    def _row(self, node: str, busy: int) -> tuple[str, str, int, int, int, str, str, str]:
+        return node, self._version, self._slots, busy, self._skew, self._keys, self._files, self._address
 
     async def _leave(self) -> None:
         with self._guard:
@@ -250,6 +257,7 @@ class PostgresLeases:
 
     async def _beat_until_the_end(self) -> None:
         session: Connection | None = None
+        is_silent = False
         while not await asyncio.to_thread(self._ending.wait, self._ttl / 4):
             node, now = self.node, time.monotonic()
             if not node or now - self._turned > HUNG:
@@ -258,8 +266,14 @@ class PostgresLeases:
                 async with asyncio.timeout(self._ttl / 2):
                     session = session or await connect(self._url)
                     await self._beat(session, node, now)
+                if is_silent:
+                    log.warning("The node %s has a heartbeat again.", node)
+                is_silent = False
             except (*FAULTS, TimeoutError) as error:
-                log.warning("The node %s has no heartbeat: %s", node, error or "the database is silent")
+                if not is_silent:
+                    reason = str(error) or "the database is silent"
+                    log.warning("The node %s has no heartbeat: %s", node, reason)
+                is_silent = True
                 if session is not None:
                     session.terminate()
                 session = None

@@ -2,10 +2,14 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
 
 import asyncpg
 
+from toolwright.adapters.store.engine.codecs import instant
 from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect, store_error
+from toolwright.core.journal.units import ALIVE
 
 DRAIN_LOCK = 0x746F6F6C_64726169  # "tooldrai"
 
@@ -14,10 +18,14 @@ NODE_AT_WORK = """
 SELECT true FROM nodes WHERE seen > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $1::bigint LIMIT 1
 """
 DEAD_AFTER = 15_000_000  # microseconds without a heartbeat: three times as long as nodes give each other
-LOCKED = """
-SELECT true FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ExclusiveLock' AND objsubid = 1
-AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-AND (classid::bigint << 32) + objid::bigint = $1::bigint LIMIT 1
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_LIVING = "SELECT count(*) FROM nodes WHERE seen > $1::bigint"
+_LOCKED = """
+SELECT EXISTS (
+  SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objsubid = 1
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid::bigint = $1::bigint AND objid::bigint = $2::bigint
+)
 """
 FREE_ALL = "UPDATE wakes SET node = NULL WHERE node IS NOT NULL"
 
@@ -25,6 +33,34 @@ FREE_ALL = "UPDATE wakes SET node = NULL WHERE node IS NOT NULL"
 # after which the server gives up a silent session (`tcp_keepalives_*`) and lends its lock to another.
 BEAT = 3.0
 PATIENCE = 3.0
+
+
+class Executors(NamedTuple):
+    """The processes that execute the runs of a database, at the time `now` of its clock."""
+
+    now: datetime
+    nodes: int
+    """The number of living nodes of a cluster."""
+    is_locked: bool
+    """Whether a process without a cluster has the drain lock."""
+
+
+async def look_for_executors(url: str) -> Executors:
+    """Return which processes execute runs, without taking the lock. Raises `StoreError`."""
+    try:
+        connection = await connect(url)
+        try:
+            now = await connection.fetchval(_NOW)
+            is_locked = await connection.fetchval(_LOCKED, DRAIN_LOCK >> 32, DRAIN_LOCK & 0xFFFFFFFF)
+            nodes = 0
+            with suppress(asyncpg.UndefinedTableError):
+                oldest = now - int(ALIVE.total_seconds() * 1_000_000)
+                nodes = await connection.fetchval(_LIVING, oldest)
+        finally:
+            await connection.close()
+    except FAULTS as error:
+        raise store_error(error) from error
+    return Executors(instant(now), nodes, is_locked)
 
 
 class PostgresLock:
@@ -99,18 +135,6 @@ async def _unlock(connection: Connection, patience: float = PATIENCE) -> None:
         connection.terminate()
     else:
         await connection.close(timeout=patience)
-
-
-async def is_locked(url: str) -> bool:
-    """Return whether a process without a cluster executes the journal's runs. Nothing is locked for that."""
-    try:
-        connection = await connect(url)
-        try:
-            return bool(await connection.fetchval(LOCKED, DRAIN_LOCK))
-        finally:
-            await connection.close(timeout=PATIENCE)
-    except FAULTS as error:
-        raise store_error(error) from error
 
 
 async def _has_no_nodes(connection: Connection) -> bool:

@@ -68,6 +68,7 @@ nodes = Table(
     Column("skew", BigInteger, nullable=False, server_default=text("0")),
     Column("keys", Text, nullable=False, server_default=text("''")),
     Column("files", Text, nullable=False, server_default=text("''")),
+    Column("address", Text, nullable=False, server_default=text("''")),
 )
 
 compatibility = Table("compatibility", metadata, Column("least", Text, primary_key=True))

@@ -73,7 +73,7 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
     now = datetime.now(UTC)
     with box("table", "grid"):
         with box("thead"), box("tr"):
-            for title in ("Node", "Version", "Busy", "Slots", "Clock", "Last heartbeat"):
+            for title in ("Node", "Version", "Busy", "Slots", "Clock", "Last heartbeat", "State", "Address"):
                 words(title, "th")
         with box("tbody"):
             for node in nodes:
@@ -83,8 +83,10 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
                     words(str(node.busy), "td")
                     words(str(node.slots), "td")
                     words(f"{node.skew / 1e6:+.3f} s", "td")
-                    seen = f"{seconds_since(node.seen, now):.1f} s ago"
-                    words(seen, "td", "" if node.is_alive(now) else "bad")
+                    words(f"{seconds_since(node.seen, now):.1f} s ago", "td")
+                    alive = node.is_alive(now)
+                    words("living" if alive else "dead", "td", "" if alive else "bad")
+                    words(node.address, "td", "mono")
     waits = seconds_since(depths.oldest_wake, now)
     words(f"The oldest wake-up that no node has taken is due for {waits:.1f} s.", "p", "quiet small")
 
