@@ -298,7 +298,8 @@ async def _check_alone(settings: Settings) -> list[Finding]:
         if not settings.database_url.startswith("postgres") or await database.revision(settings) is None:
             return []
         living = (await database.cluster(settings)).living
-    except ToolwrightError:  # is said of the database
+    except ToolwrightError:
+        # The finding about the database has it.
         return []
     if not living:
         return []

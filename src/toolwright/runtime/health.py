@@ -12,7 +12,8 @@ from toolwright.core.ports import Clock, Files, NewId
 
 PATIENCE = 3.0  # seconds
 FRESH = 1.0  # seconds for which an answer is everybody's
-SELDOM = 5.0  # seconds between two looks for a process that executes runs
+# Seconds between two looks for a process that executes runs.
+SELDOM = 5.0
 
 Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
 

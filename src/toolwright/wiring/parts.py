@@ -243,7 +243,8 @@ def needs_worker(settings: Settings) -> bool:
 
 async def idle_warning(settings: Settings) -> str | None:
     """Return a warning if no living process executes the runs of the Postgres database. Raises `StoreError`."""
-    lock = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
+    # Loaded by name: it needs the extra.
+    lock = import_module("toolwright.adapters.store.postgres.lock")
     seen = await lock.look_for_executors(settings.database_url)
     return None if seen.nodes or seen.is_locked else IDLE
 

@@ -20,7 +20,8 @@ from toolwright.core.value import changed
 
 log = logger("toolwright.bus")
 
-PATIENCE, UNEXPLAINED = 5.0, 15.0  # seconds without a relay after which it is logged, and if nothing says why
+# Seconds without a relay after which it is logged, and as long as nothing says why it has no connection.
+PATIENCE, UNEXPLAINED = 5.0, 15.0
 RETRY = 1.0  # seconds before the relay connects again
 REFRESH, EXPIRES = 2.0, 6.0  # seconds between two messages about this process, and for which one is valid
 MOST_WAITING = 10_000  # messages that wait to be sent, beside live events; more are dropped
@@ -83,7 +84,8 @@ class ClusterBus(MemoryBus):
         self._grown: set[Key] = set()  # topics that have a mark
         self._has_messages = asyncio.Event()
         self._failing_since, self._is_logged = 0.0, False  # while nothing can be sent
-        self._unheard: str | None = None  # why nothing can be received
+        # Why nothing can be received.
+        self._unheard: str | None = None
         self._refresh_at = 0.0  # when everything about this process is sent again
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -13,15 +13,17 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error, UnexpectedEOF
 
+from toolwright.adapters.system import new_id
 from toolwright.core.env.logs import logger
+from toolwright.core.json_value import dumps
 from toolwright.core.ports import NotConnected
 from toolwright.core.text import words
 
 log = logger("toolwright.bus")
 
 PAUSE, PING = 1.0, 5  # seconds before it is tried to connect again, and between two signs of life
-CONNECT = 2  # seconds in which a server must answer
-REACH = 4.5  # seconds for the whole check of a server, which is two attempts
+# Seconds in which a server must answer, and for the whole check of a server, which is two attempts.
+CONNECT, REACH = 2, 4.5
 PENDING = 8 * 1024 * 1024  # bytes that wait to be sent, or to be read; more are lost
 
 
@@ -49,8 +51,20 @@ class NatsRelay:
         return "; ".join(f"{host}: {fault}" for host, fault in zip(self._hosts, faults, strict=True))
 
     async def _fault_of(self, server: str) -> str | None:
-        """Return why this server carries no messages, or None. Sends one that other processes ignore."""
-        client, failures = Client(), _Failures()
+        """Return why this server carries no messages, or None. Sends one to itself, which other processes ignore."""
+        client, failures, text = Client(), _Failures(), dumps([new_id("bus")]).encode("ascii")
+        ended = asyncio.Event()
+
+        async def read(message: Msg) -> None:
+            if message.data == text:
+                ended.set()
+
+        async def fail(error: Exception) -> None:
+            await failures.note(error)
+            # Of a connection that stands; others are attempted again.
+            if _is_denied(error):
+                ended.set()
+
         try:
             async with asyncio.timeout(REACH):
                 await client.connect(
@@ -61,12 +75,13 @@ class NatsRelay:
                     reconnect_time_wait=0,
                     # The least that the client takes for a limit: a second attempt follows the first at once.
                     max_reconnect_attempts=1,
-                    error_cb=failures.note,
+                    error_cb=fail,
                 )
+                failures.reason = None
                 untyped: Any = client
-                await untyped.subscribe(self._subject, cb=_ignore)
-                await client.publish(self._subject, b'["doctor"]')
-                await client.flush()
+                await untyped.subscribe(self._subject, cb=read)
+                await client.publish(self._subject, text)
+                await ended.wait()
         except (OSError, TimeoutError, Error) as error:
             return failures.reason or _reason(error)
         finally:
@@ -173,7 +188,3 @@ def _reason(error: Exception) -> str:
 
 def _is_denied(error: Exception) -> bool:
     return "permissions violation" in str(error).lower()
-
-
-async def _ignore(message: Msg) -> None:
-    """Drop a message."""

@@ -81,7 +81,8 @@ class LeaseMotor(EmbeddedMotor):
         self._wanted: dict[str, None] = {}
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
-        self._joined_as = ""  # the id of the node when this process joined last
+        # The id of the node when this process joined last.
+        self._joined_as = ""
 
     @property
     def is_only_driver(self) -> bool:
