@@ -355,6 +355,25 @@ async def test_a_summary_is_made_in_parts_that_its_model_takes() -> None:
         assert all(tokens_of(each) <= BUDGET for each in model.requests[-len(model.summaries) :])
 
 
+async def test_secrets_are_redacted_in_the_parts_of_a_summary_and_in_its_instructions() -> None:
+    secret = "hunter2-and-more"
+    model = Narrow(echo, limit=10**9)
+    model.summary = f"The key is {secret}."
+    options = {"context": tw.Context(instructions=f"Keep {secret}.")}
+    async with running(model, prompt_options=options, app_env={"KEY": secret}) as rig:
+        thread = await rig.rt.threads.create("tester")
+        for _ in range(100):
+            run = await rig.rt.threads.send(thread.id, LINE)
+            await rig.rt.runs.wait(run.id, 20)
+        model.limit = BUDGET
+        run = await rig.rt.threads.send(thread.id, LINE)
+        assert (await rig.rt.runs.wait(run.id, 20)).status == "completed"
+    first, second = model.summaries[:2]
+    assert "Keep [redacted:KEY]." in first.system
+    assert "The summary so far:\nThe key is [redacted:KEY]." in second.messages[0].content
+    assert not [each for each in model.requests if secret in str(each.messages) + each.system]
+
+
 async def test_a_long_system_text_takes_no_share_of_the_newest_messages() -> None:
     model = Narrow(echo, limit=BUDGET)
     prompt = {**policy(), "prompt": "Be. " * 6_000}  # three quarters of the budget
