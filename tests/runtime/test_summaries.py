@@ -614,6 +614,7 @@ def order_of(model: Writer) -> Order:
         tokens=500,
         instructions="",
         who=("tester",),
+        redact=str,
     )
 
 

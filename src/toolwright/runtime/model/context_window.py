@@ -158,8 +158,7 @@ class ContextWindows:
                 try:
                     await self._shorten(context, frame, fitting, ask, "budget")
                 except ContextTooLong:
-                    most = budget * MOST_OVER if policy.max_tokens is None else policy.max_tokens
-                    if fitting.tokens > most:
+                    if fitting.tokens > (policy.max_tokens or budget * MOST_OVER):
                         raise
                     # It is too long by an estimate alone, or by a limit that was learned: the provider is to say so.
                 request = self._changed(context, frame, fitting, request)
@@ -475,6 +474,7 @@ class ContextWindows:
             tokens=min(MOST_SUMMARY, int(fitting.budget * SUMMARY_SHARE)),
             instructions=policy.instructions,
             who=active.who,
+            redact=fitting.redact,
         )
 
     async def _kept(self, context: RunContext, gone: Sequence[Message], room: int) -> set[int]:

@@ -74,7 +74,7 @@ class Order:
     """An order for a summary of these messages, at most `tokens` long, written by `model`.
 
     They are those at places up to `covers`, with that digest. A request to that model has at most `room` tokens. `who`
-    names the agent and its prompt.
+    names the agent and its prompt, `redact` takes the secrets out of what is sent.
     """
 
     messages: Sequence[Message]
@@ -85,6 +85,7 @@ class Order:
     tokens: int
     instructions: str
     who: tuple[str, ...]
+    redact: Callable[[str], str]
 
 
 class Summaries:
@@ -207,7 +208,7 @@ class Summaries:
         text, model = "", order.model.name
         system = _INSTRUCTION.format(words=order.tokens * 2 // 3)
         if order.instructions:
-            system = f"{system}\n\n{order.instructions}"
+            system = f"{system}\n\n{order.redact(order.instructions)}"
         room = max(room - order.tokens - text_tokens(system), LEAST_PIECE)
         for piece in await in_thread_if_large(order.messages, pieces, order.messages, room):
             content = f"The summary so far:\n{text}\n\nWhat followed:\n{piece}" if text else piece
@@ -216,7 +217,7 @@ class Summaries:
                 raise asyncio.CancelledError("The run that asked for the summary was cancelled.")
             if not response.text.strip():
                 return None
-            text = cut_to_tokens(clean_text(response.text.strip()), order.tokens * 3 // 2)
+            text = cut_to_tokens(order.redact(clean_text(response.text.strip())), order.tokens * 3 // 2)
             model = response.model or model
         return (text, model) if text else None
 
