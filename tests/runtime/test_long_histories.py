@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import toolwright as tw
-from tests.runtime.narrow import Narrow, all_tokens_of, check_valid, digest_of
+from tests.runtime.narrow import Counting, Narrow, all_tokens_of, check_valid, digest_of
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
@@ -44,6 +45,14 @@ OPS: st.SearchStrategy[tuple[str, int]] = st.one_of(
     st.tuples(st.sampled_from(["photo", "key"]), st.just(1)),
     st.tuples(st.sampled_from(["file", "files"]), SIZES),
 )
+
+
+def counted(factor: float) -> Counting:
+    """How a provider counts a request: `factor` tokens for each that is estimated.
+
+    It rounds up: what is estimated of a long request by its count of a short one is never too little.
+    """
+    return lambda request: ceil(round(all_tokens_of(request) * factor, 6))
 
 
 class Pinning:
@@ -383,7 +392,7 @@ async def test_every_request_is_valid_within_its_budget_and_can_be_made_again(
         lambda request: talks[0].answer(request),
         limit=limit,
         says=says,
-        counting=lambda request: int(all_tokens_of(request) * factor),
+        counting=counted(factor),
     )
     policy = tw.Context(max_tokens=limit if knows else None, summarize=summarize)
     with TemporaryDirectory() as folder:
@@ -438,7 +447,7 @@ async def test_whatever_processes_go_on_with_a_conversation_models_are_sent_the_
         model = Narrow(
             lambda request, talks=talks: talks[0].answer(request),
             limit=4_000,
-            counting=lambda request: int(all_tokens_of(request) * factor),
+            counting=counted(factor),
         )
         policy = tw.Context(max_tokens=4_000, summarize=False)
         with TemporaryDirectory() as folder:
@@ -536,7 +545,7 @@ async def test_what_skipped_and_failed_runs_have_said_is_sent_to_no_later_one(
     model = Narrow(
         lambda request: talks[0].answer(request),
         limit=6_000,
-        counting=lambda request: int(all_tokens_of(request) * factor),
+        counting=counted(factor),
     )
     policy = tw.Context(max_tokens=6_000, summarize=summarize)
     with TemporaryDirectory() as folder:
