@@ -19,7 +19,6 @@ from toolwright.core.model import Model, ModelRequest, ToolDefinition, window_of
 from toolwright.core.requests.answer import ComposedForm
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.compaction import (
-    HEADER,
     Cause,
     Compaction,
     Measure,
@@ -28,7 +27,6 @@ from toolwright.core.threads.compaction import (
     header,
     measure_of,
     message_tokens,
-    read_header,
     refers,
     text_tokens,
     texts,
@@ -40,9 +38,18 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import as_formed
-from toolwright.runtime.context.frame import MOST_OFF, Frame
+from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.model.answer import CORRECTION, total_cost
-from toolwright.runtime.model.fitting import WORTH_CLEARING, Fitting, limit_of
+from toolwright.runtime.model.fitting import (
+    WORTH_CLEARING,
+    Fitting,
+    keep_task,
+    limit_of,
+    may_be_open,
+    named_by,
+    row_of_loop,
+    step_of,
+)
 from toolwright.runtime.model.sent_records import SentRecords
 from toolwright.runtime.model.summaries import (
     MOST_SUMMARY,
@@ -58,7 +65,6 @@ log = logger("toolwright.models")
 
 MOST_LOGGED = 100  # models for summaries that cannot be made
 SHRINK = (0.8, 0.7, 0.5, 0.4, 0.3)  # of the tokens of a request that was refused without a number, by attempt
-LEAST_LIMIT = 100  # tokens: a provider that names a lower limit is not believed
 SUMMARY_SHARE = 0.2  # share of the budget that a summary can take
 AT_ONCE = 1_000_000  # characters that are counted without a thread
 KNOWN_READERS = 100
@@ -188,7 +194,7 @@ class ContextWindows:
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
         fitting.refused = refused
         await in_thread_if_large(texts(fitting.messages), fitting.count)
-        limit, asked = _named(refused, fitting.estimate)
+        limit, asked = named_by(refused, fitting.estimate)
         if asked is not None:
             fitting.factor = asked / max(fitting.estimate, 1)
         was = fitting.tokens
@@ -258,13 +264,13 @@ class ContextWindows:
             )
         fitting = Fitting(
             messages=[*messages],
-            row=_row_of_loop(messages),
+            row=row_of_loop(messages),
             policy=policy,
             budget=budget,
             fixed=fixed,
             who=active.agent.name,
             model=model,
-            keep=partial(_keep_task, messages),
+            keep=partial(keep_task, messages),
             refer=refer,
             redact=lambda text: text,
         )
@@ -491,12 +497,12 @@ class ContextWindows:
             room -= message_tokens(message)
             if room >= 0 and message.seq is not None and len(kept) < MOST_KEPT:
                 kept.add(message.seq)
-        open_calls = [each.call_id for each in gone if each.role == "tool" and _may_be_open(each)]
+        open_calls = [each.call_id for each in gone if each.role == "tool" and may_be_open(each)]
         for call_id in open_calls[-MOST_OPEN:]:
             if call_id is None:
                 continue
             call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
-            step = _step_of(gone, call_id) if call is not None and call.status in OPEN else set[int]()
+            step = step_of(gone, call_id) if call is not None and call.status in OPEN else set[int]()
             if len(kept | step) <= MOST_KEPT:
                 kept |= step
         return kept
@@ -543,23 +549,6 @@ class ContextWindows:
             fitting.messages[0] = header(row)
 
 
-def _named(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
-    """Return the most tokens of a request as the provider names them, and those that it counted in the refused one.
-
-    Both are without the room for the answer, and None where it does not say them, or says what cannot be.
-    """
-    answer = refused.answer or 0
-    limit = None if refused.limit is None else refused.limit - answer
-    if limit is None or limit < LEAST_LIMIT:
-        return None, None
-    if refused.asked is None:
-        return limit, None
-    asked = refused.asked - answer
-    if asked <= limit or not estimate / MOST_OFF <= asked <= estimate * MOST_OFF:
-        return None, None
-    return limit, asked
-
-
 def _is_refused(row: Compaction, budget: int) -> bool:
     """Return whether the budget is that of a compaction that was made because a longer request was refused."""
     return row.cause == "refused" and row.budget == budget
@@ -567,25 +556,6 @@ def _is_refused(row: Compaction, budget: int) -> bool:
 
 def _paying(run: Run, summary: Summary) -> Run:
     return changed(run, usage=run.usage + summary.usage, cost=total_cost(run.cost, summary.cost))
-
-
-def _row_of_loop(messages: Sequence[Message]) -> Compaction:
-    """The row of a conversation outside: what its header says is left out of it."""
-    first = messages[0]
-    summary, omitted = read_header(first.content) if first.id.startswith(HEADER) else (None, 0)
-    model = None if summary is None else "before"
-    return Compaction(
-        thread_id="", number=0, summary=summary, omitted=omitted, model=model, created_at=first.created_at
-    )
-
-
-async def _keep_task(messages: Sequence[Message], gone: Sequence[Message], room: int) -> set[int]:
-    """Return the place of the user's last message, the task of the loop, if it is left out and has room."""
-    tasks = [each for each in messages if each.role == "user" and each.seq is not None and not each.pinned]
-    task = tasks[-1] if tasks else None
-    if task is None or task.seq is None or not any(each is task for each in gone):
-        return set()
-    return {task.seq} if message_tokens(task) <= room else set()
 
 
 def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
@@ -604,18 +574,3 @@ def _has_images(messages: Sequence[Message]) -> bool:
 
 def _key(context: RunContext, frame: Frame) -> Key:
     return context.thread.id, frame.id or "", context.side or ""
-
-
-def _may_be_open(message: Message) -> bool:
-    """Return whether the call of a tool message can still get a result: its message is short and says so."""
-    text = message.content
-    return len(text) <= 2_000 and ("pending" in text or "timed out" in text)
-
-
-def _step_of(messages: Sequence[Message], call_id: str) -> set[int]:
-    """Return the places of the answer that made the call, and of the results of all its calls."""
-    asked = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
-    if asked is None or asked.seq is None:
-        return set()
-    ids = {call.id for call in asked.calls}
-    return {asked.seq} | {each.seq for each in messages if each.seq is not None and each.call_id in ids}

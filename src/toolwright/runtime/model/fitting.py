@@ -21,11 +21,13 @@ from toolwright.core.threads.compaction import (
     is_long,
     message_digest,
     message_tokens,
+    read_header,
     reference,
     text_tokens,
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
+from toolwright.runtime.context.frame import MOST_OFF
 from toolwright.runtime.model.summaries import Summary, last_lines
 
 OWN_SHARE = 0.2  # share of the budget that the messages which began the run can take of what always stays
@@ -37,6 +39,7 @@ WORTH_CLEARING = (
     0.1  # share of the budget that references alone must save: each time the cached prefix is lost
 )
 
+LEAST_LIMIT = 100  # tokens: a provider that names a lower limit is not believed
 MOST_SAID = 300  # characters of a provider's message that an error quotes
 
 UNPIN = "Unpin it."
@@ -304,3 +307,54 @@ class Fitting:
 def limit_of(budget: int, fixed: float, policy: Context) -> float:
     """Return the tokens of a request from which on it is made shorter: system text and tools cannot be."""
     return fixed + max(budget - fixed, 0) * policy.start_at
+
+
+def named_by(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | None]:
+    """Return the most tokens of a request as the provider names them, and those that it counted in the refused one.
+
+    Both are without the room for the answer, and None where it does not say them, or says what cannot be.
+    """
+    answer = refused.answer or 0
+    limit = None if refused.limit is None else refused.limit - answer
+    if limit is None or limit < LEAST_LIMIT:
+        return None, None
+    if refused.asked is None:
+        return limit, None
+    asked = refused.asked - answer
+    if asked <= limit or not estimate / MOST_OFF <= asked <= estimate * MOST_OFF:
+        return None, None
+    return limit, asked
+
+
+def row_of_loop(messages: Sequence[Message]) -> Compaction:
+    """The row of a conversation outside: what its header says is left out of it."""
+    first = messages[0]
+    summary, omitted = read_header(first.content) if first.id.startswith(HEADER) else (None, 0)
+    model = None if summary is None else "before"
+    return Compaction(
+        thread_id="", number=0, summary=summary, omitted=omitted, model=model, created_at=first.created_at
+    )
+
+
+async def keep_task(messages: Sequence[Message], gone: Sequence[Message], room: int) -> set[int]:
+    """Return the place of the user's last message, the task of the loop, if it is left out and has room."""
+    tasks = [each for each in messages if each.role == "user" and each.seq is not None and not each.pinned]
+    task = tasks[-1] if tasks else None
+    if task is None or task.seq is None or not any(each is task for each in gone):
+        return set()
+    return {task.seq} if message_tokens(task) <= room else set()
+
+
+def may_be_open(message: Message) -> bool:
+    """Return whether the call of a tool message can still get a result: its message is short and says so."""
+    text = message.content
+    return len(text) <= 2_000 and ("pending" in text or "timed out" in text)
+
+
+def step_of(messages: Sequence[Message], call_id: str) -> set[int]:
+    """Return the places of the answer that made the call, and of the results of all its calls."""
+    asked = next((each for each in messages if any(call.id == call_id for call in each.calls)), None)
+    if asked is None or asked.seq is None:
+        return set()
+    ids = {call.id for call in asked.calls}
+    return {asked.seq} | {each.seq for each in messages if each.seq is not None and each.call_id in ids}
