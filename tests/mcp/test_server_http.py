@@ -16,6 +16,7 @@ from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.postgres_server import fresh_database
 from toolwright.web.auth.one_time import Signature
 from toolwright.web.auth.verifier import Named
+from toolwright.web.mcp import sessions
 from toolwright.web.mcp.endpoint import McpEndpoint
 from toolwright.web.mcp.sessions import KEY as KEY_OF_SESSION
 from toolwright.wiring.gateway import gateway
@@ -421,6 +422,34 @@ async def test_a_request_goes_to_no_process_that_has_not_signed_its_address_or_i
             assert response.status_code == 404
     server.close()
     assert reached == []
+
+
+async def test_a_request_to_a_frozen_process_ends_once_that_is_known_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(sessions, "CONNECT", 0.5)
+    reached = asyncio.Event()
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        reached.set()
+        await asyncio.Event().wait()  # and no answer ever comes
+
+    server = await asyncio.start_server(receive, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    value = Signature((KEY,), "toolwright address of an mcp session").seal(f"4567 {url}".encode())
+    headers = {"x-secret-key": KEY, "mcp-session-id": "4567"}
+    async with two_nodes(tmp_path, secret_keys=(KEY,)) as (one, two):
+        one.rt.events.bus.share(f"{KEY_OF_SESSION}4567", value)
+        await known(two, "4567")
+        async with two.wire("2026-07-28", headers) as wire, asyncio.timeout(60):
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            asking = asyncio.create_task(wire.post(asked, {"mcp-protocol-version": "2025-11-25"}))
+            await reached.wait()
+            one.rt.events.bus.share(f"{KEY_OF_SESSION}4567", None)
+            assert (await asking).status_code == 404
+    server.close()
 
 
 async def test_without_secret_keys_a_session_is_known_to_its_process_alone(tmp_path: Path) -> None:
