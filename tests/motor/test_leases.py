@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.motor.rig import Rig, leased
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
 from toolwright.adapters.motor.leases import LeaseMotor
-from toolwright.adapters.store.postgres.connection import FAULTS, connect
+from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect
 from toolwright.adapters.store.postgres.leases import PostgresLeases
 from toolwright.adapters.store.postgres.lock import PostgresLock, look_for_executors
 from toolwright.adapters.system import ClusterClock, new_id
@@ -221,30 +222,83 @@ async def test_a_node_that_lost_its_lease_begins_no_run(url: str) -> None:
             await other.release()
 
 
-async def test_right_after_an_outage_nobody_takes_the_others_for_dead(url: str) -> None:
-    one, two = PostgresLeases(url, ttl=TTL), PostgresLeases(url, ttl=TTL)
+async def test_a_node_that_has_just_joined_takes_no_other_for_dead(url: str) -> None:
+    admin = await connect(url)
+    await leave_a_lease(url, admin)
+    leases, began = PostgresLeases(url, ttl=2 * TTL), time.monotonic()
+    assert await leases.acquire()
+    try:
+        await until(lambda: is_free(admin))
+        assert time.monotonic() - began >= 2 * TTL
+    finally:
+        await leases.release()
+        await admin.close()
+
+
+async def test_right_after_an_outage_no_node_takes_the_others_for_dead(url: str) -> None:
+    admin = await connect(url)
+    async with Proxy(url) as proxy:
+        await leave_a_lease(url, admin)
+        leases = PostgresLeases(proxy.url, ttl=2 * TTL)
+        assert await leases.acquire()
+        try:
+            await until(lambda: is_free(admin))  # by a node that has sent heartbeats for a while
+            proxy.freeze()
+            await until(lambda: is_lost(leases))
+            await admin.execute("UPDATE wakes SET node = 'node_silent'")  # which could not beat either
+            began = time.monotonic()
+            proxy.thaw()
+            await until(lambda: joins(leases))
+            await until(lambda: is_free(admin))
+            assert time.monotonic() - began >= 2 * TTL
+        finally:
+            await leases.release()
+    await admin.close()
+
+
+async def test_a_node_that_others_have_seen_dead_joins_again_and_takes_no_other_for_dead(url: str) -> None:
+    admin = await connect(url)
+    await leave_a_lease(url, admin)
+    leases = PostgresLeases(url, ttl=60.0)  # no heartbeat but those of the test
+    assert await leases.acquire()
+    try:
+        first = leases.node
+        leases._steady_since -= 60.0  # pyright: ignore[reportPrivateUsage]  # as after a minute of heartbeats
+        await admin.execute("UPDATE nodes SET seen = seen - 61000000")
+        await leases._beat(admin, first, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+        assert not leases.held
+        assert await leases.acquire() and leases.node != first
+        await leases._beat(admin, leases.node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+        assert not await is_free(admin)
+        leases._steady_since -= 60.0  # pyright: ignore[reportPrivateUsage]
+        await leases._beat(admin, leases.node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+        assert await is_free(admin)
+    finally:
+        await leases.release()
+        await admin.close()
+
+
+async def leave_a_lease(url: str, admin: Connection) -> None:
+    """Leave a thread that is leased by a node that is gone."""
     async with leased(url) as rig:
         await rig.motor.stop(0.0)
         await rig.thread("a")
         await rig.post("a")
-        assert await one.acquire()
-        [wake] = await one.claim((), 5)
-        admin = await connect(url)
-        await admin.execute("UPDATE nodes SET seen = seen - 60000000")  # nobody could beat for a minute
-        await admin.close()
-        try:
-            assert await two.acquire()
+    await admin.execute("UPDATE wakes SET node = 'node_gone'")
 
-            async def has_beaten() -> bool:
-                found = await two._ask(lambda s: s.fetchval("SELECT count(*) FROM nodes"))  # pyright: ignore[reportPrivateUsage]
-                return found >= 2 and two.held
 
-            await until(has_beaten)
-            known = await rig.store.wake("a")
-            assert known is not None and known.node == wake.node
-        finally:
-            await one.release()
-            await two.release()
+async def is_free(admin: Connection) -> bool:
+    return await admin.fetchval("SELECT node FROM wakes WHERE thread_id = 'a'") is None
+
+
+async def is_lost(leases: PostgresLeases) -> bool:
+    return not leases.held
+
+
+async def joins(leases: PostgresLeases) -> bool:
+    with suppress(StoreError):
+        return await leases.acquire()
+    return False
 
 
 async def test_a_process_without_a_cluster_waits_for_the_last_node_and_frees_what_it_left(url: str) -> None:

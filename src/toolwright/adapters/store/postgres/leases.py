@@ -122,17 +122,20 @@ class PostgresLeases:
         self._micros = int(ttl * 1_000_000)
         self._session: Connection | None = None
         self._turn = asyncio.Lock()  # one statement at a time on the session
-        self._beaten = self._steady_since = -ttl  # by the monotonic clock
+        self._beaten = -ttl  # by the monotonic clock
+        self._steady_since = 0.0  # since when there is no gap between the heartbeats
+        self._is_lost = False  # other nodes have seen this one dead
         self._turned = 0.0
         self._is_waiting = False
         self._heart: threading.Thread | None = None
         self._ending = threading.Event()
-        self._guard = threading.Lock()  # of `node` and `_beaten`, which the heart reads and writes
+        self._guard = threading.Lock()  # of what both threads write: `node`, `_beaten`, `_is_lost`
 
     @property
     def held(self) -> bool:
         """Return whether no other node can have leased this node's threads."""
-        return bool(self.node) and time.monotonic() - self._beaten < self._ttl * SAFE
+        is_known = bool(self.node) and not self._is_lost
+        return is_known and time.monotonic() - self._beaten < self._ttl * SAFE
 
     @property
     def is_waiting(self) -> bool:
@@ -165,7 +168,8 @@ class PostgresLeases:
                 raise
         self._is_waiting = False
         with self._guard:
-            self.node, self._beaten, self._turned = node, began, began
+            self.node, self._is_lost = node, False
+            self._beaten = self._steady_since = self._turned = began
         if self._heart is None:
             self._heart = threading.Thread(target=self._beat_in_thread, name="toolwright-heart", daemon=True)
             self._heart.start()
@@ -260,7 +264,7 @@ class PostgresLeases:
         is_silent = False
         while not await asyncio.to_thread(self._ending.wait, self._ttl / 4):
             node, now = self.node, time.monotonic()
-            if not node or now - self._turned > HUNG:
+            if not node or self._is_lost or now - self._turned > HUNG:
                 continue
             try:
                 async with asyncio.timeout(self._ttl / 2):
@@ -288,14 +292,15 @@ class PostgresLeases:
         if before is None or seen - before > self._micros:
             with self._guard:
                 if self.node == node:
-                    self._beaten = -self._ttl  # other nodes may have its threads: it must join again
+                    self._is_lost = True  # other nodes can have its threads: it must join again
             return
         if began - self._beaten > self._ttl * SAFE:
             self._steady_since = began
         with self._guard:
             if self.node == node:
                 self._beaten = began
-        # Right after an outage of the database no node has beaten: the first one must not take all others for dead.
+        # Right after an outage of the database no node has beaten: the first one must not take all others for dead. Nor
+        # can a node that has just joined tell an outage from their death.
         if began - self._steady_since >= self._ttl:
             await session.execute(_REAP, self._micros)
             await session.execute(_FORGET, self._micros * FORGOTTEN)
