@@ -278,6 +278,22 @@ async def test_a_node_that_others_have_seen_dead_joins_again_and_takes_no_other_
         await admin.close()
 
 
+async def test_a_heartbeat_in_progress_does_not_bring_back_a_node_that_has_left(url: str) -> None:
+    admin, leases = await connect(url), PostgresLeases(url, ttl=60.0)
+    assert await leases.acquire()
+    node = leases.node
+    await leases._leave()  # pyright: ignore[reportPrivateUsage]
+    await leases._beat(admin, node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+    assert await admin.fetchval("SELECT count(*) FROM nodes") == 0
+    assert await leases.acquire()
+    node = leases.node
+    await admin.execute("DELETE FROM nodes")  # as if another node had forgotten it
+    await leases._beat(admin, node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+    assert not leases.held
+    await leases.release()
+    await admin.close()
+
+
 async def leave_a_lease(url: str, admin: Connection) -> None:
     """Leave a thread that is leased by a node that is gone."""
     async with leased(url) as rig:

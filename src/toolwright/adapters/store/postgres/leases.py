@@ -39,11 +39,15 @@ def _timed(statement: str) -> str:
     return statement.replace("NOW", _NOW)
 
 
-_BEAT = _timed("""
+_JOIN = _timed("""
 INSERT INTO nodes (id, version, slots, busy, skew, keys, files, address, seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NOW)
-ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, busy = excluded.busy, skew = excluded.skew
-RETURNING seen, (SELECT before.seen FROM nodes AS before WHERE before.id = $1)
+VALUES ($1, $2, $3, 0, $4, $5, $6, $7, NOW)
+RETURNING seen
+""")
+# Not an upsert: the row of a node that has left must not come back.
+_BEAT = _timed("""
+UPDATE nodes SET seen = NOW, busy = $2, skew = $3 FROM nodes AS before
+WHERE nodes.id = $1 AND before.id = nodes.id RETURNING nodes.seen, before.seen
 """)
 _REAP = _timed("""
 UPDATE wakes SET node = NULL WHERE thread_id IN (
@@ -179,14 +183,14 @@ class PostgresLeases:
     async def release(self) -> None:
         """Leave the cluster: the threads are free at once."""
         self._ending.set()
+        if self._heart is not None:
+            await asyncio.to_thread(self._heart.join, self._ttl)
+            self._heart = None
         await self._leave()
         session, self._session = self._session, None
         if session is not None and not session.is_closed():
             with suppress(*FAULTS):
                 await session.close(timeout=self._ttl)
-        if self._heart is not None:
-            await asyncio.to_thread(self._heart.join, self._ttl)
-            self._heart = None
 
     async def claim(self, named: Sequence[str], most: int) -> list[Wake]:
         """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time."""
@@ -233,7 +237,8 @@ class PostgresLeases:
             if not await session.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", DRAIN_LOCK):
                 return False
             began = time.monotonic()
-            [(seen, _)] = await session.fetch(_BEAT, *self._row(node, 0))
+            row = node, self._version, self._slots, self._skew, self._keys, self._files, self._address
+            seen = await session.fetchval(_JOIN, *row)
             self._compare_clocks(seen, began)  # before anything is recorded by a wrong clock
         return True
 
@@ -242,9 +247,6 @@ class PostgresLeases:
         middle = time.time() - (time.monotonic() - began) / 2
         self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
         self._clock_moved(timedelta(microseconds=-self._skew))
-
-    def _row(self, node: str, busy: int) -> tuple[str, str, int, int, int, str, str, str]:
-        return node, self._version, self._slots, busy, self._skew, self._keys, self._files, self._address
 
     async def _leave(self) -> None:
         with self._guard:
@@ -286,10 +288,12 @@ class PostgresLeases:
 
     async def _beat(self, session: Connection, node: str, began: float) -> None:
         """Beat once, then take from the dead what they hold: locks and threads."""
-        [(seen, before)] = await session.fetch(_BEAT, *self._row(node, self.busy))
-        self._compare_clocks(seen, began)
+        rows = await session.fetch(_BEAT, node, self.busy, self._skew)
+        seen, before = rows[0] if rows else (0, 0)
+        if rows:
+            self._compare_clocks(seen, began)
         await session.execute(_END_SILENT, APPLICATION, self._micros)
-        if before is None or seen - before > self._micros:
+        if not rows or seen - before > self._micros:
             with self._guard:
                 if self.node == node:
                     self._is_lost = True  # other nodes can have its threads: it must join again
