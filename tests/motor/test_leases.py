@@ -1,11 +1,13 @@
 """Nodes of a cluster on one journal: each thread is in the hands of one of them, whatever becomes of the others."""
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.motor.rig import Rig, leased
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
 from toolwright.adapters.motor.leases import LeaseMotor
+from toolwright.adapters.store.postgres import leases as leases_module
 from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect
 from toolwright.adapters.store.postgres.leases import PostgresLeases
 from toolwright.adapters.store.postgres.lock import PostgresLock, look_for_executors
@@ -265,13 +268,13 @@ async def test_a_node_that_others_have_seen_dead_joins_again_and_takes_no_other_
         first = leases.node
         leases._steady_since -= 60.0  # pyright: ignore[reportPrivateUsage]  # as after a minute of heartbeats
         await admin.execute("UPDATE nodes SET seen = seen - 61000000")
-        await leases._beat(admin, first, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+        await leases._beat(admin, first)  # pyright: ignore[reportPrivateUsage]
         assert not leases.held
         assert await leases.acquire() and leases.node != first
-        await leases._beat(admin, leases.node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+        await leases._beat(admin, leases.node)  # pyright: ignore[reportPrivateUsage]
         assert not await is_free(admin)
         leases._steady_since -= 60.0  # pyright: ignore[reportPrivateUsage]
-        await leases._beat(admin, leases.node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+        await leases._beat(admin, leases.node)  # pyright: ignore[reportPrivateUsage]
         assert await is_free(admin)
     finally:
         await leases.release()
@@ -283,15 +286,90 @@ async def test_a_heartbeat_in_progress_does_not_bring_back_a_node_that_has_left(
     assert await leases.acquire()
     node = leases.node
     await leases._leave()  # pyright: ignore[reportPrivateUsage]
-    await leases._beat(admin, node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+    await leases._beat(admin, node)  # pyright: ignore[reportPrivateUsage]
     assert await admin.fetchval("SELECT count(*) FROM nodes") == 0
     assert await leases.acquire()
     node = leases.node
     await admin.execute("DELETE FROM nodes")  # as if another node had forgotten it
-    await leases._beat(admin, node, time.monotonic())  # pyright: ignore[reportPrivateUsage]
+    await leases._beat(admin, node)  # pyright: ignore[reportPrivateUsage]
     assert not leases.held
     await leases.release()
     await admin.close()
+
+
+async def test_a_heart_goes_on_after_any_error(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [RuntimeError("can't start new thread")]
+
+    async def fail_once(*arguments: Any, **options: Any) -> Connection:
+        if errors and threading.current_thread() is leases._heart:  # pyright: ignore[reportPrivateUsage]
+            raise errors.pop()
+        return await connect(*arguments, **options)
+
+    monkeypatch.setattr(leases_module, "connect", fail_once)
+    leases = PostgresLeases(url, ttl=TTL)
+    assert await leases.acquire()
+    await until(lambda: beats(leases))
+    assert not errors
+    await leases.release()
+
+
+async def test_a_heart_that_has_ended_is_started_again_when_the_node_joins(url: str) -> None:
+    leases = PostgresLeases(url, ttl=TTL)
+    assert await leases.acquire()
+    heart, ending = leases._heart, leases._ending  # pyright: ignore[reportPrivateUsage]
+    assert heart is not None
+    ending.set()
+    await asyncio.to_thread(heart.join)
+    ending.clear()
+    await until(lambda: is_lost(leases))
+    assert await leases.acquire()
+    await until(lambda: beats(leases))
+    await leases.release()
+
+
+async def beats(leases: PostgresLeases) -> bool:
+    """Return whether the node has sent a heartbeat since it joined."""
+    return leases._beaten > leases._steady_since  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_silent_database_is_named_in_the_log(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with Proxy(url) as proxy:
+        leases = PostgresLeases(proxy.url, ttl=TTL)
+        assert await leases.acquire()
+        await until(lambda: beats(leases))
+        proxy.freeze()
+
+        async def is_logged() -> bool:
+            return any(each.endswith("no heartbeat: the database is silent") for each in caplog.messages)
+
+        await until(is_logged)
+        proxy.thaw()
+        await leases.release()
+
+
+async def test_the_time_that_connecting_takes_does_not_move_the_clock(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed, moved = 0.0, list[timedelta]()
+
+    async def slowly(*arguments: Any, **options: Any) -> Connection:
+        nonlocal passed
+        passed += 20.0
+        return await connect(*arguments, **options)
+
+    times = SimpleNamespace(monotonic=lambda: time.monotonic() + passed, time=time.time)
+    monkeypatch.setattr(leases_module, "time", times)
+    monkeypatch.setattr(leases_module, "connect", slowly)
+    leases = PostgresLeases(url, ttl=TTL, clock_moved=moved.append)
+    assert await leases.acquire()
+    leases.turned(0)
+
+    async def is_moved() -> bool:
+        return len(moved) > 1
+
+    await until(is_moved)  # by the first heartbeat, on a session of its own
+    await leases.release()
+    assert all(abs(by) < timedelta(seconds=9) for by in moved)
 
 
 async def leave_a_lease(url: str, admin: Connection) -> None:

@@ -130,8 +130,9 @@ class PostgresLeases:
         self._steady_since = 0.0  # since when there is no gap between the heartbeats
         self._is_lost = False  # other nodes have seen this one dead
         self._turned = 0.0
-        self._is_waiting = False
+        self._is_waiting = self._is_silent = False
         self._heart: threading.Thread | None = None
+        self._heart_session: Connection | None = None  # of the heart's event loop
         self._ending = threading.Event()
         self._guard = threading.Lock()  # of what both threads write: `node`, `_beaten`, `_is_lost`
 
@@ -174,7 +175,7 @@ class PostgresLeases:
         with self._guard:
             self.node, self._is_lost = node, False
             self._beaten = self._steady_since = self._turned = began
-        if self._heart is None:
+        if self._heart is None or not self._heart.is_alive():
             self._heart = threading.Thread(target=self._beat_in_thread, name="toolwright-heart", daemon=True)
             self._heart.start()
         log.info("This process is the node %s of the cluster.", node)
@@ -259,35 +260,43 @@ class PostgresLeases:
     # ── the heart ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _beat_in_thread(self) -> None:
-        asyncio.run(self._beat_until_the_end())
+        with asyncio.Runner() as runner:
+            while not self._ending.wait(self._ttl / 4):
+                try:
+                    runner.run(self._try_to_beat())
+                except Exception:  # the entry point of the thread: no one else would see it end
+                    log.exception("The node %s has no heartbeat.", self.node)
+            self._end_heart_session()
 
-    async def _beat_until_the_end(self) -> None:
-        session: Connection | None = None
-        is_silent = False
-        while not await asyncio.to_thread(self._ending.wait, self._ttl / 4):
-            node, now = self.node, time.monotonic()
-            if not node or self._is_lost or now - self._turned > HUNG:
-                continue
-            try:
-                async with asyncio.timeout(self._ttl / 2):
-                    session = session or await connect(self._url)
-                    await self._beat(session, node, now)
-                if is_silent:
-                    log.warning("The node %s has a heartbeat again.", node)
-                is_silent = False
-            except (*FAULTS, TimeoutError) as error:
-                if not is_silent:
-                    reason = str(error) or "the database is silent"
-                    log.warning("The node %s has no heartbeat: %s", node, reason)
-                is_silent = True
-                if session is not None:
-                    session.terminate()
-                session = None
+    async def _try_to_beat(self) -> None:
+        node = self.node
+        if not node or self._is_lost or time.monotonic() - self._turned > HUNG:
+            return
+        try:
+            async with asyncio.timeout(self._ttl / 2):
+                if self._heart_session is None:
+                    self._heart_session = await connect(self._url)
+                await self._beat(self._heart_session, node)
+            if self._is_silent:
+                log.warning("The node %s has a heartbeat again.", node)
+            self._is_silent = False
+        except (*FAULTS, TimeoutError) as error:
+            self._end_heart_session()
+            if not self._is_silent:
+                log.warning("The node %s has no heartbeat: %s", node, str(error) or "the database is silent")
+            self._is_silent = True
+        except Exception:
+            self._end_heart_session()
+            raise
+
+    def _end_heart_session(self) -> None:
+        session, self._heart_session = self._heart_session, None
         if session is not None:
             session.terminate()
 
-    async def _beat(self, session: Connection, node: str, began: float) -> None:
+    async def _beat(self, session: Connection, node: str) -> None:
         """Beat once, then take from the dead what they hold: locks and threads."""
+        began = time.monotonic()
         rows = await session.fetch(_BEAT, node, self.busy, self._skew)
         seen, before = rows[0] if rows else (0, 0)
         if rows:
