@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -211,7 +211,7 @@ async def test_a_node_that_lost_its_lease_begins_no_run(url: str) -> None:
         node, other = PostgresLeases(url), PostgresLeases(url)
         assert await node.acquire() and await other.acquire()
         try:
-            assert [wake.thread_id for wake in await node.claim((), 5)] == ["a"]
+            assert [wake.thread_id for wake in (await node.claim((), 5))[0]] == ["a"]
             claim = Claim(
                 token=new_id("unit"), at=rig.clock.now(), thread_id="a", epoch=view.thread.epoch,
                 seq=view.thread.seq, run=changed(view.run, status="running"), node=other.node,
@@ -370,6 +370,86 @@ async def test_the_time_that_connecting_takes_does_not_move_the_clock(
     await until(is_moved)  # by the first heartbeat, on a session of its own
     await leases.release()
     assert all(abs(by) < timedelta(seconds=9) for by in moved)
+
+
+async def test_a_thread_whose_row_is_locked_holds_up_no_other(url: str) -> None:
+    async with leased(url) as rig:
+        wanted = rig.motor._wanted  # type: ignore[attr-defined]
+        admin = await connect(url)
+        await rig.thread("a")
+        await rig.thread("b")
+        rig.motor._stopping = True  # type: ignore[attr-defined]  # it takes nothing yet
+        await rig.post("a")
+        async with admin.transaction():
+            await admin.execute("SELECT FROM wakes WHERE thread_id = 'a' FOR UPDATE")
+            rig.motor._stopping = False  # type: ignore[attr-defined]
+            rig.motor.wake("a")
+            await rig.send("b")
+            await rig.until(lambda: rig.drained == ["b"])
+
+            async def is_wanted() -> bool:
+                return "a" in wanted
+
+            await until(is_wanted)
+        await rig.until(lambda: rig.drained == ["b", "a"])
+        await admin.close()
+
+
+async def test_a_thread_whose_row_is_locked_is_given_back_later(url: str) -> None:
+    async with leased(url) as rig:
+        await rig.motor.stop(0.0)
+        await rig.thread("a")
+        await rig.post("a")
+    admin, leases = await connect(url), PostgresLeases(url, ttl=60.0)
+    assert await leases.acquire()
+    await leases.claim((), 5)
+    async with admin.transaction():
+        await admin.execute("SELECT FROM wakes WHERE thread_id = 'a' FOR UPDATE")
+        async with asyncio.timeout(30):
+            await leases.free(["a"])
+    assert not await is_free(admin)
+    await leases.free(["a"])
+    assert await is_free(admin)
+    await leases.release()
+    await admin.close()
+
+
+async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_given_back(url: str) -> None:
+    async with leased(url) as rig:
+        leases, motor = rig.leases, rig.motor
+        assert leases is not None
+        left, claimed, freed = asyncio.Event(), asyncio.Event(), list[str]()
+        claim, free = leases.claim, leases.free
+
+        async def claim_while_the_drain_ends(named: Sequence[str], most: int) -> Any:
+            wakes, locked = await claim(named, most)
+            if left.is_set() and not claimed.is_set() and wakes:
+                claimed.set()
+                await asyncio.wait([*motor._running.values()])  # type: ignore[attr-defined]
+            return wakes, locked
+
+        async def note(thread_ids: Collection[str]) -> None:
+            freed.extend(each for each in thread_ids if each in motor._queued)  # type: ignore[attr-defined]
+            await free(thread_ids)
+
+        drain = motor._drain  # type: ignore[attr-defined]
+
+        async def drain_slowly(name: str, /, **options: Any) -> Any:
+            verdict = await drain(name, **options)  # its wake is gone
+            if not left.is_set():
+                left.set()
+                await claimed.wait()
+            return verdict
+
+        leases.claim, leases.free = claim_while_the_drain_ends, note  # type: ignore[method-assign]
+        motor._drain = drain_slowly  # type: ignore[attr-defined]
+        await rig.thread("a")
+        await rig.send("a")
+        async with asyncio.timeout(30):
+            await left.wait()
+        await rig.post("a")
+        await rig.until(lambda: rig.drained == ["a", "a"])
+        assert freed == []
 
 
 async def leave_a_lease(url: str, admin: Connection) -> None:

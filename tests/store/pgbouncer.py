@@ -14,7 +14,7 @@ LIBRARIES = ROOT / "usr" / "lib" / "x86_64-linux-gnu"
 MISSING = not ROOT.parent.with_name(".pgbouncer").exists()
 IGNORED = (
     "idle_in_transaction_session_timeout, jit, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, "
-    "plan_cache_mode, enable_seqscan, statement_timeout, synchronous_commit"
+    "plan_cache_mode, enable_seqscan, statement_timeout, synchronous_commit, lock_timeout"
 )
 """What the guide has PgBouncer ignore: settings that the sessions ask for."""
 

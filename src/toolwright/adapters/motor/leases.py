@@ -39,8 +39,11 @@ class Leases(Lock, Protocol):
         """The event loop turns, with so many threads in progress."""
         ...
 
-    async def claim(self, named: Sequence[str], most: int) -> list[Wake]:
-        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time."""
+    async def claim(self, named: Sequence[str], most: int) -> tuple[list[Wake], list[str]]:
+        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time.
+
+        Also returns those of the `named` threads that could not be leased now, since their rows are locked.
+        """
         ...
 
     async def leased(self) -> list[Wake]:
@@ -48,7 +51,7 @@ class Leases(Lock, Protocol):
         ...
 
     async def free(self, thread_ids: Collection[str]) -> None:
-        """Give these threads back, if this node still has them."""
+        """Give these threads back, if this node still has them; those whose rows are locked stay leased."""
         ...
 
     async def on_duty(self, name: str, seconds: float) -> bool:
@@ -198,32 +201,41 @@ class LeaseMotor(EmbeddedMotor):
 
     async def _exchange(self) -> None:
         """Give back what was left, and lease what is wanted or due."""
-        left, self._left = self._left - self._running.keys() - self._wanted.keys(), set()
+        await self._free_left()
+        locked = dict[str, None]()  # wanted again in the next turn
+        while True:
+            room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
+            if room <= 0 or self._by_itself is not None or self._holding_off is not None:
+                break
+            wanted = [*self._wanted][:room]
+            wakes, skipped = await self._leases.claim(wanted, room - len(wanted))
+            locked |= dict.fromkeys(skipped)
+            self._drop(wanted, {wake.thread_id for wake in wakes}.union(skipped))
+            for wake in wakes:
+                self._take(wake)
+            if len(wakes) < room and not self._wanted:
+                break
+        self._wanted |= locked
+
+    async def _free_left(self) -> None:
+        left, self._left = {each for each in self._left if not self._has(each)}, set()
         if left:
             try:
                 await self._leases.free(left)
             except StoreError:
                 self._left |= left
                 raise
-        while True:
-            room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
-            if room <= 0 or self._by_itself is not None or self._holding_off is not None:
-                return
-            wanted = [*self._wanted][:room]
-            wakes = await self._leases.claim(wanted, room - len(wanted))
-            leased = {wake.thread_id for wake in wakes}
-            for thread_id in wanted:
-                self._wanted.pop(thread_id, None)
-                if thread_id not in leased:  # another node's now, or gone: it is not waited for here
-                    self._not_before.pop(thread_id, None)
-                    self._faults.pop(thread_id, None)
-                    if thread_id not in self._from_elsewhere:
-                        self._tell(thread_id)
-            self._from_elsewhere.difference_update(wanted)
-            for wake in wakes:
-                self._take(wake)
-            if len(wakes) < room and not self._wanted:
-                return
+
+    def _drop(self, wanted: Collection[str], leased: Collection[str]) -> None:
+        """Forget wanted threads. Of those that are not `leased` here (another node has them), also that they failed."""
+        for thread_id in wanted:
+            self._wanted.pop(thread_id, None)
+            if thread_id not in leased:
+                self._not_before.pop(thread_id, None)
+                self._faults.pop(thread_id, None)
+                if thread_id not in self._from_elsewhere:
+                    self._tell(thread_id)
+        self._from_elsewhere.difference_update(wanted)
 
     def _take(self, wake: Wake) -> None:
         self._wanted.pop(wake.thread_id, None)

@@ -238,10 +238,19 @@ async def lent(pool: Pool) -> AsyncGenerator[Connection]:
 
 
 async def connect(
-    url: str, command_seconds: float | None = COMMAND_SECONDS, *, is_durable: bool = True
+    url: str,
+    command_seconds: float | None = COMMAND_SECONDS,
+    *,
+    is_durable: bool = True,
+    lock_seconds: float | None = None,
 ) -> Connection:
-    """Open a session. If it is not `is_durable`, a crash of the server can undo what it committed just before."""
+    """Open a session. If it is not `is_durable`, a crash of the server can undo what it committed just before.
+
+    A statement fails that has waited for a lock for `lock_seconds`.
+    """
     settings = _SESSION if is_durable else {**_SESSION, "synchronous_commit": "off"}
+    if lock_seconds is not None:
+        settings = {**settings, "lock_timeout": f"{lock_seconds:.3f}s"}
     connection: Connection = await _asyncpg.connect(
         url, timeout=CONNECT_SECONDS, command_timeout=command_seconds, server_settings=settings
     )

@@ -64,25 +64,29 @@ WHERE datname = current_database() AND usename = current_user AND application_na
   AND state = 'active' AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - $2::bigint * interval '1 us'
 """
 _FORGET = _timed("DELETE FROM nodes WHERE seen < NOW - $1::bigint")
+# No statement waits for a row that another session has locked: one thread must not hold up all others.
 _CLAIM = _timed("""
 WITH named AS (
-  SELECT thread_id FROM wakes WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1)
-  ORDER BY thread_id FOR UPDATE
+  SELECT thread_id FROM wakes WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) FOR UPDATE SKIP LOCKED
 ), ripe AS (
   SELECT thread_id FROM wakes WHERE node IS NULL AND due <= NOW ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
+), leased AS (
+  UPDATE wakes SET node = $1 WHERE thread_id IN (SELECT thread_id FROM named UNION SELECT thread_id FROM ripe)
+  RETURNING thread_id, due, gen
 )
-UPDATE wakes SET node = $1 WHERE thread_id IN (SELECT thread_id FROM named UNION SELECT thread_id FROM ripe)
-RETURNING thread_id, due, gen
+SELECT thread_id, due, gen, true FROM leased
+UNION ALL SELECT thread_id, due, gen, false FROM wakes
+WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) AND thread_id NOT IN (SELECT thread_id FROM leased)
 """)
 _FREE = """
 UPDATE wakes SET node = NULL WHERE thread_id IN (
-  SELECT thread_id FROM wakes WHERE thread_id = ANY($2::text[]) AND node = $1 ORDER BY thread_id FOR UPDATE
+  SELECT thread_id FROM wakes WHERE thread_id = ANY($2::text[]) AND node = $1 FOR UPDATE SKIP LOCKED
 )
 """
 _LEASED = "SELECT thread_id, due, gen FROM wakes WHERE node = $1"
 _FREE_ALL = """
 UPDATE wakes SET node = NULL WHERE thread_id IN (
-  SELECT thread_id FROM wakes WHERE node = $1 ORDER BY thread_id FOR UPDATE
+  SELECT thread_id FROM wakes WHERE node = $1 FOR UPDATE SKIP LOCKED
 )
 """
 _LEAVE = "DELETE FROM nodes WHERE id = $1"
@@ -193,11 +197,19 @@ class PostgresLeases:
             with suppress(*FAULTS):
                 await session.close(timeout=self._ttl)
 
-    async def claim(self, named: Sequence[str], most: int) -> list[Wake]:
-        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time."""
+    async def claim(self, named: Sequence[str], most: int) -> tuple[list[Wake], list[str]]:
+        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time.
+
+        Also returns those of the `named` threads that could not be leased now, since their rows are locked.
+        """
         node = self.node
         rows = await self._ask(lambda session: session.fetch(_CLAIM, node, most, list(named)))
-        return [Wake(thread_id=one, due=instant(due), gen=gen, node=node) for one, due, gen in rows]
+        wakes = [
+            Wake(thread_id=one, due=instant(due), gen=gen, node=node)
+            for one, due, gen, is_leased in rows
+            if is_leased
+        ]
+        return wakes, [thread_id for thread_id, _, _, is_leased in rows if not is_leased]
 
     async def leased(self) -> list[Wake]:
         """Return the wakes of all threads that this node has leased."""
@@ -206,7 +218,7 @@ class PostgresLeases:
         return [Wake(thread_id=one, due=instant(due), gen=gen, node=node) for one, due, gen in rows]
 
     async def free(self, thread_ids: Collection[str]) -> None:
-        """Give these threads back, if this node still has them."""
+        """Give these threads back, if this node still has them; those whose rows are locked stay leased."""
         node = self.node
         await self._ask(lambda session: session.execute(_FREE, node, list(thread_ids)))
 
@@ -225,7 +237,7 @@ class PostgresLeases:
                 if self._session is None or self._session.is_closed():
                     # A lease need not outlive a crash of the database by itself: what a run commits under it is
                     # durable, and so is all that was committed before.
-                    self._session = await connect(self._url, is_durable=False)
+                    self._session = await connect(self._url, is_durable=False, lock_seconds=self._ttl / 5)
                 return await work(self._session)
         except (*FAULTS, TimeoutError) as error:
             if self._session is not None:
