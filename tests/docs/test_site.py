@@ -4,6 +4,7 @@ import re
 
 import toolwright as tw
 from tests.docs.test_guides import GUIDES, ROOT
+from toolwright.cli.serve.serve import GRACE
 
 SHOWN = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 ALIASES = {"RunEvent", "ToolContent"}
@@ -26,3 +27,8 @@ def test_the_site_begins_with_the_shortest_program() -> None:
 def test_every_guide_is_in_the_sites_contents() -> None:
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert [guide.name for guide in GUIDES if f"- guides/{guide.name}\n" not in contents] == []
+
+
+def test_the_guide_says_how_long_calls_go_on_in_a_node_that_is_stopped() -> None:
+    guide = (ROOT / "docs" / "guides" / "scale-out.md").read_text(encoding="utf-8")
+    assert f"Calls in progress have {GRACE:.0f} seconds to end" in guide

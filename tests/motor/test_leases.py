@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ from toolwright.adapters.store.postgres.lock import PostgresLock, look_for_execu
 from toolwright.adapters.system import ClusterClock, new_id
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.units import Claim, Conflict
+from toolwright.core.ports import Drain, Verdict
 from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
@@ -81,10 +82,10 @@ async def test_threads_of_a_node_that_stands_still_are_taken_by_the_others(url: 
 
         frozen.during = hang
         await frozen.thread("a")
-        other.motor._stopping = True  # type: ignore[attr-defined]  # it takes nothing yet
+        other.motor._concurrency = 0  # type: ignore[attr-defined]  # it takes nothing yet
         await frozen.send("a")
         await held.wait()
-        other.motor._stopping = False  # type: ignore[attr-defined]
+        other.motor._concurrency = 100  # type: ignore[attr-defined]
         stop_heart(frozen)
         frozen.motor._main.cancel()  # type: ignore[attr-defined]  # its process stands still
         await other.until(lambda: other.drained == ["a"])
@@ -167,10 +168,10 @@ async def test_a_node_that_is_cut_off_from_the_database_stops_before_another_tak
 
         lonely.during, other.during = hang, note
         await lonely.thread("a")
-        other.motor._stopping = True  # type: ignore[attr-defined]  # it takes nothing yet
+        other.motor._concurrency = 0  # type: ignore[attr-defined]  # it takes nothing yet
         await lonely.send("a")
         await begun.wait()
-        other.motor._stopping = False  # type: ignore[attr-defined]
+        other.motor._concurrency = 100  # type: ignore[attr-defined]
         proxy.freeze()  # no packet passes any more
         await other.until(lambda: other.drained == ["a"])
         assert order == ["stopped", "taken"]
@@ -378,11 +379,11 @@ async def test_a_thread_whose_row_is_locked_holds_up_no_other(url: str) -> None:
         admin = await connect(url)
         await rig.thread("a")
         await rig.thread("b")
-        rig.motor._stopping = True  # type: ignore[attr-defined]  # it takes nothing yet
+        rig.motor._concurrency = 0  # type: ignore[attr-defined]  # it takes nothing yet
         await rig.post("a")
         async with admin.transaction():
             await admin.execute("SELECT FROM wakes WHERE thread_id = 'a' FOR UPDATE")
-            rig.motor._stopping = False  # type: ignore[attr-defined]
+            rig.motor._concurrency = 100  # type: ignore[attr-defined]
             rig.motor.wake("a")
             await rig.send("b")
             await rig.until(lambda: rig.drained == ["b"])
@@ -432,9 +433,9 @@ async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_given_b
             freed.extend(each for each in thread_ids if each in motor._queued)  # type: ignore[attr-defined]
             await free(thread_ids)
 
-        drain = motor._drain  # type: ignore[attr-defined]
+        drain = cast("Drain", motor._drain)  # type: ignore[attr-defined]
 
-        async def drain_slowly(name: str, /, **options: Any) -> Any:
+        async def drain_slowly(name: str, /, **options: Any) -> Verdict:
             verdict = await drain(name, **options)  # its wake is gone
             if not left.is_set():
                 left.set()
@@ -450,6 +451,133 @@ async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_given_b
         await rig.post("a")
         await rig.until(lambda: rig.drained == ["a", "a"])
         assert freed == []
+
+
+async def test_a_node_that_stops_gives_each_thread_back_as_its_drain_ends(url: str) -> None:
+    async with leased(url) as one, leased(url) as two:
+        begun, may_end, names = (
+            list[str](),
+            {each: asyncio.Event() for each in ("fast", "slow")},
+            ["fast", "slow"],
+        )
+
+        async def hang(name: str) -> None:
+            begun.append(name)
+            one.changed.set()
+            await may_end[name].wait()
+
+        one.during = hang
+        two.motor._concurrency = 0  # type: ignore[attr-defined]  # it takes nothing yet
+        for name in names:
+            await one.thread(name)
+            await one.send(name)
+        await one.until(lambda: sorted(begun) == names)
+        one.due_later["fast"] = one.clock.now()  # its run goes on elsewhere
+        two.motor._concurrency = 100  # type: ignore[attr-defined]
+        stopping = asyncio.create_task(one.motor.stop(600.0))
+        may_end["fast"].set()
+        await two.until(lambda: two.drained == ["fast"])
+        assert one.drained == ["fast"] and not stopping.done()
+        may_end["slow"].set()
+        await stopping
+        assert sorted(one.drained) == names
+
+
+async def test_a_node_that_stops_gives_back_at_once_what_waits(url: str) -> None:
+    async with leased(url, concurrency=3) as one, leased(url) as two:
+        may_end, motor = asyncio.Event(), one.motor
+
+        async def hang_or_fail(name: str) -> None:
+            if name == "failed":
+                raise StoreError("The disk is full.")
+            await may_end.wait()
+
+        one.during = hang_or_fail
+        two.motor._concurrency = 0  # type: ignore[attr-defined]  # it takes nothing yet
+        for name in ("failed", "slow"):
+            await one.thread(name)
+            await one.send(name)
+
+        async def waits() -> bool:
+            return {*motor._running} == {"slow"} and "failed" in motor._not_before  # type: ignore[attr-defined]
+
+        await until(waits)
+        two.motor._concurrency = 100  # type: ignore[attr-defined]
+        stopping = asyncio.create_task(motor.stop(600.0))
+        await two.until(lambda: two.drained == ["failed"])
+        assert not stopping.done()
+        may_end.set()
+        await stopping
+
+
+async def test_a_node_beats_while_its_last_drain_ends_though_its_motor_has_stopped(url: str) -> None:
+    async with leased(url) as rig:
+        begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def hang(_: str) -> None:
+            begun.set()
+            await may_end.wait()
+
+        rig.during = hang
+        await rig.thread("a")
+        await rig.send("a")
+        await begun.wait()
+        stopping = asyncio.create_task(rig.motor.stop(600.0))
+        await asyncio.wait([rig.motor._main])  # type: ignore[attr-defined]
+        await until_it_turns(rig)
+        may_end.set()
+        await stopping
+
+
+async def until_it_turns(rig: Rig) -> None:
+    """Wait until it is noted that the event loop turns."""
+    leases = rig.leases
+    assert leases is not None
+    before = leases._turned  # pyright: ignore[reportPrivateUsage]
+
+    async def has_turned() -> bool:
+        return leases._turned > before  # pyright: ignore[reportPrivateUsage]
+
+    await until(has_turned)
+
+
+async def test_a_slow_database_does_not_count_as_an_event_loop_that_stands_still(url: str) -> None:
+    async with leased(url) as rig:
+        leases, asked = rig.leases, asyncio.Event()
+        assert leases is not None
+
+        async def hang(_: Sequence[str], __: int) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+        leases.claim = hang  # type: ignore[method-assign]
+        async with asyncio.timeout(30):
+            await asked.wait()
+        await until_it_turns(rig)
+
+
+async def test_a_sweep_does_not_cut_off_a_claim(url: str) -> None:
+    async with leased(url, sweep=0.02) as rig:
+        leases, cut_off = rig.leases, list[Sequence[str]]()
+        assert leases is not None
+        claim = leases.claim
+
+        async def claim_slowly(named: Sequence[str], most: int) -> Any:
+            try:
+                if named:
+                    await asyncio.sleep(0.1)  # longer than a sweep
+                return await claim(named, most)
+            except asyncio.CancelledError:
+                cut_off.append(named)
+                raise
+
+        leases.claim = claim_slowly  # type: ignore[method-assign]
+        names = [f"t{number}" for number in range(10)]
+        for name in names:
+            await rig.thread(name)
+            await rig.send(name)
+            await rig.until(lambda name=name: name in rig.drained)
+        assert cut_off == []
 
 
 async def leave_a_lease(url: str, admin: Connection) -> None:

@@ -102,10 +102,14 @@ class EmbeddedMotor:
         self._stopping = True
         if self._main is not None:
             await self._end([self._main])
+        await self._end_drains(grace)
+        await self._lock.release()
+
+    async def _end_drains(self, grace: float) -> None:
+        """Let the drains end for so many seconds, then cancel them."""
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=grace)
         await self._end(self._running.values())
-        await self._lock.release()
 
     async def _run(self) -> None:
         while True:
@@ -134,15 +138,20 @@ class EmbeddedMotor:
             self._answers()
 
     async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
+        """Start drains as they are queued, for so many seconds. Statements in progress are not cut off at their end."""
+        now = asyncio.get_running_loop().time
+        until = now() + seconds
+        while True:
+            try:
+                async with asyncio.timeout_at(until):
                     await self._stirred.wait()
-                    self._stirred.clear()
-                    if self._lock.held:
-                        await self._start_drains()
-        except TimeoutError:
-            pass
+            except TimeoutError:
+                return
+            self._stirred.clear()
+            if self._lock.held:
+                await self._start_drains()
+            if now() >= until:
+                return
 
     async def _yield_drains(self) -> None:
         """The lock is lost: whoever has it now takes the runs over, so the drains here stop."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from toolwright.adapters.motor.embedded import EmbeddedMotor
@@ -119,10 +120,23 @@ class LeaseMotor(EmbeddedMotor):
         await super().start(leased, nudge)
         self._watch = asyncio.create_task(self._watch_leases(), name="toolwright-leases")
 
-    async def stop(self, grace: float) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        await super().stop(grace)
+    async def _end_drains(self, grace: float) -> None:
+        giving_back = asyncio.create_task(self._give_back(), name="toolwright-give-back")
+        await super()._end_drains(grace)
+        await self._end([each for each in (giving_back, self._watch) if each is not None])
+
+    async def _give_back(self) -> None:
+        """While the motor stops, free threads without a drain at once, and each of the others when its drain ends."""
+        while True:
+            try:
+                await self._compare()
+                await self._free_left()
+            except StoreError as error:
+                self._fails(error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._sweep):
+                    await self._stirred.wait()
+            self._stirred.clear()
 
     async def _try_lock(self) -> None:
         await super()._try_lock()
@@ -136,9 +150,13 @@ class LeaseMotor(EmbeddedMotor):
         self._joined_as = node
 
     async def _watch_leases(self) -> None:
-        """Stop the drains as soon as the leases are lost: a database that is silent may hold up the motor for long."""
+        """Note that the event loop turns, and stop the drains as soon as the leases are lost.
+
+        Not in the motor's turn: a slow database can hold that up for long.
+        """
         while True:
             await asyncio.sleep(LOOK)
+            self._leases.turned(len(self._running))
             if self._running and not self._leases.held:
                 await self._yield_drains()
 
@@ -156,7 +174,9 @@ class LeaseMotor(EmbeddedMotor):
             self._stirred.set()
 
     def _has(self, thread_id: str) -> bool:
-        """Return whether the thread is to be drained here, now or later."""
+        """Return whether the thread is to be drained here, now or later; while the motor stops, whether it is now."""
+        if self._stopping:
+            return thread_id in self._running
         places = (self._running, self._queued, self._wanted, self._solo, self._not_before)
         return any(thread_id in each for each in places)
 
@@ -172,24 +192,27 @@ class LeaseMotor(EmbeddedMotor):
                 self._stirred.set()
 
     async def _take_due(self) -> float:
-        self._leases.turned(len(self._running))
         for thread_id in [*self._not_before]:
             if thread_id not in self._running:
                 self._enqueue(thread_id)
         now = self._clock.now()
         try:
             await self._exchange()
-            for wake in await self._leases.leased():
-                if wake.thread_id in self._running:
-                    self._note(wake)
-                elif not self._has(wake.thread_id):
-                    self._left.add(wake.thread_id)  # as after a claim whose answer was lost
+            await self._compare()
             coming = await self._store.next_due(now)
         except StoreError as error:
             self._fails(error)
             return self._sweep
         self._answers()
         return self._pause_until(coming, now)
+
+    async def _compare(self) -> None:
+        """Compare what this node has leased with what it drains: the answer of a claim can be lost."""
+        for wake in await self._leases.leased():
+            if wake.thread_id in self._running:
+                self._note(wake)
+            elif not self._has(wake.thread_id):
+                self._left.add(wake.thread_id)
 
     async def _start_drains(self) -> None:
         if self._wanted or self._left:

@@ -13,7 +13,7 @@ from toolwright.wiring.app import App
 from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.settings import MEMORY, Settings
 
-GRACE = 10.0  # seconds that calls in progress have to end
+GRACE = 10.0  # seconds that calls in progress have to end, as docs/guides/scale-out.md says
 
 
 def serve(target: str | None, host: str, port: int, *, dev: bool, no_work: bool = False) -> int:
@@ -35,7 +35,7 @@ def serve(target: str | None, host: str, port: int, *, dev: bool, no_work: bool 
         if not settings.keyed:
             print("There are no keys: every caller on this machine has all rights.", flush=True)
 
-    run(gateway.serve(app, settings, host=host, port=port, ready=ready))
+    run(gateway.serve(app, settings, host=host, port=port, ready=ready, grace=GRACE))
     return 0
 
 
