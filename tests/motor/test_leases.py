@@ -580,6 +580,51 @@ async def test_a_sweep_does_not_cut_off_a_claim(url: str) -> None:
         assert cut_off == []
 
 
+async def test_what_only_the_journal_knows_is_drained_however_much_is_woken_here(url: str) -> None:
+    async with leased(url, concurrency=1) as rig:
+        hot = ["hot1", "hot2", "hot3"]
+
+        async def stay_hot(name: str) -> None:
+            if name in hot and "timer" not in rig.drained:
+                await rig.send(name)
+
+        rig.before_leaving = stay_hot
+        for name in (*hot, "timer"):
+            await rig.thread(name)
+        for name in hot:
+            await rig.send(name)
+        await rig.until(lambda: {*hot} <= {*rig.drained})
+        await rig.post("timer")
+        await rig.until(lambda: "timer" in rig.drained)
+        await rig.idle()
+
+
+async def test_a_node_without_a_free_slot_tells_others_what_was_woken_here(url: str) -> None:
+    async with leased(url, concurrency=1, sweep=600.0) as rig:
+        begun, may_end, told = asyncio.Event(), asyncio.Event(), list[str]()
+
+        def tell(name: str) -> None:
+            told.append(name)
+            rig.changed.set()
+
+        async def hang(_: str) -> None:
+            begun.set()
+            await may_end.wait()
+
+        rig.during = hang
+        rig.motor._tell = tell  # type: ignore[attr-defined]
+        for name in ("slow", "a", "asked"):
+            await rig.thread(name)
+        await rig.send("slow")
+        await begun.wait()
+        await rig.post("asked")
+        rig.motor.woken_elsewhere("asked", True)  # type: ignore[attr-defined]  # which is not sent back and forth
+        await rig.send("a")
+        await rig.until(lambda: told == ["a"])
+        assert not rig.motor._wanted  # type: ignore[attr-defined]
+        may_end.set()
+
+
 async def leave_a_lease(url: str, admin: Connection) -> None:
     """Leave a thread that is leased by a node that is gone."""
     async with leased(url) as rig:

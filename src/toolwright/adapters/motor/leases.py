@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Protocol
 
-from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.motor.embedded import MOST_QUEUED, EmbeddedMotor
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.outage import Outage
@@ -18,6 +19,7 @@ log = logger("toolwright.motor")
 LOOK = 0.1  # seconds between two looks whether the leases are still held
 MOST_AT_ONCE = 50  # threads leased by one statement
 NO_HEARTBEAT = "This node of the cluster has no heartbeat at the moment."
+DUE = 5  # one free slot in so many is kept for what is due in the journal, however much is wanted
 
 
 class Leases(Lock, Protocol):
@@ -83,6 +85,7 @@ class LeaseMotor(EmbeddedMotor):
         self._reserved = 0
         self._watch: asyncio.Task[None] | None = None
         self._wanted: dict[str, None] = {}
+        self._offered = 0  # free slots since the last one that was kept for what is due
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
         # The id of the node when this process joined last.
@@ -169,7 +172,9 @@ class LeaseMotor(EmbeddedMotor):
 
     def _enqueue(self, thread_id: str) -> None:
         """Lease the thread, then drain it."""
-        if not (thread_id in self._queued or thread_id in self._solo or self._rests(thread_id)):
+        if thread_id in self._queued or thread_id in self._solo or self._rests(thread_id):
+            return
+        if len(self._wanted) < MOST_QUEUED:  # the journal has the others
             self._wanted[thread_id] = None
             self._stirred.set()
 
@@ -229,8 +234,11 @@ class LeaseMotor(EmbeddedMotor):
         while True:
             room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
             if room <= 0 or self._by_itself is not None or self._holding_off is not None:
+                self._refuse()
                 break
-            wanted = [*self._wanted][:room]
+            self._offered += room
+            kept, self._offered = divmod(self._offered, DUE)
+            wanted = [*islice(self._wanted, max(room - kept, 0))]
             wakes, skipped = await self._leases.claim(wanted, room - len(wanted))
             locked |= dict.fromkeys(skipped)
             self._drop(wanted, {wake.thread_id for wake in wakes}.union(skipped))
@@ -239,6 +247,14 @@ class LeaseMotor(EmbeddedMotor):
             if len(wakes) < room and not self._wanted:
                 break
         self._wanted |= locked
+
+    def _refuse(self) -> None:
+        """Leave what is wanted to other nodes: the journal has it, and it would wait here without bound."""
+        for thread_id in self._wanted:
+            if thread_id not in self._not_before and thread_id not in self._from_elsewhere:
+                self._tell(thread_id)
+        self._wanted.clear()
+        self._from_elsewhere.clear()
 
     async def _free_left(self) -> None:
         left, self._left = {each for each in self._left if not self._has(each)}, set()

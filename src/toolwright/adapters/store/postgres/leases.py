@@ -78,11 +78,13 @@ SELECT thread_id, due, gen, true FROM leased
 UNION ALL SELECT thread_id, due, gen, false FROM wakes
 WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) AND thread_id NOT IN (SELECT thread_id FROM leased)
 """)
-_FREE = """
-UPDATE wakes SET node = NULL WHERE thread_id IN (
+# A thread that is due again after its drain goes to the end of the queue: its wake keeps its time as long as it is woken
+# during each drain.
+_FREE = _timed("""
+UPDATE wakes SET node = NULL, due = greatest(due, NOW) WHERE thread_id IN (
   SELECT thread_id FROM wakes WHERE thread_id = ANY($2::text[]) AND node = $1 FOR UPDATE SKIP LOCKED
 )
-"""
+""")
 _LEASED = "SELECT thread_id, due, gen FROM wakes WHERE node = $1"
 _FREE_ALL = """
 UPDATE wakes SET node = NULL WHERE thread_id IN (
