@@ -11,7 +11,7 @@ import pytest
 import toolwright as tw
 from tests.databases import database, opened
 from tests.postgres_server import fresh_database
-from tests.runtime.rig import Barriers, assert_valid
+from tests.runtime.rig import Barriers, assert_valid, running
 from tests.runtime.test_loop import calling
 from toolwright import testing
 from toolwright.adapters.motor.embedded import EmbeddedMotor
@@ -19,9 +19,10 @@ from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Claim, Committed, Result, Takeover, Unit
+from toolwright.core.journal.units import Claim, Committed, Conflict, Release, Result, Takeover, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.run import Run
+from toolwright.runtime.runs import drain
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
 from toolwright.wiring.assembly import assemble
@@ -129,6 +130,28 @@ async def test_a_tool_that_outlasts_the_grace_is_interrupted_but_the_stop_counts
             assert "its effect is unknown" in messages[2].content
             assert_valid(messages)
             assert work.count == 1
+
+
+async def test_a_run_that_a_silent_journal_does_not_release_is_logged_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Silent(MemoryStore):
+        async def commit(self, unit: Unit) -> Committed | Conflict:
+            if isinstance(unit, Release):
+                await asyncio.Event().wait()
+            return await super().commit(unit)
+
+    async def opening(bus: MemoryBus) -> Store:
+        return Silent(bus.publish)
+
+    work = Work()
+    monkeypatch.setattr(drain, "LAST_WORD", 0.05)
+    async with running(script(), [work.tool], store=opening) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await work.began.wait()
+        await rig.rt.stop(0.0)
+    assert f"Run {run.id} could not be given back: the journal does not answer" in caplog.messages
 
 
 @asynccontextmanager

@@ -402,7 +402,9 @@ class Drainer:
                 await context.give_back()
         except (ThreadLost, ToolwrightError, TimeoutError) as error:
             log.warning(
-                "Run %s could not be given back: %s", context.run.id, error or "the journal does not answer"
+                "Run %s could not be given back: %s",
+                context.run.id,
+                str(error) or "the journal does not answer",
             )
 
 

@@ -78,8 +78,8 @@ SELECT thread_id, due, gen, true FROM leased
 UNION ALL SELECT thread_id, due, gen, false FROM wakes
 WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) AND thread_id NOT IN (SELECT thread_id FROM leased)
 """)
-# A thread that is due again after its drain goes to the end of the queue: its wake keeps its time as long as it is woken
-# during each drain.
+# A thread that is due again goes to the end of the queue. One that is woken in each of its drains
+# would otherwise always be first, since its wake keeps its time.
 _FREE = _timed("""
 UPDATE wakes SET node = NULL, due = greatest(due, NOW) WHERE thread_id IN (
   SELECT thread_id FROM wakes WHERE thread_id = ANY($2::text[]) AND node = $1 FOR UPDATE SKIP LOCKED
