@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, cast
@@ -336,6 +336,64 @@ async def test_a_process_sends_once_what_it_follows_and_again_from_time_to_time(
         with bus.subscribe(topic, ["message"]), bus.subscribe(topic, ["run.completed"]):
             relay.tell("hello")
             await until(lambda: ["thread", "th_1", ["message", "run.completed"]] in relay.messages("want"))
+
+
+@pytest.mark.idle_clock
+async def test_what_a_process_follows_is_sent_again_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_bus, "LEAST_PART", 10)
+    async with captured(64 * 1024) as (bus, relay):
+        names = {f"th_{number}" for number in range(400)}
+        send, parts = relay.send, list[int]()
+
+        async def note(texts: Sequence[str]) -> None:
+            parts.append(sum(len(json.loads(text)) - 1 for text in texts))
+            await send(texts)
+
+        def are_sent() -> bool:
+            return {id_ for _, id_, _ in relay.messages("want")} >= names
+
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(bus.subscribe(Topic(kind="thread", id=name)))
+            await until(are_sent)
+            relay.sent.clear()
+            relay.send = note  # type: ignore[method-assign]
+            relay.tell("hello")
+            await until(are_sent)
+        assert max(parts) < 50
+
+
+async def test_types_and_processes_that_others_name_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_bus, "MOST_NODES", 2)
+    async with captured() as (bus, relay):
+        for number in range(1_000):
+            relay.tell("want", "thread", "th_1", [f"type{number}"])
+        assert len(bus._elsewhere["thread", "th_1"]) <= cluster_bus.MOST_TYPES  # pyright: ignore[reportPrivateUsage]
+        assert bus.wanted("th_1", "r")  # all types: too much is sent, and nothing is missed
+        for node in ("one", "two", "three"):
+            relay.tell("share", "room", {node: True}, node=node)
+            relay.tell("node", True, node=node)
+        assert list(bus.shared("room")) == [{"one": True}, {"two": True}]
+        assert {*bus._workers} == {"one", "two"}  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.idle_clock
+async def test_topics_are_forgotten_that_are_not_sent_again() -> None:
+    async with captured() as (bus, relay):
+        for name in ("th_1", "th_2"):
+            relay.tell("want", "thread", name, None)
+
+        async def keep() -> None:
+            while True:
+                relay.tell("want", "thread", "th_1", None)
+                await asyncio.sleep(1)
+
+        keeping = asyncio.create_task(keep())
+        known = bus._elsewhere  # pyright: ignore[reportPrivateUsage]
+        await until(lambda: ("thread", "th_2") not in known)
+        assert ("thread", "th_1") in known
+        keeping.cancel()
+        await until(lambda: not known)
 
 
 async def test_topics_that_are_known_are_kept_also_when_no_more_are_taken(

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import islice
 from typing import Any, Protocol, TypeAlias, cast
 
 from toolwright.adapters.bus.memory import MemoryBus, QueueFollower
@@ -24,10 +26,15 @@ log = logger("toolwright.bus")
 PATIENCE, UNEXPLAINED = 5.0, 15.0
 RETRY = 1.0  # seconds before the relay connects again
 REFRESH, EXPIRES = 2.0, 6.0  # seconds between two messages about this process, and for which one is valid
+PART = 0.1  # seconds between two parts of what is sent about this process
+LEAST_PART = 500  # messages of a part
 MOST_WAITING = 10_000  # messages that wait to be sent, beside live events; more are dropped
 MARK = 500  # bytes of a mark of what has grown, about
 MOST_TOPICS = 100_000  # topics that are followed in other processes
+MOST_TYPES = 100  # types of events for which a topic is followed; with more, all are sent
 MOST_SHARED = 10_000  # keys under which other processes share values
+MOST_NODES = 1_000  # other processes
+MOST_EXPIRED = 10_000  # topics that are forgotten at a time
 
 Key: TypeAlias = tuple[str, str]
 Message: TypeAlias = list[Any]
@@ -73,7 +80,7 @@ class ClusterBus(MemoryBus):
         self._node = new_id("bus")
         self._elsewhere: dict[
             Key, dict[str | None, float]
-        ] = {}  # types followed in other processes, until when
+        ] = {}  # types followed in other processes, until when; those first that were not sent again for the longest
         self._workers: dict[str, float] = {}  # other processes that execute runs, until when
         self._own: dict[str, JSON] = {}  # values that this process shares
         self._shared: dict[str, dict[str, tuple[JSON, float]]] = {}  # those of other processes, until when
@@ -86,7 +93,9 @@ class ClusterBus(MemoryBus):
         self._failing_since, self._is_logged = 0.0, False  # while nothing can be sent
         # Why nothing can be received.
         self._unheard: str | None = None
-        self._refresh_at = 0.0  # when everything about this process is sent again
+        self._refresh_at = 0.0  # when everything about this process is sent again, part by part
+        self._rest: deque[Key | str] = deque()  # topics and names of shared values that are still to be sent
+        self._part, self._part_at = LEAST_PART, 0.0  # the length of the next part, and when it is sent
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -190,13 +199,11 @@ class ClusterBus(MemoryBus):
         sent = 0.0
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(self._refresh_at - _now(), 0.0)):
+                async with asyncio.timeout(max(self._next_part() - _now(), 0.0)):
                     await self._has_messages.wait()
                     await asyncio.sleep(max(sent + self._relay.pause - _now(), 0.0))
-            if self._refresh_at <= _now():
-                self._refresh_at = _now() + REFRESH
-                self._messages += self._state()
-                self._expire()
+            if self._next_part() <= _now():
+                self._queue_part()
             sent = _now()
             try:
                 await self._relay.send([*self._texts(self._take())])
@@ -205,13 +212,26 @@ class ClusterBus(MemoryBus):
             else:
                 self._on_success()
 
-    def _state(self) -> Iterator[Message]:
-        """Yield everything that other processes keep about this one."""
-        yield ["node", self._works]
-        for key, followers in self._followers.items():
-            yield _interest(key, _types_of(followers))
-        for name, value in self._own.items():
-            yield ["share", name, value]
+    def _next_part(self) -> float:
+        return self._part_at if self._rest else self._refresh_at
+
+    def _queue_part(self) -> None:
+        """Queue a part of what other processes keep about this one. Many topics at once would block the event loop."""
+        now = _now()
+        self._part_at = now + PART
+        if not self._rest:
+            self._refresh_at = now + REFRESH
+            self._expire()
+            self._queue(["node", self._works])
+            self._rest.extend((*self._followers, *self._own))
+            self._part = max(LEAST_PART, math.ceil(len(self._rest) * PART / REFRESH))
+        for _ in range(min(self._part, len(self._rest))):
+            each = self._rest.popleft()
+            if isinstance(each, tuple):
+                if followers := self._followers.get(each):
+                    self._queue(_interest(each, _types_of(followers)))
+            elif each in self._own:
+                self._queue(["share", each, self._own[each]])
 
     def _take(self) -> list[Message]:
         """Return what is queued, and empty the queues."""
@@ -259,12 +279,10 @@ class ClusterBus(MemoryBus):
     def _expire(self) -> None:
         """Forget what other processes have not sent again in time."""
         now = _now()
-        for key, types in [*self._elsewhere.items()]:
-            left = {each: until for each, until in types.items() if until > now}
-            if left:
-                self._elsewhere[key] = left
-            else:
-                del self._elsewhere[key]
+        for key, types in [*islice(self._elsewhere.items(), MOST_EXPIRED)]:
+            if max(types.values(), default=0.0) > now:
+                break  # the following ones were sent later
+            del self._elsewhere[key]
         self._workers = {node: until for node, until in self._workers.items() if until > now}
         for name, values in [*self._shared.items()]:
             for node in [node for node, (_, until) in values.items() if until <= now]:
@@ -283,6 +301,7 @@ class ClusterBus(MemoryBus):
 
     def _connected(self) -> None:
         """Send everything about this process, ask for that of the others, and have followers read the journal."""
+        self._rest.clear()
         self._refresh_at, self._unheard = 0.0, None
         self._queue(["hello"])
         for kind, id_ in [*self._followers]:
@@ -316,20 +335,22 @@ class ClusterBus(MemoryBus):
                     self._refresh_at = 0.0
                     self._has_messages.set()
             case ["node", works]:
-                if works:
+                if works and _has_room(self._workers, node, MOST_NODES):
                     self._workers[node] = _now() + EXPIRES
             case _:
                 pass  # of a later version
 
     def _note_interest(self, key: Key, types: list[str] | None) -> None:
-        known = self._elsewhere.get(key)
-        if known is None:
-            if len(self._elsewhere) >= MOST_TOPICS:
-                return
-            known = self._elsewhere[key] = {}
+        known = self._elsewhere.pop(key, None)
+        if known is None and len(self._elsewhere) >= MOST_TOPICS:
+            return
+        self._elsewhere[key] = known = (
+            known or {}
+        )  # the last one: `_expire` begins with those that were not sent again
         until = _now() + EXPIRES
-        for each in [None] if types is None else types:
-            known[each] = until
+        known.update(dict.fromkeys([None] if types is None else types, until))
+        if len(known) > MOST_TYPES:
+            self._elsewhere[key] = {None: until}
 
     def _set_shared(self, node: str, name: str, value: JSON) -> None:
         values = self._shared.get(name, {})
@@ -338,7 +359,7 @@ class ClusterBus(MemoryBus):
             values.pop(node, None)
             if not values:
                 self._shared.pop(name, None)
-        elif name in self._shared or len(self._shared) < MOST_SHARED:
+        elif _has_room(self._shared, name, MOST_SHARED) and _has_room(values, node, MOST_NODES):
             self._shared.setdefault(name, values)[node] = value, _now() + EXPIRES
         if value != before:
             for call in [*self.on_shared]:
@@ -347,6 +368,10 @@ class ClusterBus(MemoryBus):
 
 def _ignore(_: str, __: bool) -> None:
     pass
+
+
+def _has_room(known: Collection[str], name: str, most: int) -> bool:
+    return name in known or len(known) < most
 
 
 def _now() -> float:
