@@ -422,8 +422,10 @@ async def test_a_thread_that_is_leased_again_while_its_drain_ends_is_not_given_b
         left, claimed, freed = asyncio.Event(), asyncio.Event(), list[str]()
         claim, free = leases.claim, leases.free
 
-        async def claim_while_the_drain_ends(named: Sequence[str], most: int) -> Any:
-            wakes, locked = await claim(named, most)
+        async def claim_while_the_drain_ends(
+            named: Sequence[str], most: int, others: Sequence[str] = ()
+        ) -> Any:
+            wakes, locked = await claim(named, most, others)
             if left.is_set() and not claimed.is_set() and wakes:
                 claimed.set()
                 await asyncio.wait([*motor._running.values()])  # type: ignore[attr-defined]
@@ -562,11 +564,11 @@ async def test_a_sweep_does_not_cut_off_a_claim(url: str) -> None:
         assert leases is not None
         claim = leases.claim
 
-        async def claim_slowly(named: Sequence[str], most: int) -> Any:
+        async def claim_slowly(named: Sequence[str], most: int, others: Sequence[str] = ()) -> Any:
             try:
                 if named:
                     await asyncio.sleep(0.1)  # longer than a sweep
-                return await claim(named, most)
+                return await claim(named, most, others)
             except asyncio.CancelledError:
                 cut_off.append(named)
                 raise
@@ -808,3 +810,13 @@ async def test_a_node_that_waits_for_another_process_says_so_once(
     await node.release()
     said = [each for each in caplog.messages if each.startswith("A process without a cluster")]
     assert len(said) == 1
+
+
+async def test_the_duties_of_a_node_that_leaves_are_free_at_once(url: str) -> None:
+    one, two = PostgresLeases(url), PostgresLeases(url)
+    assert await one.acquire() and await two.acquire()
+    assert await one.on_duty("sweep", 3_600)
+    assert not await two.on_duty("sweep", 3_600)
+    await one.release()
+    assert await two.on_duty("sweep", 3_600)
+    await two.release()

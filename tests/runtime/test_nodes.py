@@ -3,8 +3,8 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, cast
@@ -627,6 +627,75 @@ async def test_a_process_whose_clock_is_ahead_goes_by_the_databases(
                 assert abs(thread.created_at - datetime.now(UTC)) < timedelta(minutes=1)
                 run = await rt.threads.send(thread.id, "Hello")
                 assert (await rt.runs.wait(run.id, 60)).status == "completed"
+
+
+async def test_secrets_are_sealed_by_the_newest_key_though_another_node_has_the_duty() -> None:
+    old, new = (Fernet.generate_key().decode() for _ in range(2))
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([]))])
+    async with fresh_database() as url:
+
+        def opened(*keys: str) -> AbstractAsyncContextManager[Runtime]:
+            return app.runtime(tw.Settings(database_url=url, cluster="postgres", encryption_keys=keys))
+
+        async with opened(old, new) as first:
+            thread = await first.threads.create("talker")
+            await first.threads.set_env(thread.id, {"TOKEN": "hidden-value"})
+            admin = await connect(url)
+            duty = "SELECT node FROM duties WHERE name = 'housekeeping'"
+            async with asyncio.timeout(60):
+                await until_true(lambda: admin.fetchval(duty))
+            before = await admin.fetchval("SELECT value FROM env WHERE name = 'TOKEN'")
+            sealed = "SELECT count(*) = 0 FROM env WHERE name = 'TOKEN' AND value = $1"
+            async with opened(new, old), asyncio.timeout(60):
+                await until_true(lambda: admin.fetchval(sealed, before))
+            await admin.close()
+
+
+async def until_true(look: Callable[[], Awaitable[object]]) -> None:
+    while not await look():  # noqa: ASYNC110 - a database tells of nothing
+        await asyncio.sleep(0.05)
+
+
+async def until_waiting(rt: Runtime, run_id: str) -> None:
+    """Return once the run says that it waits for a process that knows its agent."""
+    while True:
+        run = await rt.runs.get(run_id)
+        if (run.waiting or {}).get("reason") == "agent":
+            return
+        await asyncio.sleep(0.05)
+
+
+async def test_a_run_is_left_at_once_to_the_process_that_declares_its_agent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    old = tw.App(agents=[tw.Agent("old", instructions="Talk.", model=testing.ScriptedModel([]))])
+    answers = [{"text": "Yes."}] * 20
+    new = tw.App(agents=[tw.Agent("new", instructions="Talk.", model=testing.ScriptedModel(answers))])
+    async with fresh_database() as url, AsyncExitStack() as stack:
+        here = tw.Settings(database_url=url, cluster="postgres", database_connections=4)
+        for _ in range(3):
+            await stack.enter_async_context(old.runtime(here))
+        serving = here.model_copy(update={"work": False})
+        front = await stack.enter_async_context(new.runtime(serving))
+        threads = [(await front.threads.create("new")).id for _ in range(10)]
+        runs = [(await front.threads.send(each, "Go")).id for each in threads]
+
+        for each in runs:
+            async with asyncio.timeout(60):
+                await until_waiting(front, each)
+        admin = await connect(url)
+        count = "SELECT count(*) FROM commits"
+        before = await admin.fetchval(count)
+        await asyncio.sleep(2)  # eight looks of each node
+        assert await admin.fetchval(count) == before  # none of them writes anything more
+        await admin.close()
+        await stack.enter_async_context(new.runtime(here))
+        for each in runs:
+            done = await front.runs.wait(each, 60)
+            assert (done.status, done.output, done.error) == ("completed", "Yes.", None)
+    left = [each for each in caplog.messages if "is left to other processes" in each]
+    assert len(left) == len(set(left)) == 10
+    assert all("Start a process whose app has this agent" in each for each in left)
 
 
 async def test_no_plan_is_moved_because_the_clock_of_a_machine_is_set() -> None:

@@ -34,11 +34,13 @@ class Alone:
     after: float
 
 
-Verdict: TypeAlias = Literal["done", "again"] | Alone
+Verdict: TypeAlias = Literal["done", "again", "elsewhere"] | Alone
 
 
 class Drain(Protocol):
-    """Drains a thread once, or fires a timer: `done`, or `again` when it was woken meanwhile, or only `Alone`.
+    """Drains a thread once, or fires a timer: `done`, `again` when it was woken meanwhile, or only `Alone`.
+
+    `elsewhere` if only another process of a cluster can go on with it, for this one does not know its agent.
 
     `node` is the node of a cluster that has leased it.
     """

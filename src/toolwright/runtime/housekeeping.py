@@ -74,8 +74,9 @@ class Housekeeper:
         self._semantics = semantics
 
     async def run(self) -> None:
-        """Tidy up now and every hour, for ever."""
+        """Tidy up now and every hour, for ever; secrets are sealed by the newest key whenever a process starts."""
         orphans = True  # as long as there may be some
+        await self._renew()
         while True:
             if await self._motor.on_duty("housekeeping", INTERVAL):
                 try:
@@ -91,6 +92,14 @@ class Housekeeper:
                 except ToolwrightError as error:
                     log.warning("What is old could not be tidied up: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
+
+    async def _renew(self) -> None:
+        """Seal secrets by the newest key, whichever process of a cluster has the duty: its key may be older."""
+        try:
+            if self._motor.driving:
+                await self._keys.renew()
+        except ToolwrightError as error:
+            log.warning("Secrets could not be sealed by the newest key: %s", error)
 
     async def cancel_orphans(self) -> int:
         """Cancel the pending calls of agents that were deleted before deletion did so; in how many threads."""

@@ -313,6 +313,8 @@ class EmbeddedMotor:
             self._not_before.pop(thread_id, None)
             if isinstance(verdict, Alone):
                 self._solo[thread_id] = self._clock.monotonic() + verdict.after
+            if verdict == "elsewhere":
+                self._leave_to_others(thread_id)
             again = verdict == "again"
         except StoreError as error:
             self._outage.failed(error)
@@ -331,6 +333,9 @@ class EmbeddedMotor:
             if thread_id not in self._queued:
                 self._owners.pop(thread_id, None)
             self._stirred.set()
+
+    def _leave_to_others(self, thread_id: str) -> None:
+        """Leave the thread to other processes; there are none where this one drains all."""
 
     def _back_off(self, thread_id: str) -> float:
         """How many seconds the thread is let alone."""

@@ -17,6 +17,8 @@ from toolwright.core.ports import Clock, Drain, Lock, Verdict
 log = logger("toolwright.motor")
 
 LOOK = 0.1  # seconds between two looks whether the leases are still held
+OTHERS = 60.0  # seconds for which a thread is left to other nodes, since this one does not know its agent
+MOST_OTHERS = 5_000  # such threads that are not leased
 MOST_AT_ONCE = 50  # threads leased by one statement
 NO_HEARTBEAT = "This node of the cluster has no heartbeat at the moment."
 DUE = 5  # one free slot in so many is kept for what is due in the journal, however much is wanted
@@ -42,7 +44,9 @@ class Leases(Lock, Protocol):
         """The event loop turns, with so many threads in progress."""
         ...
 
-    async def claim(self, named: Sequence[str], most: int) -> tuple[list[Wake], list[str]]:
+    async def claim(
+        self, named: Sequence[str], most: int, others: Sequence[str] = ()
+    ) -> tuple[list[Wake], list[str]]:
         """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time.
 
         Also returns those of the `named` threads that could not be leased now, since their rows are locked.
@@ -88,6 +92,7 @@ class LeaseMotor(EmbeddedMotor):
         self._offered = 0  # free slots since the last one that was kept for what is due
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
+        self._others: dict[str, float] = {}  # threads that only others can drain, until when
         # The id of the node when this process joined last.
         self._joined_as = ""
 
@@ -174,9 +179,24 @@ class LeaseMotor(EmbeddedMotor):
         """Lease the thread, then drain it."""
         if thread_id in self._queued or thread_id in self._solo or self._rests(thread_id):
             return
+        self._others.pop(thread_id, None)  # it was woken: perhaps it was cancelled
         if len(self._wanted) < MOST_QUEUED:  # the journal has the others
             self._wanted[thread_id] = None
             self._stirred.set()
+
+    def _leave_to_others(self, thread_id: str) -> None:
+        self._others[thread_id] = self._clock.monotonic() + OTHERS
+        if len(self._others) > MOST_OTHERS:
+            del self._others[next(iter(self._others))]
+
+    def _left_to_others(self) -> list[str]:
+        """Return the threads that are not to be leased; after a while they are tried again."""
+        now = self._clock.monotonic()
+        for thread_id in [*self._others]:
+            if self._others[thread_id] > now:
+                break  # they are in the order of their times
+            del self._others[thread_id]
+        return [*self._others]
 
     def _has(self, thread_id: str) -> bool:
         """Return whether the thread is to be drained here, now or later; while the motor stops, whether it is now."""
@@ -239,7 +259,7 @@ class LeaseMotor(EmbeddedMotor):
             self._offered += room
             kept, self._offered = divmod(self._offered, DUE)
             wanted = [*islice(self._wanted, max(room - kept, 0))]
-            wakes, skipped = await self._leases.claim(wanted, room - len(wanted))
+            wakes, skipped = await self._leases.claim(wanted, room - len(wanted), self._left_to_others())
             locked |= dict.fromkeys(skipped)
             self._drop(wanted, {wake.thread_id for wake in wakes}.union(skipped))
             for wake in wakes:

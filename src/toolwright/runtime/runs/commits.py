@@ -9,7 +9,7 @@ from toolwright.core.agents.turns import steps_of
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
-from toolwright.core.journal.units import Advance, Finish, Release, Result
+from toolwright.core.journal.units import Advance, Finish, Leaving, Release, Result
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import quantity
@@ -251,13 +251,22 @@ class RunCommits:
         """End the run as failed, for what it has read or how it is set up."""
         await self.end(context, Finish, Changes(), End("failed", error=error, error_code=code))
 
-    async def wait(self, context: RunContext, waiting: JSONObject) -> None:
-        """Release the run until it is to be tried again, as `outage` or `unknown_agent` says."""
+    async def wait(self, context: RunContext, waiting: JSONObject, *, is_shared: bool = False) -> None:
+        """Release the run until it is to be tried again, as `outage` or `unknown_agent` says.
+
+        One that `is_shared` is not put off: another process can continue it at once.
+        """
         run = changed(context.run, status="queued", error=str(waiting["error"]), waiting=waiting)
         events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
         until = datetime.fromisoformat(str(waiting["retryAt"]))
         pause = (until - context.clock.now()).total_seconds()
-        await context.commit(Release, back_off(context, Changes(events=events), until), run)
+        changes = Changes(events=events)
+        if is_shared:
+            leaving = Leaving(gen=context.gen, due=until)
+            await context.commit(Release, changed(changes, leaving=leaving), run)
+            _log.warning("Run %s is left to other processes: %s", run.id, waiting["error"])
+            return
+        await context.commit(Release, back_off(context, changes, until), run)
         why = "its model failed" if waiting["reason"] == "model" else "its agent is not known here"
         _log.warning("Run %s is tried again in %.0f s, since %s: %s", run.id, pause, why, waiting["error"])
 

@@ -34,7 +34,7 @@ from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.commits import RunCommits, presence
 from toolwright.runtime.runs.loop import Loop
-from toolwright.runtime.runs.poison import back_off_end, refused, retries, unknown_agent
+from toolwright.runtime.runs.poison import back_off_end, is_left_to_others, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import depth_of, inbox_message, inbox_parts, own_message, within_limit
@@ -224,6 +224,8 @@ class Drainer:
 
     async def _serve(self, view: ThreadView, run: Run, node: str | None) -> Verdict:
         agent = await self._speakers.of(view.thread, run)
+        if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(view.run):
+            return "elsewhere"
         active = agent if isinstance(agent, ActiveAgent) else None
         resolve = await self._lineages.resolver(view.thread)
         context = RunContext(
@@ -259,6 +261,8 @@ class Drainer:
             if context.run.over:
                 self._speakers.forget(context.thread)
                 self._keep_messages(context)
+        if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(context.run):
+            return "elsewhere"
         return "again" if context.is_due and not self._stopping else "done"
 
     def _keep_messages(self, context: RunContext) -> None:
@@ -284,7 +288,8 @@ class Drainer:
                 and context.run.cancel_requested_at is None
                 and not context.run.over
             ):
-                await self._commits.wait(context, unknown_agent(context, agent, is_shared=is_shared))
+                waiting = unknown_agent(context, agent, is_shared=is_shared)
+                await self._commits.wait(context, waiting, is_shared=is_shared)
             elif isinstance(agent, str) and not context.run.over:
                 await self._commits.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:

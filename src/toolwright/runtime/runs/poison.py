@@ -19,7 +19,6 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.threads.inbox import OWN
 from toolwright.wire.event import run_event
 
-SHARED_PAUSE = timedelta(seconds=1)
 LONGEST_RETRY_AFTER = 86_400.0  # seconds; a provider that names more is believed no more
 
 
@@ -112,11 +111,11 @@ def outage(context: RunContext, fault: ToolwrightError) -> JSONObject:
 def unknown_agent(context: RunContext, why: str, *, is_shared: bool) -> JSONObject:
     """Return what a run waits for whose agent this process does not know: until when, and since when that has been so.
 
-    Where other processes execute runs too (`is_shared`), one of them may know it: then the pause stays short.
+    Where other processes execute runs too (`is_shared`), one of them may know it, and continues it at once.
     """
     now = context.clock.now()
     before = context.run.waiting if retries(context.run) else None
-    retry_at = now + SHARED_PAUSE if is_shared else next_try(context)
+    retry_at = now if is_shared else next_try(context)
     since = (before or {}).get("since") or now.isoformat()
     return {"reason": "agent", "retryAt": retry_at.isoformat(), "since": since, "error": why}
 
@@ -131,6 +130,16 @@ def back_off(context: RunContext, changes: Changes, until: datetime) -> Changes:
     """The changes, after which the thread is left alone until then, since its model has failed once more."""
     effect = BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
     return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
+
+
+def is_left_to_others(run: Run | None) -> bool:
+    """Return whether the journal says already that the run waits for a process that knows its agent."""
+    return (
+        run is not None
+        and (run.waiting or {}).get("reason") == "agent"
+        and run.status == "queued"
+        and run.cancel_requested_at is None
+    )
 
 
 def end_outage(context: RunContext, changes: Changes) -> Changes:

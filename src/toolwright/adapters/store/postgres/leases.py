@@ -26,6 +26,7 @@ log = logger("toolwright.motor")
 T = TypeVar("T")
 
 TTL = 5.0  # seconds without a heartbeat after which a node's threads are free
+SLOW = 1.0  # seconds for an answer that says too little of the clock
 SAFE = 0.8  # share of them after which the node itself takes its leases for lost
 HUNG = 30.0  # seconds that the event loop may stand still before its node no longer beats
 FORGOTTEN = 60  # times the TTL after which the row of a dead node is deleted
@@ -69,7 +70,8 @@ _CLAIM = _timed("""
 WITH named AS (
   SELECT thread_id FROM wakes WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) FOR UPDATE SKIP LOCKED
 ), ripe AS (
-  SELECT thread_id FROM wakes WHERE node IS NULL AND due <= NOW ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
+  SELECT thread_id FROM wakes WHERE node IS NULL AND due <= NOW AND thread_id <> ALL($4::text[])
+  ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
 ), leased AS (
   UPDATE wakes SET node = $1 WHERE thread_id IN (SELECT thread_id FROM named UNION SELECT thread_id FROM ripe)
   RETURNING thread_id, due, gen
@@ -91,7 +93,7 @@ UPDATE wakes SET node = NULL WHERE thread_id IN (
   SELECT thread_id FROM wakes WHERE node = $1 FOR UPDATE SKIP LOCKED
 )
 """
-_LEAVE = "DELETE FROM nodes WHERE id = $1"
+_LEAVE = "WITH left_duties AS (DELETE FROM duties WHERE node = $1) DELETE FROM nodes WHERE id = $1"
 _ON_DUTY = _timed("""
 INSERT INTO duties (name, node, until) VALUES ($1, $2, NOW + $3::bigint)
 ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until
@@ -199,13 +201,17 @@ class PostgresLeases:
             with suppress(*FAULTS):
                 await session.close(timeout=self._ttl)
 
-    async def claim(self, named: Sequence[str], most: int) -> tuple[list[Wake], list[str]]:
-        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time.
+    async def claim(
+        self, named: Sequence[str], most: int, others: Sequence[str] = ()
+    ) -> tuple[list[Wake], list[str]]:
+        """Lease threads: those `named` that are free or this node's, and `most` more, due for the longest time.
+
+        Of these none is among the `others`.
 
         Also returns those of the `named` threads that could not be leased now, since their rows are locked.
         """
         node = self.node
-        rows = await self._ask(lambda session: session.fetch(_CLAIM, node, most, list(named)))
+        rows = await self._ask(lambda session: session.fetch(_CLAIM, node, most, list(named), list(others)))
         wakes = [
             Wake(thread_id=one, due=instant(due), gen=gen, node=node)
             for one, due, gen, is_leased in rows
@@ -259,7 +265,10 @@ class PostgresLeases:
 
     def _compare_clocks(self, seen: int, began: float) -> None:
         """Note by how much this machine's clock is ahead, by the database's in an answer to a statement of now."""
-        middle = time.time() - (time.monotonic() - began) / 2
+        took = time.monotonic() - began
+        if took > SLOW:
+            return  # half of it could be the clock's fault, or the network's
+        middle = time.time() - took / 2
         self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
         self._clock_moved(timedelta(microseconds=-self._skew))
 
