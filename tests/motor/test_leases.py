@@ -548,7 +548,7 @@ async def test_a_slow_database_does_not_count_as_an_event_loop_that_stands_still
         leases, asked = rig.leases, asyncio.Event()
         assert leases is not None
 
-        async def hang(_: Sequence[str], __: int) -> Any:
+        async def hang(_: Sequence[str], __: int, ___: Sequence[str] = ()) -> Any:
             asked.set()
             await asyncio.Event().wait()
 

@@ -579,7 +579,7 @@ async def test_of_processes_that_start_at_once_with_other_files_none_works_besid
 
         async def check(*args: Any) -> str:
             marker = await checked(*args)
-            if len(args) == 4:
+            if len(args) == 5:
                 await everyone.wait()
             return marker
 
@@ -728,6 +728,28 @@ def test_the_gateway_goes_by_the_clock_of_its_runtime() -> None:
     options = gateway._options(tw.App(agents=[]), here)  # pyright: ignore[reportPrivateUsage]
     assert options.clock is parts.clock_of(here)
     assert isinstance(options.clock, system.ClusterClock)
+
+
+async def test_nodes_that_are_set_otherwise_are_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([]))])
+    async with fresh_database() as url:
+
+        def opened(cluster: str, key: str, *, work: bool = True) -> AbstractAsyncContextManager[Runtime]:
+            here = tw.Settings(database_url=url, cluster=cluster, work=work, secret_keys=(key * 40,))
+            return app.runtime(here)
+
+        async with opened("postgres", "a"):
+            async with opened("postgres", "a"):
+                pass
+            assert not [each for each in caplog.messages if "at all processes" in each]
+            async with opened("nats://127.0.0.1:1", "b", work=False):
+                pass
+    said = [each for each in caplog.messages if "at all processes" in each]
+    assert [each.rpartition(" Set the same ")[2] for each in said] == [
+        "TOOLWRIGHT_CLUSTER at all processes.",
+        "TOOLWRIGHT_SECRET_KEYS at all processes.",
+    ]
+    assert "a" * 40 not in str(caplog.messages)
 
 
 async def test_files_in_memory_are_none_of_a_cluster() -> None:

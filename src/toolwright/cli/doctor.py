@@ -32,7 +32,7 @@ from toolwright.wiring import database
 from toolwright.wiring.app import App
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.loading import DEFAULT_FILE
-from toolwright.wiring.parts import broker_fault, cipher_of, file_store, key_file, node_faults
+from toolwright.wiring.parts import broker_fault, cipher_of, file_store, key_file, node_faults, node_notes
 from toolwright.wiring.settings import MEMORY, Settings, warning
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -287,6 +287,7 @@ async def check_nodes(settings: Settings) -> list[Finding]:
         if abs(node.skew) > MOST_SKEW * 1_000_000:
             said = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
             findings.append(Finding("nodes", "note", said))
+    findings += [Finding("nodes", "note", note) for note in node_notes(living, settings)]
     faults = await node_faults(living, cipher_of(settings).keys, files)
     await files.close()
     return [*broker, *findings, *[Finding("nodes", "broken", fault) for fault in faults]]

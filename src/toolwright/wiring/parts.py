@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -120,7 +121,7 @@ async def open_parts(
     if isinstance(clock, ClusterClock):
         try:
             await clock.compare(store.now)
-            marker = await _check_nodes(store, cipher.keys, files, clock)
+            marker = await _check_nodes(settings, store, cipher.keys, files, clock)
         except ToolwrightError:
             await store.close()
             raise
@@ -131,7 +132,7 @@ async def open_parts(
     if make_motor is not None:
         motor = make_motor(store, clock)
     else:
-        check = partial(_check_nodes, store, cipher.keys, files, clock)
+        check = partial(_check_nodes, settings, store, cipher.keys, files, clock)
         motor = _motor(settings, store, clock, lock, outage, cluster, cipher, marker, check)
     models, functions = models_of(model), FunctionExecutor(overrides=overrides)
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
@@ -227,6 +228,7 @@ def _motor(
         keys=cipher.keys,
         files=marker,
         address=settings.node_url or gethostname(),
+        alike=alike(settings),
         clock_moved=clock.moved,
         check=check,
     )  # by name: it needs the extra
@@ -283,7 +285,9 @@ def clock_of(settings: Settings) -> Clock:
     return SystemClock() if settings.cluster is None else _cluster_clock(settings.database_url)
 
 
-async def _check_nodes(store: Store, keys: Sequence[str], files: Files, clock: Clock, own: str = "") -> str:
+async def _check_nodes(
+    settings: Settings, store: Store, keys: Sequence[str], files: Files, clock: Clock, own: str = ""
+) -> str:
     """Return the digest of bytes by which a node shows its files: those of the living nodes, or new ones.
 
     Raises `DefinitionError` if this process, which is the node `own` if it has joined, cannot run beside them.
@@ -292,6 +296,9 @@ async def _check_nodes(store: Store, keys: Sequence[str], files: Files, clock: C
     living = [node for node in await store.nodes() if node.is_alive(now) and node.id != own]
     for fault in await node_faults(living, keys, files):
         raise DefinitionError(fault)
+    if own or not settings.work:  # once
+        for note in node_notes(living, settings):
+            log.warning("%s", note)
     marker = next((node.files for node in living if node.files), "")
     if marker:
         return marker
@@ -323,6 +330,35 @@ async def node_faults(living: Sequence[Node], keys: Sequence[str], files: Files)
                 "all processes of the cluster, s3://… or a folder that they share."
             )
     return faults
+
+
+def alike(settings: Settings) -> str:
+    """Return the settings that all processes of a cluster should have alike, as a node shows them.
+
+    Of the secret keys these are two bytes of a digest, which tell nothing of them.
+    """
+    broker = "postgres" if settings.cluster == "postgres" else "nats"
+    secrets = sha256("\0".join(sorted(settings.secret_keys)).encode()).hexdigest()[:4]
+    return f"{broker},{secrets}"
+
+
+def node_notes(living: Sequence[Node], settings: Settings) -> list[str]:
+    """Return in what the living nodes are set otherwise than this process: it works, but not all that it could."""
+    notes: dict[str, str] = {}
+    own = alike(settings).split(",")
+    for node in living:
+        broker, _, secrets = node.alike.partition(",")
+        if broker and broker != own[0]:
+            notes["broker"] = (
+                f"The node {node.id} sends its messages to other processes by {broker}, this process by {own[0]}: live "
+                "text and wakes do not reach the other at once. Set the same TOOLWRIGHT_CLUSTER at all processes."
+            )
+        if secrets and secrets != own[1]:
+            notes["secrets"] = (
+                f"The node {node.id} has other secret keys than this process: tokens of streams and sign-ins of one "
+                "are refused at the other. Set the same TOOLWRIGHT_SECRET_KEYS at all processes."
+            )
+    return [*notes.values()]
 
 
 async def _has_file(files: Files, digest: str) -> bool:

@@ -41,8 +41,8 @@ def _timed(statement: str) -> str:
 
 
 _JOIN = _timed("""
-INSERT INTO nodes (id, version, slots, busy, skew, keys, files, address, seen)
-VALUES ($1, $2, $3, 0, $4, $5, $6, $7, NOW)
+INSERT INTO nodes (id, version, slots, busy, skew, keys, files, address, alike, seen)
+VALUES ($1, $2, $3, 0, $4, $5, $6, $7, $8, NOW)
 RETURNING seen
 """)
 # Not an upsert: the row of a node that has left must not come back.
@@ -121,6 +121,7 @@ class PostgresLeases:
         keys: Sequence[str] = (),
         files: str = "",
         address: str = "",
+        alike: str = "",
         ttl: float = TTL,
         clock_moved: Callable[[timedelta], None] = lambda _: None,
         check: Callable[[str], Awaitable[object]] | None = None,
@@ -128,7 +129,8 @@ class PostgresLeases:
         self.node = ""
         self.busy = 0
         self._url, self._version, self._slots, self._ttl = url, version, slots, ttl
-        self._keys, self._files, self._address, self._skew = ",".join(keys), files, address, 0
+        self._skew = 0
+        self._shown = ",".join(keys), files, address, alike
         self._clock_moved = clock_moved
         self._check = check
         self._micros = int(ttl * 1_000_000)
@@ -258,7 +260,7 @@ class PostgresLeases:
             if not await session.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", DRAIN_LOCK):
                 return False
             began = time.monotonic()
-            row = node, self._version, self._slots, self._skew, self._keys, self._files, self._address
+            row = node, self._version, self._slots, self._skew, *self._shown
             seen = await session.fetchval(_JOIN, *row)
             self._compare_clocks(seen, began)  # before anything is recorded by a wrong clock
         return True

@@ -69,6 +69,7 @@ nodes = Table(
     Column("keys", Text, nullable=False, server_default=text("''")),
     Column("files", Text, nullable=False, server_default=text("''")),
     Column("address", Text, nullable=False, server_default=text("''")),
+    Column("alike", Text, nullable=False, server_default=text("''")),
 )
 
 compatibility = Table("compatibility", metadata, Column("least", Text, primary_key=True))
