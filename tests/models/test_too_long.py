@@ -156,6 +156,13 @@ def test_the_room_for_the_answer_is_a_part_of_what_a_provider_counts(
     assert (fault.limit, fault.asked, fault.answer) == (limit, asked, 4_096)
 
 
+@pytest.mark.parametrize("number", ["128k", "128K", "200 000", "131.072", "1M"])
+def test_a_number_that_goes_on_is_not_read_by_its_beginning(number: str) -> None:
+    words = f"maximum context length is {number} tokens"
+    fault = translate("some:model", ModelHTTPError(400, "model", said(words)))
+    assert isinstance(fault, ContextTooLong) and (fault.limit, fault.asked) == (None, None)
+
+
 @pytest.mark.parametrize("pattern", TOO_LONG, ids=lambda pattern: pattern.pattern)
 def test_each_pattern_is_there_for_a_provider(pattern: Any) -> None:
     first = [next((each for each in TOO_LONG if each.search(str(body))), None) for _, _, body, _, _ in ROWS]

@@ -567,8 +567,7 @@ async def test_of_processes_that_start_at_once_with_other_files_none_works_besid
         async def start(files: str) -> bool:
             here = tw.Settings(database_url=url, cluster="postgres", files_url=str(tmp_path / files))
             try:
-                async with app.runtime(here) as rt:
-                    assert len(await rt.nodes()) == 1
+                async with app.runtime(here):
                     await end.wait()
             except tw.errors.DefinitionError as error:
                 assert "are not those of this process" in str(error)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -486,18 +487,40 @@ async def test_a_limit_that_was_guessed_from_a_refused_file_holds_for_that_conve
         assert long.runs == []
 
 
-async def test_the_limit_of_a_conversation_holds_after_it_was_shortened_again() -> None:
-    """It has a picture: what is refused then says nothing of other conversations, and is not remembered."""
-    model = Narrow(echo, limit=4_000, says=False)
+async def test_the_limit_of_a_conversation_holds_in_the_next_process_too(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    thread_id, refused = "", list[int]()
+    for _ in range(2):  # a process each
+        model = Narrow(echo, limit=4_000, says=False)
+        agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+        async with tw.App(agents=[agent]).runtime(settings) as rt:
+            thread_id = thread_id or (await rt.threads.create("tester")).id
+            for _ in range(40):
+                run = await rt.threads.send(thread_id, LINE)
+                assert (await rt.runs.wait(run.id, 20)).status == "completed"
+            rows = await rt.threads.compactions(thread_id)
+            assert len(rows) > 3 and {each.refused_by for each in rows} == {"test:narrow"}
+        refused.append(model.refused)
+    assert 0 < refused[0] <= 2 and refused[1] == 0
+
+
+async def test_a_refused_picture_limits_no_later_message() -> None:
+    def size(request: ModelRequest) -> int:
+        return 10**6 if any(each.attachments for each in request.messages) else tokens_of(request)
+
+    model = Narrow(echo, limit=100_000, says=False, counting=size)
     async with running(model) as rig:
         thread = await rig.rt.threads.create("tester")
         picture = tw.Attachment(name="a.png", mime_type="image/png", data="iVBORw0KGgo=")
-        for number in range(60):
-            files = [picture] if number % 5 == 0 else []
-            run = await rig.rt.threads.send(thread.id, LINE, files)
-            assert (await rig.rt.runs.wait(run.id, 20)).status == "completed"
-        assert len(await rig.rt.threads.compactions(thread.id)) > 6
-        assert model.refused <= 2
+        run = await rig.rt.threads.send(thread.id, "Look.", [picture])
+        await rig.rt.runs.wait(run.id, 20)
+        size_of_text = tokens_of
+        model._counting = size_of_text  # pyright: ignore[reportPrivateUsage]  # the picture is small enough now
+        for _ in range(3):
+            run = await rig.rt.threads.send(thread.id, LINE * 40)
+            done = await rig.rt.runs.wait(run.id, 20)
+            assert (done.status, done.error) == ("completed", None)
+        assert len(model.asked[-1].messages) >= 5  # as it was said, none is left out
 
 
 @pytest.mark.parametrize("room", [20_000, 4_000, 1_000])

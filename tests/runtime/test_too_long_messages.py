@@ -1,8 +1,10 @@
 """What cannot be made to fit: a single message that is too long fails, by name, and nobody else waits for it."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -482,3 +484,84 @@ async def test_another_model_of_the_same_name_has_its_own_limit() -> None:
             await talk(rt, f"agent{number}", ["word " * 300] * 20)
         assert models[0].refused == 1 and models[1].refused == 0
         assert len(models[1].requests[-1].messages) == 39
+
+
+async def test_the_newest_messages_of_a_long_inbox_are_read_in_order() -> None:
+    """One of a rank that is read last is left out last, and none is read before an earlier one."""
+    model = Narrow(echo, limit=8_000, window=16_000, counting=all_tokens_of)
+    agent = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["spaces"])
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        for number in range(100, 160):
+            await rt.spaces.say("tea", husam.id, f"No {number}. " + "word " * 200)
+        await rt.spaces.say("tea", husam.id, "No 160. The meeting is moved.")
+        await motor.run_until_idle()
+        text = "\n".join([each.content for each in model.asked[0].messages[1:]])
+        read = [int(each) for each in re.findall(r"No (\d{3})\.", text)]
+        assert len(read) > 5 and read == sorted(read) and read[-1] == 160
+
+
+async def test_a_limit_that_was_learned_fails_no_request_that_its_provider_would_take() -> None:
+    """One agent's answers take most of the window; another one's do not."""
+    window = 32_000
+
+    def error(size: int) -> ContextTooLong:
+        return ContextTooLong("Too long.", window, size + 28_000, 28_000)
+
+    model = Refusing(4_000, error)
+    settings = {"max_tokens": 28_000}
+    novelist = tw.Agent("novelist", tw.Prompt("p", "Write.", model=model, model_settings=settings))
+    clerk = tw.Agent("clerk", tw.Prompt("p", "Talk.", model=model))
+    async with testing.runtime(tw.App(agents=[novelist, clerk])) as rt:
+        run = await talk(rt, "novelist", ["word " * 1_500] * 4)
+        assert run.status == "completed" and model.refused == 1
+        model.limit = window
+        run = await talk(rt, "clerk", ["word " * 12_000])
+        assert (run.status, run.error) == ("completed", None)
+
+
+async def test_a_guess_from_one_refusal_fails_no_other_agent_without_asking() -> None:
+    left = [0]  # requests that are refused for no reason
+
+    def count(request: ModelRequest) -> int:
+        left[0] -= 1
+        return 10**6 if left[0] == 0 else all_tokens_of(request)
+
+    model = Refusing(100_000, lambda _: ContextTooLong("413"), counting=count)
+    texts = {"a": "Talk.", "b": "rule " * 1_200}
+    agents = [tw.Agent(name, tw.Prompt("p", text, model=model)) for name, text in texts.items()]
+    async with testing.runtime(tw.App(agents=agents)) as rt:
+        left[0] = 3
+        assert (await talk(rt, "a", ["word " * 100] * 4)).status == "completed"
+        assert model.refused == 1
+        run = await talk(rt, "b", ["word " * 1_000])
+        assert (run.status, run.error) == ("completed", None)
+        run = await talk(rt, "a", ["word " * 3_000] * 4)
+        assert run.status == "completed" and max(model.sizes) > 8_000  # what was too low is forgotten
+        assert model.refused == 1
+
+
+async def test_a_request_that_cannot_be_shorter_is_not_sent_again() -> None:
+    model = Refusing(2_000, lambda _: ContextTooLong("No."))
+    agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        run = await talk(rt, "tester", ["word " * 5_000])
+        assert run.status == "failed" and model.refused <= 2
+        assert len(await rt.threads.compactions(run.thread_id)) <= 1
+
+
+async def test_another_model_is_not_bound_by_the_limit_of_the_one_before(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    thread_id = ""
+    for name, limit, count in (("test:small", 4_000, 12), ("test:big", 400_000, 2)):
+        model = Narrow(echo, limit=limit, name=name, counting=all_tokens_of)
+        agent = tw.Agent("tester", tw.Prompt("tester", "Talk.", model=model))
+        async with tw.App(agents=[agent]).runtime(settings) as rt:
+            thread_id = thread_id or (await rt.threads.create("tester")).id
+            for _ in range(count):
+                text = "word " * (500 if limit == 4_000 else 10_000)
+                done = await rt.runs.wait((await rt.threads.send(thread_id, text)).id, 20)
+                assert (done.status, done.error) == ("completed", None)
+        assert model.refused <= 1
+    assert len([each for each in model.requests[-1].messages if len(each.content) > 40_000]) == 2

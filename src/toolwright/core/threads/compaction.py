@@ -51,8 +51,9 @@ class Compaction:
 
     `summary` is the part of `text` that `model` wrote, by the instruction of that `version` (`INSTRUCTION_VERSION`);
     None without one. It goes up to the place `covers`; `omitted` is how many later messages are left out without a
-    summary. `budget` is the most tokens of a request that it was made for. `cause` says why it was made; `edited_by` is
-    who has changed or removed the summary.
+    summary. `budget` is the most tokens of a request that it was made for, and the limit of the model `refused_by`
+    where that has refused longer ones. `cause` says why it was made; `edited_by` is who has changed or removed the
+    summary.
     """
 
     thread_id: str
@@ -72,6 +73,7 @@ class Compaction:
     usage: Usage | None = None
     cost: float | None = None
     budget: int | None = None
+    refused_by: str | None = None
     cause: Cause = "budget"
     edited_by: str | None = None
     run_id: str | None = None

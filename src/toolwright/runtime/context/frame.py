@@ -44,7 +44,8 @@ class Frame:
 
     `compactions` are those in force, by side. `sent` is the record of the last request, `texts` those that it refers to
     and that may not be in the journal. `printed` are a system text and tools, with the digests of their parts;
-    `budget` is the most tokens of a request of an agent to a model. `heard` is what the sides have heard of each other.
+    `budget` is the most tokens of a request of an agent to a model; `is_over` says that one was sent that is longer
+    than what was learned of it. `heard` is what the sides have heard of each other.
     """
 
     active: ActiveAgent | None
@@ -61,6 +62,7 @@ class Frame:
     texts: tuple[SentText, ...] = ()
     printed: tuple[object, object, tuple[str, str, str]] = (None, None, ("", "", ""))
     budget: tuple[object, object, int | None] = (None, None, None)
+    is_over: bool = False
     heard: Heard = field(default_factory=Heard)
     _shown: dict[Side | None, _Shown] = field(default_factory=dict[Side | None, "_Shown"])
     _counted: dict[Side | None, _Counted] = field(default_factory=dict[Side | None, "_Counted"])
@@ -164,10 +166,13 @@ class Frame:
         self._counted[side] = messages, tokens, total, digest
         return total, digest.hexdigest()
 
-    @property
-    def factor(self) -> float:
-        """The tokens that the provider counted in the last request, for each that was estimated; 1 if unknown."""
-        last = next((each.sent for each in reversed(self.messages) if each.sent is not None), None)
+    def factor(self, side: Side | None) -> float:
+        """The tokens that the provider counted in a side's last request, for each that was estimated; 1 if unknown."""
+        last = None
+        for each in reversed(self.messages):
+            if each.sent is not None and each.side in (None, side):
+                last = each.sent
+                break
         if last is None or not last.tokens or not last.counted:
             return 1.0
         factor = last.counted / last.tokens

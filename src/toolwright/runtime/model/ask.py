@@ -19,6 +19,7 @@ from toolwright.core.supervision import Supervision
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.toolkits import CHANNELS
+from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import ThreadLost
 from toolwright.runtime.context.context import RunContext
@@ -189,8 +190,10 @@ class ModelAnswers:
                 compacted = frame.sent is not None and frame.sent.compaction > 0
                 sent = request if active.form is None else formed(context, request)
                 response = await self._answer(context, model, sent, stream, compacted=compacted)
-                if attempt > 1 and response is not None:
-                    self.windows.accepted(frame, model)
+                if (attempt > 1 or frame.is_over) and response is not None:
+                    self.windows.accepted(frame, active, model)
+                if frame is not context.root and response is not None and not response.model:
+                    response = changed(response, model=model.name)  # a call that no model has made has none
                 return response
             except ContextTooLong as refused:
                 tell = None

@@ -105,7 +105,7 @@ class ContextWindows:
         self.reader = reader
         self._default = default or DEFAULT_CONTEXT
         self.summaries = Summaries()
-        self._learned: OrderedDict[int, tuple[Model, int]] = OrderedDict()
+        self._learned: OrderedDict[tuple[int, int | None], tuple[Model, int]] = OrderedDict()
         self.records = SentRecords()
         self._readers: OrderedDict[int, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
@@ -159,14 +159,18 @@ class ContextWindows:
             fixed, policy = self._fixed(request), self._policy(active)
             tokens += fixed
             is_ready = self.summaries.has_any and self.summaries.is_ready(_key(context, frame))
-            if is_ready or tokens * frame.factor > limit_of(budget, fixed * frame.factor, policy):
+            factor = frame.factor(context.side)
+            if is_ready or tokens * factor > limit_of(budget, fixed * factor, policy):
                 fitting = self._fitting(context, frame, model, request, policy, budget)
                 try:
                     await self._shorten(context, frame, fitting, ask, "budget")
                 except ContextTooLong:
-                    if fitting.tokens > (policy.max_tokens or budget * MOST_OVER):
+                    declared = self._declared(active, model)
+                    most = MOST_OVER if policy.max_tokens is None else 1
+                    if declared is not None and fitting.tokens > declared * most:
                         raise
                     # It is too long by an estimate alone, or by a limit that was learned: the provider is to say so.
+                    frame.is_over = True
                 request = self._changed(context, frame, fitting, request)
                 sent = formed(context, request)
                 tokens, digest = frame.count(sent.messages, side, tokens=True)
@@ -205,7 +209,7 @@ class ContextWindows:
         fitting.is_guess = limit is None or attempt > 1 or limit >= was
         fitting.budget = min(limit or shorter, shorter) if fitting.is_guess else limit or shorter
         if limit is not None:
-            self._learn(model, limit)
+            self._learn(context.active, model, limit)
         if tell is not None:
             system, stable = await tell(fitting.budget)
             fitting.fixed += text_tokens(system) - text_tokens(request.system)
@@ -225,17 +229,22 @@ class ContextWindows:
         self.records.record(context, frame, request, fitting.estimate, fitting.budget, digest)
         return request
 
-    def accepted(self, frame: Frame, model: Model) -> None:
+    def accepted(self, frame: Frame, active: ActiveAgent, model: Model) -> None:
         """Learn that the model takes requests of the last one's budget, after it has refused longer ones.
 
-        Not before: what it refuses for the size of a file says nothing of other conversations.
+        Not before: what it refuses for the size of a file says nothing of other conversations. A limit below a request
+        that it has taken is forgotten.
         """
-        if frame.sent is not None and frame.sent.budget is not None and not _has_images(frame.messages):
-            self._learn(model, frame.sent.budget)
+        if frame.is_over:
+            frame.is_over, frame.budget = False, (None, None, None)
+            self._learned.pop((id(model), _answer_of(active)), None)
+        elif frame.sent is not None and frame.sent.budget is not None and not _has_images(frame.messages):
+            self._learn(active, model, frame.sent.budget)
 
-    def _learn(self, model: Model, limit: int) -> None:
-        known = self._learned.pop(id(model), (model, limit))[1]
-        self._learned[id(model)] = model, min(limit, known)
+    def _learn(self, active: ActiveAgent, model: Model, limit: int) -> None:
+        key = id(model), _answer_of(active)  # the room for the answer can be a part of the limit
+        known = self._learned.pop(key, (model, limit))[1]
+        self._learned[key] = model, min(limit, known)
         if len(self._learned) > KNOWN_MODELS:
             self._learned.popitem(last=False)
 
@@ -307,20 +316,19 @@ class ContextWindows:
     def _budget(self, context: RunContext, frame: Frame, active: ActiveAgent, model: Model) -> int | None:
         """Return the most tokens of a request: by the policy, by the model's window, or as its provider has refused."""
         row, budget = frame.compaction(context.side), self.most_tokens(active, model)
-        if row is None or row.cause != "refused" or row.budget is None:
+        if row is None or row.refused_by != model.name or row.budget is None:
             return budget
         return row.budget if budget is None else min(budget, row.budget)
 
     def most_tokens(self, active: ActiveAgent, model: Model | None) -> int | None:
         """Return the most tokens of a request that is of no conversation in the journal."""
-        known = self._learned.get(id(model))
+        known = self._learned.get((id(model), _answer_of(active)))
         budgets = [self._declared(active, model), None if known is None else known[1]]
         return min([each for each in budgets if each is not None], default=None)
 
     def _declared(self, active: ActiveAgent, model: Model | None) -> int | None:
         """Return the most tokens of a request by the policy or the model's window."""
-        answer = None if active.settings is None else active.settings.max_tokens
-        return self._policy(active).budget(None if model is None else window_of(model), answer)
+        return self._policy(active).budget(None if model is None else window_of(model), _answer_of(active))
 
     def _fixed(self, request: ModelRequest, tools: tuple[ToolDefinition, ...] | None = None) -> int:
         """Return the estimated tokens of the system text and the tools, the request's own unless others are given."""
@@ -349,7 +357,7 @@ class ContextWindows:
             budget=budget,
             fixed=fixed + opening,
             opening=opening,
-            factor=frame.factor,
+            factor=frame.factor(context.side),
             last=context.seq,
             who=active.agent.name,
             model=model,
@@ -515,13 +523,16 @@ class ContextWindows:
         Raises `ConversationChanged`: then the request is made again.
         """
         run, paid = context.run, fitting.unpaid
-        before_it = frame.compaction(context.side)
-        if before_it is not None and _is_refused(before_it, fitting.budget):
+        assert fitting.model is not None, "a run has asked it"
+        before_it, refused_by = frame.compaction(context.side), fitting.model.name
+        if before_it is not None and (before_it.refused_by, before_it.budget) == (refused_by, fitting.budget):
             cause = "refused"  # its limit holds for what follows too
+        is_limit = cause == "refused" and not (fitting.is_guess and _has_images(frame.messages))
         row = changed(
             fitting.row,
             number=context.thread.compacted + 1,
             budget=fitting.budget,
+            refused_by=refused_by if is_limit else None,
             cause=cause,
             edited_by=None,
             run_id=run.id,
@@ -549,13 +560,13 @@ class ContextWindows:
             fitting.messages[0] = header(row)
 
 
-def _is_refused(row: Compaction, budget: int) -> bool:
-    """Return whether the budget is that of a compaction that was made because a longer request was refused."""
-    return row.cause == "refused" and row.budget == budget
-
-
 def _paying(run: Run, summary: Summary) -> Run:
     return changed(run, usage=run.usage + summary.usage, cost=total_cost(run.cost, summary.cost))
+
+
+def _answer_of(active: ActiveAgent) -> int | None:
+    """Return the most tokens of an agent's answers, or None if that is left to the provider."""
+    return None if active.settings is None else active.settings.max_tokens
 
 
 def formed(context: RunContext, request: ModelRequest) -> ModelRequest:

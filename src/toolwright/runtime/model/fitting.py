@@ -249,7 +249,10 @@ class Fitting:
     def _bare(self) -> None:
         """Send the first lines of references in place of all results that are longer."""
         places = [each.seq or 0 for each in self.messages if each.role == "tool"]
-        row = changed(self.row, bare=max([self.row.bare, *places]))
+        bare = max([self.row.bare, *places])
+        if bare == self.row.bare:
+            return
+        row = changed(self.row, bare=bare)
         self._replace(lambda each: bare_reference(each, self.refer), row)
 
     def _shorten_header(self) -> None:
@@ -319,7 +322,7 @@ def named_by(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | 
     if limit is None or limit < LEAST_LIMIT:
         return None, None
     if refused.asked is None:
-        return limit, None
+        return (limit, None) if limit * MOST_OFF >= estimate else (None, None)
     asked = refused.asked - answer
     if asked <= limit or not estimate / MOST_OFF <= asked <= estimate * MOST_OFF:
         return None, None

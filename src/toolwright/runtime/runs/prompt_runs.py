@@ -139,7 +139,7 @@ class PromptRuns:
                 return self._step_calls.begin(context, changes, calls, run)
             return Next(kind=Answer, changes=changes, run=run)
 
-        if await self._commits.commit(context, said) == "done" and frame.texts:
+        if await self._commits.commit(context, said) == "done" and response.model and frame.texts:
             self._model_answers.windows.records.kept(frame)
 
     async def _answered(self, context: RunContext, frame: Frame, result: ToolResult) -> None:

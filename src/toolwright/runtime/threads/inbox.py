@@ -51,14 +51,14 @@ def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
     Of what is too long for a model the first messages are left out first, so the part with people comes last.
     """
     parts, size = [list[InboxEvent]()], 0
-    for event in sorted(events, key=_rank):
+    for event in sorted(events, key=_rank, reverse=True):  # those of one rank stay in the order of time
         length = len(line(event))
         if parts[-1] and size + length > MOST_TOGETHER:
             parts.append([])
             size = 0
         parts[-1].append(event)
         size += length
-    return [events] if len(parts) == 1 else [*reversed(parts)]
+    return [events] if len(parts) == 1 else [*parts]
 
 
 def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -> Message:

@@ -33,7 +33,8 @@ PROVIDER_FAULTS: Final = (
 _PASSING_STATUS: Final = frozenset({408, 409, 425, 429})
 _LONGEST = 500
 
-_LIMIT: Final = r"(?P<limit>[\d,]+)"
+# Not the beginning of "128k", "200 000" or "131.072".
+_LIMIT: Final = r"(?P<limit>\d[\d,]*)(?![\d.,]*\s?(?:[kKmM]\b|\d))"
 _ASKED: Final = r"(?P<asked>[\d,]+)"
 _ANSWER: Final = r"(?P<answer>[\d,]+)"
 TOO_LONG: Final = tuple(
