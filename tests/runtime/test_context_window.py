@@ -245,3 +245,22 @@ async def test_a_subagent_that_is_resumed_has_a_long_conversation_of_its_own() -
     for request in model.asked:
         check_valid(request.messages)
         assert all_tokens_of(request) <= 8_000
+
+
+async def test_each_side_is_counted_as_its_own_provider_counts() -> None:
+    """One side's provider counts two and a half times as many tokens as the other's."""
+
+    def twice(request: ModelRequest) -> int:
+        return tokens_of(request) * 5 // 2
+
+    one = Narrow(echo, limit=6_000, window=12_000, counting=twice)
+    two = Narrow(echo, limit=6_000, window=12_000, counting=tokens_of)
+    sides = [tw.Side(tw.Prompt(name, "Talk.", model=model)) for name, model in (("a", one), ("b", two))]
+    agent = tw.Agent("both", *sides, type="dual_ai", max_session_turns=1)
+    async with testing.runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("both")
+        for number in range(40):
+            run = await rt.threads.send(thread.id, f"{number}. " + "word " * 200)
+            assert (await rt.runs.wait(run.id, 20)).status == "completed"
+        assert len(await rt.threads.compactions(thread.id)) > 2
+    assert one.refused == two.refused == 0

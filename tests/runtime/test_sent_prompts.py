@@ -164,6 +164,25 @@ async def test_the_conversations_of_prompt_tools_are_rebuilt_with_what_they_begi
         assert await rt.sent_prompts.of_run(run.id, 2, 1) == prompts[1:3]
 
 
+async def test_what_a_model_without_a_name_was_sent_within_a_prompt_tool_is_seen() -> None:
+    inner = Narrow(lambda _: ModelResponse(text="Three."), limit=10**6)
+
+    def ask(request: ModelRequest) -> ModelResponse:
+        if request.messages[-1].role == "tool":
+            return ModelResponse(text="Done.")
+        return ModelResponse(calls=(ModelCall(id="s", name="sums", arguments='{"message": "Sum it."}'),))
+
+    sums = tw.Prompt("sums", "You sum.", tool_description="Sums.", expose_as_tool=True, model=inner)
+    boss = tw.Agent("boss", tw.Prompt("main", "You ask.", tools=["sums"], model=Narrow(ask, limit=10**6)))
+    async with journals.runtime(tw.App(agents=[boss], prompts=[sums])) as rt:
+        thread = await rt.threads.create("boss")
+        await say(rt, thread.id, "Go")
+        prompts = await sent_in(rt, thread.id)
+        assert [(each.by, each.exact) for each in prompts if each.within] == [("sums", True)]
+        [prompt] = [each for each in prompts if each.within]
+        assert_same(prompt, inner.requests[0])
+
+
 async def test_edited_messages_are_shown_as_they_were() -> None:
     @tw.tool(description="Edit.")
     async def edit(state: tw.ThreadState) -> str:

@@ -286,7 +286,8 @@ class ContextWindows:
         await in_thread_if_large(texts(fitting.messages), fitting.count)
         if fitting.tokens <= fitting.limit:
             return fitting.messages
-        fitting.clear(policy.keep, least=budget * WORTH_CLEARING)
+        measured = texts(fitting.messages)
+        await in_thread_if_large(measured, fitting.clear, policy.keep, least=budget * WORTH_CLEARING)
         if fitting.tokens > fitting.limit:
             count = fitting.older(policy.keep)
             summary, covers = None, fitting.place(count)

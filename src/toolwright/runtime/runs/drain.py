@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from toolwright.core import backoff
@@ -37,7 +37,14 @@ from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, is_left_to_others, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.family import first_run
-from toolwright.runtime.threads.inbox import depth_of, inbox_message, inbox_parts, own_message, within_limit
+from toolwright.runtime.threads.inbox import (
+    cleaned_texts,
+    depth_of,
+    inbox_message,
+    inbox_parts,
+    own_message,
+    within_limit,
+)
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import run_event, step_event
 
@@ -371,7 +378,8 @@ class Drainer:
         bounded = [
             await within_limit(event, thread_id, self._files, drafts, context.redactor) for event in waiting
         ]
-        changes = _reading(context, run, bounded)
+        own = [event for event in waiting if event.run_id == run.id]
+        changes = _reading(context, run, bounded, await cleaned_texts(own))
         changes.files = drafts.changes
         return changes
 
@@ -385,7 +393,7 @@ class Drainer:
         own = [event for event in waiting if event.run_id == context.run.id]
         back = [event.given_back(1) for event in waiting if event not in own]
         try:
-            changes = refused(context, _reading(context, over, own), back)
+            changes = refused(context, _reading(context, over, own, await cleaned_texts(own)), back)
             await context.commit(claim, await self._commits.told(context, changes, over), over)
         except (ThreadLost, StoreError):
             raise
@@ -429,14 +437,14 @@ def _log_place(context: RunContext) -> LogPlace:
     return LogPlace(run_id=context.run.id, thread_id=context.thread.id, trace_id=trace_id)
 
 
-def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
+def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: Mapping[str, str]) -> Changes:
     """The changes with which a run begins by reading these events."""
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
         if event.run_id == run.id and event.type != "call":
             changes.read += (event.event_id,)
-            context.say(changes, own_message(event, run, 1, context.place(changes)))
+            context.say(changes, own_message(event, run, 1, context.place(changes), cleaned))
     if rest:
         changes.inbox = () if run.over else tuple([event.taken(run.id) for event in rest])
         for events in inbox_parts(rest):

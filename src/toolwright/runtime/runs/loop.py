@@ -1,7 +1,7 @@
 """The way of a run: model, calls, model …, each step committed before the next, until the run ends or parks."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -33,6 +33,7 @@ from toolwright.core.schemas.answer_form import (
 )
 from toolwright.core.schemas.output import ValidatorFailed
 from toolwright.core.text import brief, sentence
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import StopReason
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
@@ -61,7 +62,7 @@ from toolwright.runtime.runs.poison import end_outage, has_own_message, lasts_to
 from toolwright.runtime.runs.prompt_runs import PromptRuns
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
-from toolwright.runtime.threads.inbox import own_message
+from toolwright.runtime.threads.inbox import cleaned_texts, own_message
 from toolwright.wire.event import step_event
 
 log = logger("toolwright.runtime")
@@ -145,7 +146,8 @@ class Loop:
         """Ask the model, and commit its answer."""
         changes = Changes()
         if context.inbox:
-            _read_joined(context, changes)
+            joined = [*context.joined()]
+            _read_joined(context, changes, joined, await cleaned_texts(joined))
         context.name_calls({})
         try:
             response = await self._model_answers.ask(context, changes)
@@ -283,10 +285,11 @@ class Loop:
         return following
 
 
-def _read_joined(context: RunContext, changes: Changes) -> None:
+def _read_joined(
+    context: RunContext, changes: Changes, joined: Sequence[InboxEvent], cleaned: Mapping[str, str]
+) -> None:
     """Messages that joined the run are read with the next answer (D22)."""
-    for event in context.joined():
+    step = context.run.step_count + 1
+    for event in joined:
         changes.read += (event.event_id,)
-        context.say(
-            changes, own_message(event, context.run, context.run.step_count + 1, context.place(changes))
-        )
+        context.say(changes, own_message(event, context.run, step, context.place(changes), cleaned))

@@ -1,6 +1,7 @@
 """Inbox events of a thread, as the model reads them."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from toolwright.core.agents.agent import home_thread_id_of
@@ -18,6 +19,7 @@ from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import readable, seems_more, speaker_name
 
 OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
+LONG = 50_000  # characters of a text that is cleaned in a thread
 MOST_TOGETHER = 20_000  # characters of events that are read as one message
 PREVIEWED = 80  # characters of an event in a preview
 
@@ -27,16 +29,29 @@ def is_own(message: Message) -> bool:
     return message.role == "user" and message.kept and message.id.startswith(OWN)
 
 
-def own_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
+async def cleaned_texts(events: Iterable[InboxEvent]) -> dict[str, str]:
+    """Return the texts of long messages without what people do not see, by the events' ids: that takes its time."""
+    texts = {each.event_id: str(each.content.get("content", "")) for each in events}
+    return {
+        event_id: await asyncio.to_thread(clean_text, text)
+        for event_id, text in texts.items()
+        if len(text) > LONG
+    }
+
+
+def own_message(
+    event: InboxEvent, run: Run, step: int, seq: int, cleaned: Mapping[str, str] | None = None
+) -> Message:
     """A message of the thread's own as a user message of the run that reads it, at the place `seq`; it keeps its id.
 
-    It has nothing that people do not see and a model reads.
+    It has nothing that people do not see and a model reads; of long ones that is `cleaned` already.
     """
     content = event.content
+    text = None if cleaned is None else cleaned.get(event.event_id)
     return Message(
         id=str(content["messageId"]),
         role="user",
-        content=clean_text(str(content["content"])),
+        content=clean_text(str(content["content"])) if text is None else text,
         seq=seq,
         run_id=run.id,
         step=step,
