@@ -246,3 +246,16 @@ def test_a_worker_that_would_do_nothing_is_refused(
     shell.env |= variables
     code, line = shell.refused("work", *arguments)
     assert code == 2 and said in line
+
+
+async def test_listing_the_nodes_makes_no_tables(shell: Shell) -> None:
+    async with fresh_database(migrated=False) as url:
+        shell.env |= {"TOOLWRIGHT_DATABASE_URL": url}
+        listed = await asyncio.to_thread(shell.run, "nodes")
+        assert listed.returncode == 0, listed.stderr
+        connection = await connect(url)
+        try:
+            tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+            assert await connection.fetchval(tables) == 0
+        finally:
+            await connection.close()

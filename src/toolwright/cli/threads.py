@@ -56,7 +56,7 @@ def delete(thread_id: str, *, cancel: bool) -> None:
 def summary(thread_id: str, side: Side | None, text: str | None, target: str | None, *, remove: bool) -> None:
     """Print what is left out of a thread's conversations, after its summary was edited or removed if that is asked for.
 
-    The process that drives the journal sees the change at the next step of the thread.
+    The process that executes its run sees the change at the next step of the thread.
     """
     app = _any_app(target)
 
@@ -236,7 +236,7 @@ def cancel_run(run_id: str) -> None:
             await rt.runs.cancel(run_id)
 
     run(ask())
-    print(f"The run {run_id} is asked to stop: the process that drives the journal ends it.")
+    print(f"The run {run_id} is asked to stop: the process that executes it ends it.")
 
 
 def retry_run(run_id: str) -> None:
@@ -247,7 +247,7 @@ def retry_run(run_id: str) -> None:
             await rt.runs.retry(run_id)
 
     run(ask())
-    print(f"The run {run_id} is queued again: the process that drives the journal continues it.")
+    print(f"The run {run_id} is queued again: a process that executes runs continues it.")
 
 
 def _app_of(target: str | None, agent: str | None) -> App:

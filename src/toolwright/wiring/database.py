@@ -137,6 +137,8 @@ async def cluster(settings: Settings) -> Cluster:
     """Return the nodes of the cluster and how much waits, whatever files and keys this process has."""
     if not settings.database_url.startswith("postgres"):
         return Cluster(now=datetime.now(UTC))
+    if await revision(settings) is None:
+        return Cluster(now=datetime.now(UTC))  # an empty database stays empty
 
     def ignore(_: Sequence[Event]) -> None:
         """Nothing is committed."""
