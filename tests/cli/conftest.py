@@ -1,5 +1,7 @@
 """Folders with and without an app."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,18 @@ def shell(empty: Shell) -> Shell:
     empty.write("script.yaml", SCRIPT)
     empty.env["TOOLWRIGHT_MODEL"] = "scripted:script.yaml"
     return empty
+
+
+@pytest.fixture(autouse=True)
+def _levels_of_logs() -> Iterator[None]:
+    """Commands that run in the tests' own process choose what is logged: other tests shall not notice."""
+    before: dict[str, int] = {}
+    handlers = [*logging.root.handlers]
+    for name, each in logging.root.manager.loggerDict.items():
+        if name.startswith("toolwright") and isinstance(each, logging.Logger):
+            before[name] = each.level
+    yield
+    for name, each in logging.root.manager.loggerDict.items():
+        if name.startswith("toolwright") and isinstance(each, logging.Logger):
+            each.setLevel(before.get(name, logging.NOTSET))
+    logging.root.handlers[:] = handlers
