@@ -76,7 +76,7 @@ class Housekeeper:
     async def run(self) -> None:
         """Tidy up now and every hour, for ever; secrets are sealed by the newest key whenever a process starts."""
         orphans = True  # as long as there may be some
-        await self._renew()
+        has_begun = False
         while True:
             if await self._motor.on_duty("housekeeping", INTERVAL):
                 try:
@@ -91,6 +91,9 @@ class Housekeeper:
                         await self._semantics.fill()
                 except ToolwrightError as error:
                     log.warning("What is old could not be tidied up: %s", error)
+            elif not has_begun:
+                await self._renew()
+            has_begun = True
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def _renew(self) -> None:

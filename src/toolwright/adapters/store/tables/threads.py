@@ -180,12 +180,12 @@ compactions = Table(
     Column("usage", Json(_usage, _usage_text, read=_read_usage)),
     Column("cost", Float),
     Column("budget", BigInteger),
-    Column("refused_by", Text),
     Column("cause", Text, nullable=False, info=one_of(Cause)),
     Column("edited_by", Text),
     Column("run_id", Text),
     Column("step", Integer, nullable=False),
     Column("created_at", Instant(), nullable=False),
+    Column("refused_by", Text),
     PrimaryKeyConstraint("thread_id", "number"),
 )
 
