@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def result_of(turn: int) -> str:
     return f"{half} The secret of turn number {turn:04} is {secret_of(turn)}. {half}"
 
 
-class Provider:
+class Provider(ABC):
     """A model that refuses more than `limit` tokens, as it counts them; it notes what it refuses and what it takes."""
 
     def __init__(self, name: str, folder: Path, limit: int, window: int | None = None) -> None:
@@ -53,8 +54,9 @@ class Provider:
         answer = ModelResponse(text="It is a summary.") if "summary" in request.who else self.answer(request)
         yield changed(answer, usage=Usage(input_tokens=tokens, output_tokens=1))
 
+    @abstractmethod
     def answer(self, request: ModelRequest) -> ModelResponse:
-        raise NotImplementedError
+        """Return the answer to a request that is short enough."""
 
 
 def counted(request: ModelRequest) -> int:

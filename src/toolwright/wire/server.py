@@ -7,7 +7,7 @@ from toolwright.wire.shape import Absent, Shape
 
 
 class Health(Shape, title="HealthShape"):
-    """Whether the server can work.
+    """State of the server: whether it can work.
 
     `error` says why it cannot. `warning` says that no living process executes runs, while requests are served.
     """

@@ -146,11 +146,11 @@ async def cluster(settings: Settings) -> Cluster:
     opening = _postgres("opening")
     store: Store = await opening.open_postgres(settings.database_url, ignore, is_node=True)
     try:
-        nodes, depths = await store.nodes(), await store.depths()
+        nodes, depths, now = await store.nodes(), await store.depths(), await store.now()
     finally:
         await store.close()
     seen = await _postgres("lock").look_for_executors(settings.database_url)
-    return Cluster(nodes=nodes, depths=depths, now=seen.now, is_locked=seen.is_locked)
+    return Cluster(nodes=nodes, depths=depths, now=now, is_locked=seen.is_locked)
 
 
 async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:

@@ -106,7 +106,7 @@ class EmbeddedMotor:
         await self._lock.release()
 
     async def _end_drains(self, grace: float) -> None:
-        """Let the drains end for so many seconds, then cancel them."""
+        """Wait so many seconds for the end of the drains, then cancel them."""
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=grace)
         await self._end(self._running.values())

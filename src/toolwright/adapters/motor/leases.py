@@ -47,9 +47,10 @@ class Leases(Lock, Protocol):
     async def claim(
         self, named: Sequence[str], most: int, others: Sequence[str] = ()
     ) -> tuple[list[Wake], list[str]]:
-        """Lease threads: those `named` that are free or this node's, and `most` others, due for the longest time.
+        """Lease threads: those `named` that are free or this node's, and `most` more, due for the longest time.
 
-        Also returns those of the `named` threads that could not be leased now, since their rows are locked.
+        Of these none is among the `others`, which are left to other nodes. Also returns those of the `named` threads
+        that could not be leased now, since their rows are locked.
         """
         ...
 
@@ -185,6 +186,7 @@ class LeaseMotor(EmbeddedMotor):
             self._stirred.set()
 
     def _leave_to_others(self, thread_id: str) -> None:
+        self._others.pop(thread_id, None)  # they are in the order of their times
         self._others[thread_id] = self._clock.monotonic() + OTHERS
         if len(self._others) > MOST_OTHERS:
             del self._others[next(iter(self._others))]
@@ -192,10 +194,8 @@ class LeaseMotor(EmbeddedMotor):
     def _left_to_others(self) -> list[str]:
         """Return the threads that are not to be leased; after a while they are tried again."""
         now = self._clock.monotonic()
-        for thread_id in [*self._others]:
-            if self._others[thread_id] > now:
-                break  # they are in the order of their times
-            del self._others[thread_id]
+        while self._others and self._others[first := next(iter(self._others))] <= now:
+            del self._others[first]
         return [*self._others]
 
     def _has(self, thread_id: str) -> bool:

@@ -34,7 +34,7 @@ def arranged(messages: Sequence[Message]) -> list[Message]:
 
 
 class Heard:
-    """What one side has heard of the other's messages, so that none is made again at each step."""
+    """Cache of what one side hears of the other's messages, so that none is made again at each step."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Message, Message | None]] = {}

@@ -167,7 +167,7 @@ class Frame:
         return total, digest.hexdigest()
 
     def factor(self, side: Side | None) -> float:
-        """The tokens that the provider counted in a side's last request, for each that was estimated; 1 if unknown."""
+        """Return the tokens that a provider counted in a side's last request for each estimated one, 1 if unknown."""
         last = None
         for each in reversed(self.messages):
             if each.sent is not None and each.side in (None, side):

@@ -194,7 +194,7 @@ class ContextWindows:
         A limit that it names is learned. `tell` makes the system text for so many tokens. Raises
         `ContextTooLong` if the request cannot be shorter, or was refused too often.
         """
-        frame.budget = None, None, None  # which is less from now on
+        frame.budget, frame.is_over = (None, None, None), False  # the budget is less from now on
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
         fitting.refused = refused
         await in_thread_if_large(texts(fitting.messages), fitting.count)

@@ -103,7 +103,7 @@ def distinct(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def conversation(said: Said, me: str, company: Mapping[str, str], room: int | None = None) -> str:
-    """What was said in a place, as lines; what others wrote is quoted, so that it is no line of another speaker's.
+    """Return what was said in a place as lines. What others wrote is quoted: it cannot look like another line.
 
     No speaker has the name of another, or of a member who has not spoken. The lines have at most
     `room` tokens: older messages are left out then, and each message is cut.

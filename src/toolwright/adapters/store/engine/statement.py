@@ -14,6 +14,11 @@ from toolwright.adapters.store.engine.codecs import Params, Row
 Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
 Query: TypeAlias = Rows | CompoundSelect[*tuple[Any, ...]]  # the same
 DialectName: TypeAlias = Literal["sqlite", "postgresql"]
+NOW: dict[DialectName, str] = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+    "postgresql": "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+}
+"""The database's time in microseconds, as SQL."""
 Made = TypeVar("Made")
 _WORD = re.compile(r"\w+")
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from toolwright.adapters.store.engine.codecs import instant
+from toolwright.adapters.store.engine.statement import NOW
 from toolwright.adapters.store.postgres.connection import (
     APPLICATION,
     FAULTS,
@@ -31,13 +32,12 @@ SAFE = 0.8  # share of them after which the node itself takes its leases for los
 HUNG = 30.0  # seconds that the event loop may stand still before its node no longer beats
 FORGOTTEN = 60  # times the TTL after which the row of a dead node is deleted
 
-_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """The database's clock decides what is due and who is alive: those of the nodes can differ."""
 
 
 def _timed(statement: str) -> str:
     """Return the statement with the database's time, in microseconds since 1970, for NOW."""
-    return statement.replace("NOW", _NOW)
+    return statement.replace("NOW", NOW["postgresql"])
 
 
 _JOIN = _timed("""
@@ -206,12 +206,7 @@ class PostgresLeases:
     async def claim(
         self, named: Sequence[str], most: int, others: Sequence[str] = ()
     ) -> tuple[list[Wake], list[str]]:
-        """Lease threads: those `named` that are free or this node's, and `most` more, due for the longest time.
-
-        Of these none is among the `others`.
-
-        Also returns those of the `named` threads that could not be leased now, since their rows are locked.
-        """
+        """Lease threads as `Leases.claim` says; one statement does it."""
         node = self.node
         rows = await self._ask(lambda session: session.fetch(_CLAIM, node, most, list(named), list(others)))
         wakes = [

@@ -2,24 +2,20 @@
 
 import asyncio
 from contextlib import suppress
-from datetime import datetime
+from datetime import timedelta
 from typing import NamedTuple
 
 import asyncpg
 
-from toolwright.adapters.store.engine.codecs import instant
+from toolwright.adapters.store.engine.statement import NOW
 from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect, store_error
 from toolwright.core.journal.units import ALIVE
 
 DRAIN_LOCK = 0x746F6F6C_64726169  # "tooldrai"
 
 # Nodes of a cluster hold no session's lock: while one of them lives, no other process executes runs.
-NODE_AT_WORK = """
-SELECT true FROM nodes WHERE seen > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $1::bigint LIMIT 1
-"""
+_LIVING = f"SELECT count(*) FROM nodes WHERE seen > {NOW['postgresql']} - $1::bigint"  # noqa: S608 - of constants
 DEAD_AFTER = 15_000_000  # microseconds without a heartbeat: three times as long as nodes give each other
-_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_LIVING = "SELECT count(*) FROM nodes WHERE seen > $1::bigint"
 _LOCKED = """
 SELECT EXISTS (
   SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objsubid = 1
@@ -36,13 +32,13 @@ PATIENCE = 3.0
 
 
 class Executors(NamedTuple):
-    """The processes that execute the runs of a database, at the time `now` of its clock."""
+    """The processes that execute the runs of a database.
 
-    now: datetime
+    `nodes` is the number of living nodes of a cluster; with `is_locked` a process without one has the drain lock.
+    """
+
     nodes: int
-    """The number of living nodes of a cluster."""
     is_locked: bool
-    """Whether a process without a cluster has the drain lock."""
 
 
 async def look_for_executors(url: str) -> Executors:
@@ -50,17 +46,15 @@ async def look_for_executors(url: str) -> Executors:
     try:
         connection = await connect(url)
         try:
-            now = await connection.fetchval(_NOW)
             is_locked = await connection.fetchval(_LOCKED, DRAIN_LOCK >> 32, DRAIN_LOCK & 0xFFFFFFFF)
             nodes = 0
             with suppress(asyncpg.UndefinedTableError):
-                oldest = now - int(ALIVE.total_seconds() * 1_000_000)
-                nodes = await connection.fetchval(_LIVING, oldest)
+                nodes = await connection.fetchval(_LIVING, ALIVE // timedelta(microseconds=1))
         finally:
             await connection.close()
     except FAULTS as error:
         raise store_error(error) from error
-    return Executors(instant(now), nodes, is_locked)
+    return Executors(nodes, is_locked)
 
 
 class PostgresLock:
@@ -140,7 +134,7 @@ async def _unlock(connection: Connection, patience: float = PATIENCE) -> None:
 async def _has_no_nodes(connection: Connection) -> bool:
     """Free what nodes of a cluster have left, unless one lives; true also for a database that is not migrated yet."""
     try:
-        if await connection.fetchval(NODE_AT_WORK, DEAD_AFTER):
+        if await connection.fetchval(_LIVING, DEAD_AFTER):
             return False
         await connection.execute(FREE_ALL)
     except asyncpg.UndefinedTableError:

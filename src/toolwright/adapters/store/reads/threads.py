@@ -20,7 +20,15 @@ from sqlalchemy import (
     union_all,
 )
 
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement, number, string
+from toolwright.adapters.store.engine.statement import (
+    NOW,
+    Compiler,
+    DialectName,
+    Rows,
+    Statement,
+    number,
+    string,
+)
 from toolwright.adapters.store.tables.calls import IS_OPEN, calls
 from toolwright.adapters.store.tables.events import IS_UNREAD, events, inbox, nodes, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
@@ -40,12 +48,6 @@ def _page(statement: Rows) -> Rows:
 
 MOST = 2**63 - 1
 """The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
-
-_NOW: dict[DialectName, str] = {
-    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
-    "postgresql": "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
-}
-"""The database's time in microseconds."""
 
 OWNERS = 100
 """Threads whose owners are read by one statement."""
@@ -111,7 +113,7 @@ class Queries:
         )
         self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
 
-        self.now = compiled(select(literal_column(_NOW[name])))
+        self.now = compiled(select(literal_column(NOW[name])))
         self.nodes = compiled(select(nodes).order_by(nodes.c.id))
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
         due = (
