@@ -20,7 +20,7 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 
-CALLS = 3
+CALLS = 4
 
 
 class DyingModel:
@@ -67,7 +67,11 @@ outside = tw.Tool(name="outside", description="Ask outside.", kind="external", t
 def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
     """A tool that notes when it begins and ends."""
 
-    @tw.tool(description="Work.", read_only=flavour == "read_only", idempotent=flavour == "idempotent")
+    @tw.tool(
+        description="Work.",
+        read_only=flavour in ("read_only", "parallel"),
+        idempotent=flavour == "idempotent",
+    )
     async def work(state: tw.ThreadState, n: int) -> str:
         again = ["begin", state.call_id] in [line[:2] for line in witness.lines()]
         witness.note("begin", state.call_id)
@@ -114,7 +118,10 @@ async def run(order: Order) -> None:
     tool = remote_tool(flavour) if remote else working_tool(witness, flavour, kill.get("tool"))
     poisoned = order["action"].startswith("poison")
     model = PoisonedModel() if poisoned else DyingModel(witness, kill.get("model"))
-    prompt = tw.Prompt("worker", "Work.", model=model, tools=[outside if poisoned else tool])
+    parallel = CALLS if flavour == "parallel" else 1
+    prompt = tw.Prompt(
+        "worker", "Work.", model=model, tools=[outside if poisoned else tool], parallel=parallel
+    )
     executors: dict[Kind, Executor] = {**FUNCTIONS, "gateway": Remote(witness, kill.get("tool"))}
     async with at_work(order, Catalog(agents=[tw.Agent("worker", prompt)]), executors) as runtime:
         match order["action"]:

@@ -16,7 +16,7 @@ from tests.crash.child import CALLS
 from tests.crash.dying import Witness
 from tests.crash.processes import INTERRUPTED, KILLED, Processes, commits, processes_of, rows, sampled
 
-FLAVOURS = ["plain", "read_only", "idempotent"]
+FLAVOURS = ["plain", "read_only", "idempotent", "parallel"]
 OVER_HTTP = ["http", "http_read_only", "http_idempotent"]
 ONCE = ("plain", "http")  # flavours of which nobody knows that a second time does no harm
 UNITS = 5 + CALLS  # create, send, claim, answer, a result each, answer

@@ -37,7 +37,7 @@ async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: st
     async with running(model(), [add], store=store) as rig:
         thread_id, refused = await cancelled_at(rig, n, when)
         assert refused == (n == UNITS and when == "after")
-        await _nothing_is_left(rig, thread_id)
+        await nothing_is_left(rig, thread_id)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -62,7 +62,7 @@ async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(
         [joined] = [message for message in messages if message.content == "And this"]
         assert joined.run_id == told[0]
         assert messages[-1].role == "assistant", "the model has seen the message"
-        await _nothing_is_left(rig, thread.id)
+        await nothing_is_left(rig, thread.id)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -85,7 +85,7 @@ async def test_a_message_and_then_a_cancel_at_any_point_lose_nothing(
         assert later.status == "cancelled"
         said = [m.content for m in await rig.transcript(thread.id) if m.role == "user"]
         assert said == ["Go", "And this"]
-        await _nothing_is_left(rig, thread.id)
+        await nothing_is_left(rig, thread.id)
 
 
 async def test_a_message_at_the_step_limit_is_kept_in_the_transcript(store: OpenStore) -> None:
@@ -100,7 +100,7 @@ async def test_a_message_at_the_step_limit_is_kept_in_the_transcript(store: Open
         await acted.wait()
         assert run.stop_reason == "max_steps"
         assert [m.content for m in await rig.transcript(thread.id) if m.role == "user"] == ["Go", "And this"]
-        await _nothing_is_left(rig, thread.id)
+        await nothing_is_left(rig, thread.id)
 
 
 async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrives(store: OpenStore) -> None:
@@ -138,7 +138,7 @@ async def test_a_run_that_is_cancelled_while_it_skips_keeps_its_messages(store: 
         assert [message.kept for message in await rig.transcript(event.thread_id)] == [True, True, True]
 
 
-async def _nothing_is_left(rig: Rig, thread_id: str) -> None:
+async def nothing_is_left(rig: Rig, thread_id: str) -> None:
     assert_valid(await rig.transcript(thread_id))
     assert await rig.store.unread(thread_id) == []
     assert (await rig.rt.threads.get(thread_id)).run_id is None

@@ -49,7 +49,8 @@ class App:
     names. `mcp_server` permits tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`,
     `"none"` or a list of tools' names; by default people may call the tools marked `read_only`, services all. Its
     `prompts` (True or names) and `resources` (`{uri or name: text, bytes or path}`) are offered there as well.
-    `context` says how long the requests to the models of agents may become that have no `context` of their own.
+    `context` says how long the requests to the models of agents may become that have no `context` of their own, and
+    `parallel` how many calls of `read_only` tools they may run at once.
     Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
@@ -68,6 +69,7 @@ class App:
         tool_uis: Sequence[ToolUI] = (),
         mcp_server: object = None,
         context: Context | None = None,
+        parallel: int | None = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # a path to where the process was started
@@ -91,6 +93,7 @@ class App:
             requests=saved,
             servers=_servers(mcp),
             context=context,
+            parallel=parallel,
         )
         self._check_permitted()
         if saved:

@@ -86,6 +86,9 @@ class Declared(Protocol):
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]: ...
 
+    @property
+    def parallel(self) -> int | None: ...
+
 
 def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAgent:
     """The agent ready to speak, side by side; `model` is used instead of that of its prompts.
@@ -193,6 +196,7 @@ class _Activation:
             agent=self._agent,
             settings=cast("ModelSettings | None", prompt.model_settings),  # as it was declared
             agent_id=self._agent.id,
+            parallel=prompt.parallel or self._agent.parallel or self._app.parallel or 1,
             side=side,
             stops=stops,
             prompt=prompt,

@@ -38,7 +38,8 @@ class ActiveAgent:
     `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
     run at once, and to no model (D6). `mcp` are the servers whose tools it has beside its own,
     `instructions` the words of these servers for the model, by their names. `form` is what its
-    answers must be, None for any; `settings` are the model's.
+    answers must be, None for any; `settings` are the model's. `parallel` is how many calls of read-only tools run at
+    once.
     """
 
     agent: Agent
@@ -69,6 +70,7 @@ class ActiveAgent:
     instructions: tuple[tuple[str, str], ...] = ()
     form: AnswerForm | None = None
     settings: ModelSettings | None = None
+    parallel: int = 1
 
     @property
     def system(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import InitVar, dataclass, field
 from types import NoneType
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from toolwright.core.agents.model_settings import Context
+from toolwright.core.agents.model_settings import Context, check_parallel
 from toolwright.core.agents.prompt import Callee, Env, Prompt, check_exposed, check_values, keep
 from toolwright.core.checks import (
     brief_value,
@@ -122,7 +122,8 @@ class Agent:
     memories, plans, blocks and passages are the same for everybody.
 
     `context` says how long the requests to its models may become, and what happens to older parts of its
-    conversations; by default the app's.
+    conversations; by default the app's. `parallel` is how many of an answer's calls may run at once: only those of
+    `read_only` tools do, every other call runs alone; by default the app's, or 1.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Agent:
     home_tools: HomeTools = "own"
     shared_memory: bool = False
     context: Context | None = None
+    parallel: int | None = None
     instructions: InitVar[str | None] = None
     model: InitVar[str | Model | object | None] = None
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
@@ -181,6 +183,7 @@ class Agent:
         self._check_people(whose)
         keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env", "open_to")
         check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
+        check_parallel(whose, self.parallel)
         if self.mcp is not None:
             object.__setattr__(self, "mcp", tuple(declared_servers(self.mcp, whose)))
 

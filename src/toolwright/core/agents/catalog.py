@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from toolwright.core.agents.activation import activated
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.model_settings import Context
+from toolwright.core.agents.model_settings import Context, check_parallel
 from toolwright.core.agents.prompt import Callee, Env, Prompt, check_values, deep_copy
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_kind, check_list
@@ -38,7 +38,7 @@ class Catalog:
     `models` are used instead of those of the prompts, by the agents' ids. `handlers` carry out the schema tools that
     composed requests bring, `requests` are saved ones, by name, which delegates are made of. `servers` are MCP servers.
     `configured` are the agents of a configuration file: hosts may call their tools too. `context` is the context policy
-    of agents that have none.
+    of agents that have none, `parallel` the number of calls that these may run at once.
     """
 
     def __init__(
@@ -54,9 +54,11 @@ class Catalog:
         servers: Sequence[McpServer] = (),
         configured: Sequence[Agent] = (),
         context: Context | None = None,
+        parallel: int | None = None,
     ) -> None:
         check_kind("App: context", context, (Context, NoneType), "a tw.Context")
-        self.context = context
+        check_parallel("App", parallel)
+        self.context, self._parallel = context, parallel
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
         called = _called_agents(agents, prompts)
@@ -290,11 +292,17 @@ class Catalog:
             servers=[*self.servers.values()],
             configured=self._configured,
             context=self.context,
+            parallel=self.parallel,
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:
         """The agent ready to run, but for its toolkits; raises `DefinitionError` where a name leads nowhere."""
         return activated(agent, self, self._env, self._models.get(agent.id))
+
+    @property
+    def parallel(self) -> int | None:
+        """The number of calls that may run at once, for agents that say nothing of it."""
+        return self._parallel
 
     @property
     def env(self) -> Env:

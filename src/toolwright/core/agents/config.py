@@ -16,7 +16,13 @@ from pydantic import (
 )
 
 from toolwright.core.agents.agent import Agent, HomeTools, OpenTo, Side
-from toolwright.core.agents.model_settings import DEFAULT_CONTEXT, LEAST_TOKENS, MOST_INSTRUCTIONS, Context
+from toolwright.core.agents.model_settings import (
+    DEFAULT_CONTEXT,
+    LEAST_TOKENS,
+    MOST_INSTRUCTIONS,
+    MOST_PARALLEL,
+    Context,
+)
 from toolwright.core.agents.prompt import EFFORTS, Prompt
 from toolwright.core.env.env import MOST_NAMES
 from toolwright.core.env.form import (
@@ -82,6 +88,7 @@ class LoopForm(Form):
     max_steps: Annotated[int, Field(ge=1)] | None = None
     max_seconds: Annotated[float, Field(gt=0, le=1e9)] | None = None
     inbox_preview: bool = False
+    parallel: Annotated[int, Field(ge=1, le=MOST_PARALLEL)] | None = None
 
 
 class ModelSettingsForm(Form):
@@ -221,6 +228,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             user_env=form.user_env,
             toolkits=[*toolkits],
             inbox_preview=form.loop.inbox_preview,
+            parallel=form.loop.parallel,
             key=who.key,
             revision=who.revision,
             tool_env=tool_env,

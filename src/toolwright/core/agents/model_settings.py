@@ -64,6 +64,17 @@ _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
 """What each setting must be, in words and as a rule."""
 
 
+MOST_PARALLEL = 100  # calls of one answer that may run at once
+
+
+def check_parallel(whose: str, parallel: object) -> None:
+    """Raise `DefinitionError` if that is no number of calls that may run at once."""
+    if parallel is not None and not _whole(1, MOST_PARALLEL + 1)(parallel):
+        raise DefinitionError(
+            f"{whose}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
+        )
+
+
 LEAST_TOKENS = 1_000
 ANSWER_TOKENS = 16_384  # room for an answer where the settings of the model give none
 MOST_INSTRUCTIONS = 20_000  # characters

@@ -7,7 +7,7 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
-from toolwright.core.agents.model_settings import Context, declared_settings
+from toolwright.core.agents.model_settings import Context, check_parallel, declared_settings
 from toolwright.core.arguments.judge import Judge
 from toolwright.core.arguments.signature import Handler, read_required
 from toolwright.core.checks import brief_value, check_callee, check_kind, check_list, check_name
@@ -53,7 +53,8 @@ class Prompt:
     kept of it. An answer that does not fit is sent back twice, then the run fails. What fits is the run's `output`.
 
     `context` says how long its requests may become, and what happens to older parts of a conversation; by default the
-    agent's, or the app's.
+    agent's, or the app's. `parallel` is how many of an answer's calls may run at once: only those of `read_only` tools
+    do; by default the agent's, or the app's, or 1.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Prompt:
     output: object | None = None
     model_settings: ModelSettings | Mapping[str, object] | None = None
     context: Context | None = None
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         check_name("A prompt", self.name)
@@ -99,6 +101,7 @@ class Prompt:
         object.__setattr__(self, "model_settings", declared_settings(whose, self.model_settings))
         declared_variables(whose, self.variables)
         check_kind(f"{whose}: context", self.context, (Context, NoneType), "a tw.Context")
+        check_parallel(whose, self.parallel)
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         self._keep_output(whose)
         self.parameters()  # a faulty schema is told of here

@@ -125,6 +125,7 @@ def request_agent(
         reasoning=config.reasoning,
         model_settings=config.settings,
         context=None if config.context is None else Context(**config.context.model_dump()),
+        parallel=1,  # a call can refer to what those before it have returned
     )
     active = catalog.activate(changed(REQUESTS, side_a=Side(prompt, max_steps=config.max_steps)))
     sides: dict[SideName, ActiveAgent] = {}

@@ -23,7 +23,7 @@ from toolwright.runtime.calls.approvals import asked, needs_approval
 from toolwright.runtime.calls.messages import INTERRUPTED, Instant, LastWords, answer_message, call_message
 from toolwright.runtime.calls.request_state import resolver, write_output, written_size
 from toolwright.runtime.calls.variables import changed_for, lacking_for
-from toolwright.runtime.calls.visible import finished, outside_any_space, show
+from toolwright.runtime.calls.visible import WAITING, finished, outside_any_space, show
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -56,7 +56,11 @@ class Calls:
         changes: Changes,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
-        """Calls in order: those that need no outside world are settled, the first other one is started.
+        """Settle calls that need no outside world, in order, and start the first other one.
+
+        Where the agent runs calls of read-only tools at once, those behind it are started too. They run beside each
+        other and beside calls that wait for somebody; every other call runs alone. What is at work already is passed
+        over. A call that would be settled at once has its turn behind those that run before it.
 
         They are found among `tools`, those of whoever speaks if there are none.
 
@@ -66,13 +70,24 @@ class Calls:
         """
         active, size = context.active, 0
         tools = active.by_name if tools is None else tools
+        most = 1 if active.parallel == 1 else most_at_once(context)
+        running, is_held = 0, False  # of the calls before: those that run, and whether any has no result yet
         for call in islice(calls, CALLS_PER_UNIT):
+            if call.status != "created":
+                status = _status_after(changes, call)
+                if most == 1 or (status == "running" and not runs_beside(tools.get(call.name))):
+                    return
+                running, is_held = running + (status == "running"), True
+                continue
             resolve = None if context.values is None else resolver(context, changes, call)
             prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
             if isinstance(prepared, ToolResult):
-                self.take(context, changes, call, self._cut(context, prepared))
+                if not running:
+                    self.take(context, changes, call, self._cut(context, prepared))
                 continue
             tool = prepared.tool
+            if is_held and not (running < most and runs_beside(tool)):
+                return
             if (tool.variables or active.nested) and lacking_for(context, tool):
                 return
             if changes.env and changed_for(context, tool, changes):
@@ -80,23 +95,39 @@ class Calls:
             needed = False if tool.approval is None else needs_approval(context, call, tool)
             if needed is None:
                 return
+            instant = self._instants.get(tool.carrier)
+            if (
+                running
+                and instant is not None
+                and not needed
+                and (tool.is_async or tool.carrier not in WAITING)
+            ):
+                continue
             if tool.visible and not show(context, tools, changes, call, tool, asks=needed):
                 self.settle(context, changes, call, outside_any_space(tool))
                 continue
             if needed:
                 self._ask(context, changes, call, tool)
-                return
+                if most == 1:
+                    return
+                is_held = True
+                continue
             changes.events.append(tool_event("tool.started", call.id, call.name))
-            instant = self._instants.get(tool.carrier)
             if instant is None:
                 if tool.kind == "mcp":
                     changes.effects += pin(call.agent, tool, call.created_at)
                 context.prepare(prepared)
                 self._move(changes, call, "running", context.clock.now())
-                return
+                if most == 1 or not runs_beside(tool):
+                    return
+                running, is_held = running + 1, True
+                continue
             before = changes.effects
             if not self.take(context, changes, call, self._cut(context, instant(prepared))):
-                return
+                if most == 1:
+                    return
+                is_held = True
+                continue
             size += written_size(before, changes)
             if resolve is not None:
                 size += len(dumps(prepared.arguments))
@@ -377,6 +408,21 @@ class Calls:
                 after=after,
             )
         )
+
+
+def most_at_once(context: RunContext) -> int:
+    """Return how many calls may run at once: one where they refer to each other, or a handler waits for them."""
+    return 1 if context.values is not None or context.holder is not None else context.active.parallel
+
+
+def runs_beside(tool: Tool | None) -> bool:
+    """Return whether calls of the tool may run beside others. The conversation of a prompt tool cannot."""
+    return tool is not None and tool.read_only and tool.carrier not in ("prompt", "agent")
+
+
+def _status_after(changes: Changes, call: Call) -> str:
+    """Return the status of the call after these changes."""
+    return next((each.now for each in reversed(changes.call_changes) if each.id == call.id), call.status)
 
 
 def _inject(context: RunContext, changes: Changes) -> None:

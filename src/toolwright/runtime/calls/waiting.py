@@ -2,10 +2,12 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from datetime import timedelta
 
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Leaving, Park, Result
+from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
@@ -26,15 +28,16 @@ class Waiting:
         self._calls = calls
         self._inline_wait = inline_wait
 
-    async def wait(self, context: RunContext, call: Call) -> Changes | None:
-        """Wait a moment in memory, else park; the call's end comes from elsewhere, or with its deadline.
+    async def wait(self, context: RunContext, calls: Sequence[Call]) -> Changes | None:
+        """Wait a moment in memory, else park; the end of a call comes from elsewhere, or with its deadline.
 
         The move that answers a call whose time is over, or that nobody will ever end.
         """
         context.nudged.clear()
-        call = await context.reload_call(call.id)
-        if call.status != "waiting":
+        calls = [await context.reload_call(each.id) for each in calls]
+        if any(each.status != "waiting" for each in calls):
             return None
+        call = min(calls, key=lambda each: self._calls.left(each, context.clock))
         if call.is_asked:
             await self._wait_for_approval(context, call)
             return None
@@ -120,7 +123,8 @@ class Waiting:
 
     async def _park(self, context: RunContext, call: Call, left: float) -> None:
         reason = "approval" if call.is_asked else "child" if call.has_child else "calls"
-        run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
+        call_ids: list[JSON] = [each.id for each in context.frame.unanswered() if each.status == "waiting"]
+        run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": call_ids})
         due = None if math.isinf(left) else context.clock.now() + timedelta(seconds=left)
         changes = Changes(events=[run_event(run)], leaving=Leaving(gen=context.gen, due=due))
         await context.commit(Park, changes, run)

@@ -2,8 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
@@ -41,6 +42,9 @@ from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_event
 
 T = TypeVar("T")
+_HAS_TURN: ContextVar[object] = ContextVar("_HAS_TURN", default=None)
+"""The run whose record the task at work may change."""
+
 OLDER = 500  # messages that are read at once
 
 
@@ -95,6 +99,7 @@ class RunContext(RunRecord):
         self._call_ids: dict[int, str] = {}
         self.nudged = asyncio.Event()
         self.abort = Abort()
+        self._turn = asyncio.Lock()
         self.trace: RunTrace | None = None
         self.dependencies, self.lifespan = Scope(), lifespan
         self.stopping = False
@@ -353,6 +358,22 @@ class RunContext(RunRecord):
         run = await self._store.run(self.run.id)
         if run is not None and run.cancel_requested_at is not None:
             self.abort.set()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Let nobody else change the record meanwhile: handlers that run at once, and the loop, take turns.
+
+        A call within a call has the turn already.
+        """
+        if _HAS_TURN.get() is self:
+            yield
+            return
+        async with self._turn:
+            token = _HAS_TURN.set(self)
+            try:
+                yield
+            finally:
+                _HAS_TURN.reset(token)
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,23 +14,36 @@ from toolwright.wire.text import readable
 
 
 def arranged(messages: Sequence[Message]) -> list[Message]:
-    """The messages with every call's answer right behind it: what came between goes behind the answers."""
-    open_calls: set[str] = set()
+    """Return the messages with every call's result right behind it, in the order of the calls.
+
+    What came between goes behind the results.
+    """
+    places: dict[str | None, int] = {}  # of the last answer's calls in it
+    open_calls: set[str | None] = set()
+    results: list[Message] = []
     later: list[Message] = []
     in_order: list[Message] = []
     for message in messages:
         if message.role == "tool":
-            open_calls.discard(message.call_id or "")
-        elif open_calls:
+            open_calls.discard(message.call_id)
+            results.append(message)
+            continue
+        if open_calls:
             later.append(message)
             continue
-        in_order.append(message)
+        in_order += [*_by_place(results, places), *later, message]
+        results, later = [], []
         if message.role == "assistant":
-            open_calls = {call.id for call in message.calls}
-        if not open_calls and later:
-            in_order += later
-            later = []
-    return in_order + later
+            places = {call.id: place for place, call in enumerate(message.calls)}
+            open_calls = {*places}
+    return [*in_order, *_by_place(results, places), *later]
+
+
+def _by_place(results: list[Message], places: Mapping[str | None, int]) -> list[Message]:
+    """Return the results in the order of their calls: those that ran at once can be recorded in another one."""
+    if len(results) > 1:
+        results.sort(key=lambda each: places.get(each.call_id, len(places)))
+    return results
 
 
 class Heard:

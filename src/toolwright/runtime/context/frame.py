@@ -30,7 +30,7 @@ MOST_OFF = 5  # times that a provider's count may differ from the estimate: one 
 
 
 def is_mixed(messages: Sequence[Message]) -> bool:
-    """Return whether something was said between a call and its result."""
+    """Return whether something was said between a call and its result, or results are in another order."""
     return [each.id for each in arranged(messages)] != [each.id for each in messages]
 
 
@@ -40,7 +40,8 @@ class Frame:
 
     That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
     handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation
-    then parks the run or ends it. It is `mixed` if something was said between a call and its answer.
+    then parks the run or ends it. It is `mixed` if something was said between a call and its answer, or if answers are
+    not in the order of the calls.
 
     `compactions` are those in force, by side. `sent` is the record of the last request, `texts` those that it refers to
     and that may not be in the journal. `printed` are a system text and tools, with the digests of their parts;
@@ -72,7 +73,7 @@ class Frame:
         """The frame of these messages."""
         frame = cls(active, [*messages], {}, {})
         frame.begin(calls, {message.call_id for message in messages})
-        frame.mixed = is_mixed(messages)
+        frame.mixed = frame.mixed or is_mixed(messages)
         return frame
 
     @property
@@ -101,6 +102,8 @@ class Frame:
             self.calls[call.id] = call
             if call.id not in answered:
                 self.open[call.id] = call
+            elif self.open:
+                self.mixed = True
 
     def put(self, call: Call) -> None:
         """A call of the step stands otherwise now."""
@@ -112,6 +115,8 @@ class Frame:
         """A message has been said in it."""
         self.messages.append(message)
         if message.call_id is not None:
+            if message.call_id != next(iter(self.open), None):  # one of those before it is waited for
+                self.mixed = True
             self.open.pop(message.call_id, None)
         elif self.open:
             self.mixed = True

@@ -23,7 +23,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import as_read
+from toolwright.runtime.context.conversation import arranged, as_read
 from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
@@ -221,7 +221,7 @@ class ModelAnswers:
     async def _ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
         active, number = context.active, frame.turns + 1
         for _ in range(MOST_EDITS):
-            messages = frame.shown(None)
+            messages = arranged(frame.shown(None)) if frame.mixed else frame.shown(None)
             request = self._request(context, active, messages, bare_prompt(active), number, number)
             try:
                 return await self._fitting(context, frame, active, request)

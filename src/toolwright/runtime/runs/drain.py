@@ -194,7 +194,7 @@ class Drainer:
         open_calls = [call for call in view.calls if call.status == "waiting"]
         if not open_calls:
             open_calls = await self._waited_within(run)
-        return self._calls.left(open_calls[0], self._clock) if open_calls else 0.0
+        return min([self._calls.left(each, self._clock) for each in open_calls], default=0.0)
 
     async def _waited_within(self, run: Run) -> list[Call]:
         """The call within a call that a parked run waits for, if it still does."""

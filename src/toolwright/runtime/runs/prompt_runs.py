@@ -158,6 +158,12 @@ class PromptRuns:
         self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
     ) -> ToolResult:
         """Make a call from within a handler, through the same pipeline, recorded below the handler's own call."""
+        async with context.turn():
+            return await self._invoke(context, state, name, arguments, built_in)
+
+    async def _invoke(
+        self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
+    ) -> ToolResult:
         asking = HOST_TOOLS if context.answers_nothing else self._handler_tools
         tools = asking if built_in else context.active.by_name
         if context.values is None:

@@ -38,7 +38,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.prompt_tools import opening, paths
 from toolwright.runtime.checks import by_id, page
-from toolwright.runtime.context.conversation import as_formed, as_read, heard_by
+from toolwright.runtime.context.conversation import arranged, as_formed, as_read, heard_by
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.threads.lineages import Lineages
 
@@ -381,7 +381,7 @@ def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> Vari
     said = [each for each in history.within[answer.within or ""] if (each.seq or 0) < place]
 
     def sent(said: Sequence[Message]) -> list[Message]:
-        return as_formed(shown(said, row), opened.active, history.redactor)
+        return as_formed(arranged(shown(said, row)), opened.active, history.redactor)
 
     return _with_and_without_secrets(history, [*opened.opening, *said], sent)
 

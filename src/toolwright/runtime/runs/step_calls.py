@@ -1,9 +1,12 @@
 """The calls' part of a step: begun, carried out or waited for, their results committed, until all are answered."""
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from toolwright.core.agents.turns import Made, after_calls, side_over
+from toolwright.core.env.logs import logger
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.units import Advance, Answer, Finish, Result
@@ -15,7 +18,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.calls.approvals import decide
-from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.calls import Calls, most_at_once, runs_beside
 from toolwright.runtime.calls.handlers import Handlers, Ran
 from toolwright.runtime.calls.messages import LastWords
 from toolwright.runtime.calls.nested import Nested
@@ -30,6 +33,8 @@ from toolwright.runtime.model.answer import total_cost
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.state.state import Invoke
 from toolwright.wire.event import step_event
+
+log = logger("toolwright.runtime")
 
 ENDED = LastWords(
     code="interrupted",
@@ -56,6 +61,7 @@ class StepCalls:
         self._nested = nested
         self._commits = commits
         self._invoke = invoke
+        self._told: set[str] = set()  # agents of which it was logged that their reads wait for each other
 
     def begin(
         self,
@@ -67,6 +73,8 @@ class StepCalls:
     ) -> Next:
         """Calls that are new, the first that needs the outside world begun. `done` tells of the step if none does."""
         changes.calls = {call.id: call for call in calls}
+        if len(calls) > 1 and log.isEnabledFor(logging.DEBUG):
+            self._log_reads(context, calls)
         self._calls.begin(context, calls, changes)
         if _unanswered(calls, changes):
             return Next(kind=Answer, changes=changes, run=run)
@@ -74,19 +82,43 @@ class StepCalls:
             changes.events.append(done)
         return self._after_calls(context, Answer, changes, run)
 
+    def _log_reads(self, context: RunContext, calls: Sequence[Call]) -> None:
+        """Log once for each agent that calls wait for each other which could run at once."""
+        active = context.active
+        reads = sum(runs_beside(active.by_name.get(call.name)) for call in calls)
+        if (
+            reads > 1
+            and active.parallel == 1
+            and context.values is None
+            and active.agent_id not in self._told
+        ):
+            self._told.add(active.agent_id)
+            log.debug(
+                "The agent %r made %d read-only calls in one answer, which run one after another: with parallel=8 they "
+                "would run at once.",
+                active.agent.name,
+                reads,
+            )
+
     async def answer(self, context: RunContext, call: Call) -> None:
-        """Take a call that has no answer one commit farther."""
+        """Take the calls that have no answer a commit farther; `call` is the first of them."""
+        calls, beside = [call], len(context.frame.open) > 1 and most_at_once(context) > 1
+        if beside:
+            calls = _next(context)
+            call = calls[0]
         match call.status:
             case "running":
                 prepared = context.prepared(call.id)
                 if prepared is None:
-                    await self._recover(context, call)
+                    await self._recover(context, calls)
+                elif beside and runs_beside(prepared.tool):
+                    await self._carry_out_beside(context)
                 elif prepared.tool.carrier == "prompt":
                     await self._enter(context, call, prepared)
                 else:
                     await self._carry_out(context, call, prepared)
             case "waiting":
-                lost = await self._waiting.wait(context, call)
+                lost = await self._waiting.wait(context, calls)
                 if lost is not None:
                     await self._commit(context, lost)
             case "created":
@@ -132,6 +164,30 @@ class StepCalls:
         elif context.holder is None:  # else the handler that waits for it is cancelled too
             await self._commits.end(context, Finish, Changes(), End("cancelled"))
 
+    async def _carry_out_beside(self, context: RunContext) -> None:
+        """Carry out the calls that are begun, at once; each result is recorded behind those of the calls before it.
+
+        A result makes room for another call, which joins them.
+        """
+        frame, at_work = context.frame, dict[str, asyncio.Task[Ran]]()
+        try:
+            while True:
+                for call in () if context.stopping or context.abort.aborted else frame.unanswered():
+                    prepared = context.prepared(call.id)
+                    if call.status == "running" and prepared is not None:
+                        context.unprepare(call.id)
+                        work = self._handlers.carry_out(context, call, prepared, self._invoke)
+                        at_work[call.id] = asyncio.create_task(work, name=f"call {call.id}")
+                first = next((call for call in frame.unanswered() if call.id in at_work), None)
+                if first is None:
+                    return
+                ran = await at_work.pop(first.id)
+                if ran.outcome is not None:
+                    async with context.turn():
+                        await self._take(context, first, ran, ran.outcome)
+        finally:
+            await _end(at_work.values())
+
     async def _enter(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """The conversation of a prompt tool begins, or goes on where it was."""
         conversation = await self._nested.frame(context, call, prepared)
@@ -165,6 +221,7 @@ class StepCalls:
             cost = total_cost(run.cost, execution.cost)
             run = changed(run, usage=run.usage + execution.usage, cost=cost)
         if not self._calls.take(context, changes, call, kept):
+            self._calls.begin(context, context.frame.unanswered(), changes)
             return Next(kind=Result, changes=changes, run=run)
         if context.holder is not None:
             context.holder.hear(execution)
@@ -172,22 +229,25 @@ class StepCalls:
             return await self._stopped(context, changes, execution)
         return self._following(context, changes, run)
 
-    async def _recover(self, context: RunContext, call: Call) -> None:
-        """A process died while it ran this call."""
+    async def _recover(self, context: RunContext, calls: Sequence[Call]) -> None:
+        """A process died while it ran these calls: each runs once more if it may, else its effect is unknown."""
         changes = Changes()
-        result = self._calls.interrupted(context, call, context.active.by_name)
-        if result is None:
-            self._calls.begin_again(context, changes, call)
+        for call in calls:
+            result = self._calls.interrupted(context, call, context.active.by_name)
+            if result is None:
+                self._calls.begin_again(context, changes, call)
+            else:
+                await self.close_left_below(context, changes, call)
+                self._calls.settle(context, changes, call, result)
+        if changes.messages:
+            await self._commit(context, changes)
+        else:
             await context.commit(Result, changes, context.run)
-            return
-        await self.close_left_below(context, changes, call)
-        self._calls.settle(context, changes, call, result)
-        await self._commit(context, changes)
 
     def _following(self, context: RunContext, changes: Changes, run: Run) -> Next:
         """A result together with the start of the next call, or with the end of the step."""
         rest = _unanswered(context.frame.open.values(), changes)
-        if rest and not any(call.status != "created" for call in rest):
+        if rest:
             self._calls.begin(context, rest, changes)
             rest = _unanswered(rest, changes)
         if rest or context.frame.call is not None:
@@ -241,6 +301,38 @@ class StepCalls:
         """Close the calls below a call that a dead process had begun."""
         for each in await self._nested.left_open(context, call):
             self._calls.close(context, changes, each, ENDED)
+
+
+def _next(context: RunContext) -> list[Call]:
+    """Return the calls to take farther of a step whose calls may run at once: those that are to be treated together.
+
+    What a dead process had begun is begun again before anything runs; what somebody has settled is recorded.
+    """
+    calls = context.frame.unanswered()
+    running = [call for call in calls if call.status == "running"]
+    lost = [call for call in running if context.prepared(call.id) is None]
+    settled = [call for call in calls if call.status not in ("created", "running", "waiting")]
+    first = lost or settled[:1] or running
+    if first:
+        return first
+    return calls[:1] if calls[0].status == "created" else [call for call in calls if call.status == "waiting"]
+
+
+async def _end(tasks: Collection["asyncio.Task[Ran]"]) -> None:
+    """Cancel these calls and wait for their ends, also while whoever waits is cancelled once more."""
+    for each in tasks:
+        each.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while left := [each for each in tasks if not each.done()]:
+        try:
+            await asyncio.wait(left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    for each in tasks:
+        if not each.cancelled():
+            each.exception()  # it is looked at: nobody needs it any more
+    if cancelled is not None:
+        raise cancelled
 
 
 def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
