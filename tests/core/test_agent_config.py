@@ -30,7 +30,7 @@ CONFIG: JSONObject = {
     "variables": [
         {"name": "CITY", "type": "text", "required": False, "scoped": True, "description": "Where."}
     ],
-    "loop": {"maxSteps": 3, "maxSeconds": 60},
+    "loop": {"maxSteps": 3, "maxSeconds": 60, "parallel": 8},
     "tools": [
         {"name": "ask", "description": "Ask.", "inputSchema": {"type": "object"}, "executionType": "external"}
     ],

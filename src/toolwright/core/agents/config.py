@@ -211,6 +211,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             variables=variables,
             model_settings=None if settings is None else settings.model_dump(exclude_none=True),
             context=None if form.context is None else Context(**form.context.model_dump()),
+            parallel=form.loop.parallel,
         )
     except DefinitionError as error:
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
@@ -228,7 +229,6 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             user_env=form.user_env,
             toolkits=[*toolkits],
             inbox_preview=form.loop.inbox_preview,
-            parallel=form.loop.parallel,
             key=who.key,
             revision=who.revision,
             tool_env=tool_env,

@@ -167,7 +167,8 @@ class StepCalls:
     async def _carry_out_beside(self, context: RunContext) -> None:
         """Carry out the calls that are begun, at once; each result is recorded behind those of the calls before it.
 
-        A result makes room for another call, which joins them.
+        A result makes room for another call, which joins them. Once a call was cancelled with its run, no result of
+        the calls behind it is recorded: those of a sequential run would not have begun.
         """
         frame, at_work = context.frame, dict[str, asyncio.Task[Ran]]()
         try:
@@ -182,9 +183,12 @@ class StepCalls:
                 if first is None:
                     return
                 ran = await at_work.pop(first.id)
-                if ran.outcome is not None:
-                    async with context.turn():
-                        await self._take(context, first, ran, ran.outcome)
+                if ran.outcome is None:
+                    if at_work:
+                        await asyncio.wait(at_work.values())  # each has its own time to end
+                    return
+                async with context.turn():
+                    await self._take(context, first, ran, ran.outcome)
         finally:
             await _end(at_work.values())
 

@@ -67,6 +67,7 @@ class Configuration:
             with box("dl", "facts"):
                 fact("Model", model_name(side.model))
                 fact("Most steps of a run", side.max_steps)
+                fact("Read-only calls at once", side.parallel if side.parallel > 1 else "")
                 fact("Thinking", prompt.reasoning)
                 fact("Choice of tools", prompt.tool_choice if prompt.tool_choice != "auto" else "")
                 fact("Ends its turn", stops.stop_tool)
