@@ -1,5 +1,7 @@
 """A cancel, and a message that joins, before and after every unit of a run: by barriers, not by luck."""
 
+from typing import Any, get_args
+
 import pytest
 
 import toolwright as tw
@@ -7,9 +9,11 @@ from tests.databases import OpenStore, store_on
 from tests.runtime.interfering import at, cancelled_at
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_loop import calling, outside
-from toolwright.core.journal.units import Advance, Unit
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Advance, Committed, Conflict, Guard, Result, Unit
 from toolwright.core.model import Model
-from toolwright.testing import ScriptedModel
+from toolwright.runtime.context.commit import REACTIONS
+from toolwright.testing import MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -145,3 +149,52 @@ async def nothing_is_left(rig: Rig, thread_id: str) -> None:
     assert [
         call for call in await rig.rt.calls.list(status=None) if call.status in ("created", "running")
     ] == []
+
+
+class Refusing:
+    """A store that refuses the first result of a run by a guard."""
+
+    def __init__(self, inner: Store, guard: Guard) -> None:
+        self._inner = inner
+        self._guard: Guard | None = guard
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        if isinstance(unit, Result) and self._guard is not None:
+            guard, self._guard = self._guard, None
+            return Conflict(guard=guard)
+        return await self._inner.commit(unit)
+
+    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+        return getattr(self._inner, name)
+
+
+def test_a_run_has_a_reaction_to_every_guard() -> None:
+    assert {*REACTIONS} == {*get_args(Guard)}
+
+
+OF_RESULTS = [
+    guard for guard, how in REACTIONS.items() if how in ("made anew", "space", "refused", "cancelled")
+]
+"""The guards that the result of a call can fail while its run still has the thread."""
+
+
+@pytest.mark.parametrize("guard", OF_RESULTS)
+async def test_after_every_guard_of_a_result_the_run_goes_on_at_once_in_the_same_hold(
+    guard: Guard, store: OpenStore
+) -> None:
+    async def opening(bus: MemoryBus) -> Store:
+        return Refusing(await store(bus), guard)  # type: ignore[return-value]  # reads go through
+
+    script = ScriptedModel([calling("add"), {"text": "Done."}])
+    async with running(script, [add], store=opening) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        [result] = [message for message in await rig.transcript(thread.id) if message.role == "tool"]
+        if REACTIONS[guard] == "refused":
+            assert "nothing of this call was written" in result.content
+        elif guard != "cancel":
+            assert (run.status, result.content) == ("completed", "3")
+        view = await rig.store.view(thread.id)
+        assert view is not None
+        assert view.thread.epoch == 1, "nobody has taken the thread over"
+        await nothing_is_left(rig, thread.id)

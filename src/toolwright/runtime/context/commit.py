@@ -1,17 +1,17 @@
 """Commits of a drain: a unit is tried until it is written, and never dropped; and the listeners of what it has done."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.journal.effects import Post
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Advance, Committed, Conflict
+from toolwright.core.journal.units import Advance, Committed, Conflict, Guard
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.threads.call import Call, is_over
@@ -25,26 +25,73 @@ T = TypeVar("T")
 DRAIN_SLICE = 0.02  # seconds of one drain, while others wait
 
 
-Answered: TypeAlias = Literal[
-    "done",
-    "call",
-    "unread",
-    "cancel",
-    "inbox",
-    "file",
-    "space",
-    "message",
-    "mind",
-    "compaction",
-    "busy",
-    "child_limit",
-    "terminated",
-]
+Answered: TypeAlias = Literal["done"] | Guard
 """A unit is in the journal, or a guard has failed that its drain can answer."""
+
+Reaction: TypeAlias = Literal[
+    "lost",  # another process has the thread: this drain writes no more
+    "made anew",  # the unit is made once more, of what is so now
+    "space",  # where the thread is in is read once more, and the unit is made anew
+    "inbox",
+    "calls",
+    "compactions",
+    "cancelled",
+    "refused",  # what a call wants to write cannot be written any more: the call fails
+]
+REACTIONS: Mapping[Guard, Reaction] = {
+    "thread": "lost",
+    "lease": "lost",
+    "fence": "lost",
+    "run": "lost",
+    "file": "made anew",
+    "message": "made anew",
+    "mind": "made anew",
+    "busy": "made anew",
+    "child_limit": "made anew",
+    "terminated": "made anew",
+    "space": "space",
+    "unread": "inbox",
+    "inbox": "inbox",
+    "call": "calls",
+    "compaction": "compactions",
+    "cancel": "cancelled",
+    "duplicate": "refused",
+    "entity": "refused",
+    "member": "refused",
+    "agent": "refused",
+    "front_end": "refused",
+    "plan": "refused",
+    "block": "refused",
+    "passage": "refused",
+    "mcp_tool": "refused",
+    "request": "refused",
+}
+"""The reaction of a run to each guard that a unit of its own can fail. What is read once more has changed elsewhere."""
+
+ANEW: frozenset[Answered] = frozenset(
+    [guard for guard, reaction in REACTIONS.items() if reaction in ("made anew", "space")]
+)
+"""The guards after which a unit is made anew: it holds what was so of files, spaces and other threads when it was made.
+
+After the others the context has read what has changed, and the run goes on from there.
+"""
 
 
 class ThreadLost(Exception):
     """The thread is another owner's now: this drain writes no more."""
+
+
+class EffectRefused(ToolwrightError):
+    """What a call wants to write with its result has changed, or is gone, since the call read it."""
+
+    code = "conflict"
+
+    def __init__(self, guard: Guard) -> None:
+        what = "The same" if guard == "duplicate" else f"The {guard.replace('_', ' ')}"
+        end = "exists already" if guard == "duplicate" else "has changed, or is gone, since this call read it"
+        super().__init__(
+            f"{what} {end}: nothing of this call was written. Read it once more, then try again."
+        )
 
 
 class UnitWriter:

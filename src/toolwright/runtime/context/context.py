@@ -32,7 +32,14 @@ from toolwright.core.tools.toolkits import SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost, UnitWriter
+from toolwright.runtime.context.commit import (
+    REACTIONS,
+    Answered,
+    EffectRefused,
+    Listeners,
+    ThreadLost,
+    UnitWriter,
+)
 from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.context.record import RunRecord
 from toolwright.runtime.env.env import Resolve, ThreadEnv
@@ -389,7 +396,8 @@ class RunContext(RunRecord):
     async def commit(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
         """Commit `changes` and the run's new row as one unit of that kind; else the guard that failed.
 
-        Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
+        Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it,
+        `EffectRefused` if what an effect is about has changed.
         """
         if changes.effects:
             unit = await self._writer.made(lambda: self._settled(kind, changes, run))
@@ -433,27 +441,27 @@ class RunContext(RunRecord):
             self._listeners.tell(unit, answer, begun, self._streamed)
 
     async def _refused(self, conflict: Conflict) -> Answered:
-        match conflict.guard:
-            case "file" | "message" | "mind" | "busy" | "child_limit" | "terminated":
-                return conflict.guard
+        """Return the guard that failed, once what has changed was read. Raises `ThreadLost`, `EffectRefused`."""
+        guard = conflict.guard
+        match REACTIONS[guard]:
+            case "lost":
+                raise ThreadLost(f"The thread {self.thread.id} has another owner ({guard}).")
+            case "refused":
+                raise EffectRefused(guard)
             case "space":
                 await self.where.look()
-                return conflict.guard
-            case "compaction":
+            case "compactions":
                 await self.look_at_compactions()
-                return conflict.guard
-            case "unread" | "inbox":
+            case "inbox":
                 await self.look()
-                return conflict.guard
-            case "cancel":
+            case "cancelled":
                 self.abort.set()
-                return conflict.guard
-            case "call":
+            case "calls":
                 for call in self.unsettled():
                     await self.reload_call(call.id)
-                return conflict.guard
-            case _:
-                raise ThreadLost(f"The thread {self.thread.id} has another owner ({conflict.guard}).")
+            case "made anew":
+                pass
+        return guard
 
     # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────
 

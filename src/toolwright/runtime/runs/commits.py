@@ -24,7 +24,7 @@ from toolwright.runtime.calls.messages import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes, End, Next
-from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.commit import ANEW, Answered
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
@@ -134,15 +134,6 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
     if thread.link is None:
         return terminated or thread.agent == REQUESTS.id
     return terminated or not thread.link.resumable
-
-
-ANEW: frozenset[Answered] = frozenset(
-    {"file", "space", "message", "mind", "busy", "child_limit", "terminated"}
-)
-"""The guards after which a unit is made anew: it holds what was so of files, spaces and other threads when it was made.
-
-After the others the context has read anew what has changed, and the run goes on from there.
-"""
 
 
 class RunCommits:
