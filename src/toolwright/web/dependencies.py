@@ -1,13 +1,13 @@
 """Dependencies that let a caller in; a route names the one it needs, and with it the scope.
 
-Once the caller is let in, its query may only have parameters that the route knows.
+Once the caller is let in, its query may only have parameters that the route knows. What the caller presents is read
+from the request itself: FastAPI would solve a dependency for each way to present it, at every request.
 """
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
-from fastapi import Depends, Request, Security
-from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer
-from fastapi.security.http import HTTPAuthorizationCredentials
+from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
 from toolwright.core.errors import Forbidden, Unauthorized
@@ -15,66 +15,73 @@ from toolwright.web.answers.unread import CALLER
 from toolwright.web.auth.access import Caller, person, scope_of
 from toolwright.web.auth.verifier import Named
 from toolwright.web.requests.query import refuse_unknown
-from toolwright.web.serving import Here, Serving
+from toolwright.web.serving import Serving, serving_of
 
-_KEY = APIKeyHeader(
-    name="x-secret-key",
-    scheme_name="secretKey",
-    description="A service's key. A server without configured keys takes every caller on its own machine.",
-    auto_error=False,
-)
-_PUBLIC = APIKeyHeader(
-    name="x-public-key",
-    scheme_name="publicKey",
-    description="The key of an application that people use; it comes with a person's token.",
-    auto_error=False,
-)
-_BEARER = HTTPBearer(
-    scheme_name="personToken",
-    bearerFormat="JWT",
-    description="A person's token: one of its claims is an entity's externalId.",
-    auto_error=False,
-)
-_TOKEN = APIKeyQuery(
-    name="token",
-    scheme_name="streamToken",
-    description="A token for one stream, from POST /api/stream-tokens.",
-    auto_error=False,
-)
+_KEY, _PUBLIC, _TOKEN = "x-secret-key", "x-public-key", "token"
+
+SCHEMES: Mapping[str, Mapping[str, str]] = {
+    "secretKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": _KEY,
+        "description": "A service's key. A server without configured keys takes every caller on its own machine.",
+    },
+    "publicKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": _PUBLIC,
+        "description": "The key of an application that people use; it comes with a person's token.",
+    },
+    "personToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "A person's token: one of its claims is an entity's externalId.",
+    },
+    "streamToken": {
+        "type": "apiKey",
+        "in": "query",
+        "name": _TOKEN,
+        "description": "A token for one stream, from POST /api/stream-tokens.",
+    },
+}
+"""What a caller can present, as the OpenAPI document has it."""
 
 
-Key = Annotated[str | None, Security(_KEY)]
-PublicKey = Annotated[str | None, Security(_PUBLIC)]
-Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]  # for the document: read below
+def _keys(request: Request) -> tuple[str | None, str | None]:
+    """Return the secret and the public key of the request; an empty one is none."""
+    return request.headers.get(_KEY) or None, request.headers.get(_PUBLIC) or None
 
 
-async def _caller(request: Request, serving: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
-    caller = await identified(request, serving, key, public_key)
+async def _caller(request: Request) -> Caller:
+    caller = await identified(request, serving_of(request), *_keys(request))
     refuse_unknown(request)
     return caller
 
 
-async def _service(request: Request, serving: Here, key: Key) -> Caller:
-    caller = await identified(request, serving, key, request.headers.get("x-public-key"))
+async def _service(request: Request) -> Caller:
+    caller = await identified(request, serving_of(request), *_keys(request))
     if caller.kind != "service":
         raise Forbidden("Only a service may do this: it needs a secret key.")
     refuse_unknown(request)
     return caller
 
 
-async def _follower(
-    request: Request,
-    serving: Here,
-    key: Key,
-    public_key: PublicKey,
-    _: Bearer,
-    token: Annotated[str | None, Security(_TOKEN)],
-) -> Caller:
+async def _follower(request: Request) -> Caller:
+    key, public_key = _keys(request)
+    token = request.query_params.get(_TOKEN) or None
     if token is None or key is not None or public_key is not None:
-        caller = await identified(request, serving, key, public_key)
+        caller = await identified(request, serving_of(request), key, public_key)
     else:
-        caller = await _redeemed(request, serving, token)
-    refuse_unknown(request, _TOKEN.model.name)
+        caller = await _redeemed(request, serving_of(request), token)
+    refuse_unknown(request, _TOKEN)
+    return caller
+
+
+async def _following_service(request: Request) -> Caller:
+    caller = await _follower(request)
+    if caller.kind != "service":
+        raise Forbidden("Only a service may do this: it needs a secret key.")
     return caller
 
 
@@ -90,12 +97,6 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
             await serving.runtime.entities.human(caller.entity_id)
         )  # deleted meanwhile, or renamed
     return _let_in(request, caller)
-
-
-async def _following_service(caller: Annotated[Caller, Depends(_follower)]) -> Caller:
-    if caller.kind != "service":
-        raise Forbidden("Only a service may do this: it needs a secret key.")
-    return caller
 
 
 async def identified(request: Request, serving: Serving, key: str | None, public_key: str | None) -> Caller:
@@ -140,3 +141,14 @@ Follower = Annotated[Caller, Depends(_follower)]
 
 FollowingService = Annotated[Caller, Depends(_following_service)]
 """A service, also by a stream token that it made: for streams only."""
+
+_SECRET: Mapping[str, list[str]] = {"secretKey": []}
+_PERSON: Mapping[str, list[str]] = {"publicKey": [], "personToken": []}
+_STREAM: Mapping[str, list[str]] = {"streamToken": []}
+WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = {
+    _service: (_SECRET,),
+    _caller: (_SECRET, _PERSON),
+    _follower: (_SECRET, _STREAM, _PERSON),
+    _following_service: (_SECRET, _STREAM, _PERSON),
+}
+"""What each dependency takes of a caller, one of these ways; a way has all its schemes together."""

@@ -153,23 +153,23 @@ def _application(
         telemetry=NO_TELEMETRY,
     )
     gateway.state.serving = serving
-    for router in (
+    for router in (  # those first that are called most: the routes are tried in this order
+        threads.router,
+        runs.router,
+        streams.router,
+        calls.router,
         operations.health_router,
         operations.metrics_router,
+        space_messages.router,
+        spaces.router,
         agents.router,
         agents.inboxes_router,
+        entities.router,
         minds.router,
         memory.router,
-        entities.router,
-        spaces.router,
-        space_messages.router,
-        threads.router,
         variables.router,
         files.router,
-        runs.router,
-        calls.router,
         entities.clients_router,
-        streams.router,
         streams.tokens_router,
         docs.router,
     ):

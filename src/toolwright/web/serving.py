@@ -44,17 +44,18 @@ class Serving:
         return Permits(self.runtime)
 
 
-def _serving(request: Request) -> Serving:
+def serving_of(request: Request) -> Serving:
+    """Return the parts of the gateway that the request has come to."""
     serving: Serving = request.app.state.serving  # set by `create_gateway`, and nowhere else
     return serving
 
 
 async def _gateway_parts(request: Request) -> Serving:
-    return _serving(request)
+    return serving_of(request)
 
 
 async def _runtime(request: Request) -> Runtime:
-    return _serving(request).runtime
+    return serving_of(request).runtime
 
 
 Here = Annotated[Serving, Depends(_gateway_parts)]

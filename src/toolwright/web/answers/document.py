@@ -1,14 +1,15 @@
 """The OpenAPI document, where FastAPI does not say it right."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
+from toolwright.web.dependencies import SCHEMES, WAYS
 from toolwright.web.requests.body import DEFINITIONS
 
-_PERSON: dict[str, list[str]] = {"publicKey": [], "personToken": []}
 Part = dict[str, Any]  # of an OpenAPI document
 
 
@@ -23,6 +24,7 @@ def correct_document(gateway: FastAPI) -> None:
             document = generated()
             if not made_before:
                 _correct(document)
+                _name_ways(document, gateway.routes)
         return document
 
     gateway.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to change the document
@@ -32,7 +34,6 @@ def _correct(document: Part) -> None:
     _call_by_title(document)
     for operations in document["paths"].values():
         for operation in operations.values():
-            _join(operation)
             _name_body(operation, document["components"]["schemas"])
 
 
@@ -61,12 +62,15 @@ def _refer(part: Any, names: Mapping[str, str]) -> None:  # any part of an OpenA
             _refer(field, names)
 
 
-def _join(operation: Part) -> None:
-    """A person needs a public key and a token; FastAPI would list either as enough."""
-    ways: list[dict[str, list[str]]] = operation.get("security", [])
-    others = [way for way in ways if not set(way) <= set(_PERSON)]
-    if len(others) < len(ways):
-        operation["security"] = [*others, dict(_PERSON)]
+def _name_ways(document: Part, routes: Iterable[object]) -> None:
+    """Say for each operation what its caller must present."""
+    document["components"]["securitySchemes"] = {name: {**scheme} for name, scheme in SCHEMES.items()}
+    for route in routes:
+        if not isinstance(route, APIRoute) or not route.include_in_schema:
+            continue
+        ways = [way for each in route.dependant.dependencies for way in WAYS.get(each.call, ())]
+        for method in (route.methods or ()) if ways else ():
+            document["paths"][route.path_format][method.lower()]["security"] = [{**way} for way in ways]
 
 
 def _name_body(operation: Part, schemas: Part) -> None:

@@ -4,6 +4,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ Scope: TypeAlias = Literal["metrics", "read", "all"]
 """The rights of a service's key; each scope includes the ones before it."""
 SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
 _MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
+LONGEST_NAME = 255  # characters of a host name
 _READING = ("GET", "HEAD", "OPTIONS")
 _ROUTES: Mapping[str, Scope] = {"/metrics": "metrics", "/api/stream-tokens": "read", "/mcp": "all"}
 """Routes whose scope does not follow from their method. A stream token opens streams, and does nothing else."""
@@ -238,7 +240,12 @@ class _Keys:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host name or an address is this machine's own."""
+    """Return whether a host name or an address is this machine's own."""
+    return len(name) <= LONGEST_NAME and _is_loopback(name)
+
+
+@lru_cache(maxsize=256)  # it is asked for twice at each request
+def _is_loopback(name: str) -> bool:
     lowered = name.lower().rstrip(".")
     if lowered == "localhost" or lowered.endswith(".localhost"):
         return True
