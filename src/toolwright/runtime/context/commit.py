@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
+from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.journal.effects import Post
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
@@ -81,7 +81,7 @@ class ThreadLost(Exception):
     """The thread is another owner's now: this drain writes no more."""
 
 
-class EffectRefused(ToolwrightError):
+class EffectRefused(Unwritable):
     """What a call wants to write with its result has changed, or is gone, since the call read it."""
 
     code = "conflict"
