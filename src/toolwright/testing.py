@@ -14,7 +14,7 @@ from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.adapters.telemetry.tree import trace_tree
+from toolwright.adapters.telemetry.trace_context import trace_tree
 from toolwright.core.checks import check_kind
 from toolwright.core.journal.store import Store
 from toolwright.core.model import Model

@@ -14,8 +14,8 @@ from tests.api.rig import serving
 from tests.api.town import ADA, town
 from toolwright.core.errors import DefinitionError
 from toolwright.web import gateway
-from toolwright.web.answers.document import correct_document
 from toolwright.web.routes import docs
+from toolwright.web.routes.docs import correct_document
 from toolwright.wiring.app import App
 from toolwright.wiring.gateway import gateway as application_of
 from toolwright.wiring.settings import Settings

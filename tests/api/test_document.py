@@ -15,7 +15,7 @@ from pydantic import JsonValue, create_model
 
 from tests.api.documented import document
 from tests.api.rig import serving
-from toolwright.web.answers.document import correct_document
+from toolwright.web.routes.docs import correct_document
 from toolwright.wire.message import Message
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from tests.mcp.client_rig import calling, configured, hosting, meeting
 from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, result
 from tests.mcp.peers.lists import WRONG_SCHEMAS
 from tests.mcp.peers.serving import Served, down, served
-from toolwright.adapters.mcp.limits import MAX_MESSAGE
+from toolwright.adapters.mcp.peer import MAX_MESSAGE
 
 pytestmark = pytest.mark.anyio
 

@@ -24,9 +24,9 @@ def serve_tools(target: str | None) -> int:
 
 
 async def _serve(app: App, settings: Settings, stdin: BinaryIO, stdout: BinaryIO) -> None:
-    stdio = open_mcp("stdio")
+    server = open_mcp("server")
     async with app.runtime(settings, grace=1.0) as runtime:
-        await stdio.serve_stdio(runtime, stdin, stdout, app.mcp_server)
+        await server.serve_stdio(runtime, stdin, stdout, app.mcp_server)
 
 
 def _take_over() -> tuple[BinaryIO, BinaryIO]:

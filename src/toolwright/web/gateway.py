@@ -15,15 +15,12 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Mount, Route
 
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.answers.document import correct_document
 from toolwright.web.auth.access import Access
 from toolwright.web.auth.one_time import STREAM_LIFE, OneTimeTokens
 from toolwright.web.middleware.access_log import AccessLog
 from toolwright.web.middleware.body_limit import BodyLimit
-from toolwright.web.middleware.caller_trace import CallerTrace
-from toolwright.web.middleware.cors import HEADERS, MCP_HEADERS, METHODS, Cors
 from toolwright.web.middleware.errors import Guard, add_fault_handlers
-from toolwright.web.middleware.other_paths import OtherPaths
+from toolwright.web.middleware.paths import HEADERS, MCP_HEADERS, METHODS, CallerTrace, Cors, OtherPaths
 from toolwright.web.options import NO_TELEMETRY, GatewayOptions
 from toolwright.web.routes import (
     agents,
@@ -41,6 +38,7 @@ from toolwright.web.routes import (
     threads,
     variables,
 )
+from toolwright.web.routes.docs import correct_document
 from toolwright.web.serving import Serving
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from fastapi import FastAPI
 
-from toolwright.web.console.engine import Engine
+from toolwright.web.console.live import Engine
 
 pytestmark = pytest.mark.anyio
 

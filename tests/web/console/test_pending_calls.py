@@ -14,9 +14,8 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import SERVICE, Caller
 from toolwright.web.auth.permits import Permits
 from toolwright.web.console.pages.pending import count_pending
-from toolwright.web.console.pending.calls import Filter, answerers, read_again, read_page
-from toolwright.web.console.pending.requests import open_requests
-from toolwright.web.console.runs.course import Course
+from toolwright.web.console.pending.calls import Filter, answerers, open_requests, read_again, read_page
+from toolwright.web.console.runs.timeline import Course
 from toolwright.web.console.tool_ui.facts import facts_of_row
 from toolwright.web.console.visit import Visit
 

@@ -10,10 +10,9 @@ from toolwright.core.threads.message import Sent
 from toolwright.core.threads.run import Usage
 from toolwright.core.value import changed
 from toolwright.web.console.runs.calls import gist, shown_json
-from toolwright.web.console.runs.facts import joined, price, span, tokens
-from toolwright.web.console.runs.filters import MOST_PAGES, address, page_of
+from toolwright.web.console.runs.facts import joined, price, reason, span, tokens
 from toolwright.web.console.runs.prompts import counted
-from toolwright.web.console.runs.waiting import reason
+from toolwright.web.console.runs.rows import MOST_PAGES, address, page_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

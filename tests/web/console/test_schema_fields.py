@@ -7,7 +7,7 @@ import pytest
 from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import Path
-from toolwright.web.console.schema_fields import (
+from toolwright.web.console.schema_form import (
     ABSENT,
     LONGEST,
     MOST_FIELDS,

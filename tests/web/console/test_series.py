@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from toolwright.core.json_value import JSON
-from toolwright.web.console.tool_ui.chart import options_of
-from toolwright.web.console.tool_ui.series import (
+from toolwright.web.console.tool_ui.chart import (
     MOST_ALL,
     MOST_POINTS,
     MOST_SERIES,
     Chart,
     Series,
+    options_of,
     read_chart,
 )
 

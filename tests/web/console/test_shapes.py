@@ -8,13 +8,18 @@ import pytest
 
 from toolwright.core.json_value import JSON
 from toolwright.core.spaces.tool_ui import ShownCall
-from toolwright.web.console.tool_ui.attachments import LARGEST_INLINE, inline_image
-from toolwright.web.console.tool_ui.choice import MOST_OPTIONS, Option, read_options, takes_several
+from toolwright.web.console.tool_ui.asking import MOST_OPTIONS, Option, read_options, takes_several
 from toolwright.web.console.tool_ui.components import usual_component
 from toolwright.web.console.tool_ui.parts import MOST_ITEMS, cut_json
-from toolwright.web.console.tool_ui.plain import read_result
-from toolwright.web.console.tool_ui.progress import Progress, read_progress
-from toolwright.web.console.tool_ui.table import MOST_COLUMNS, read_table
+from toolwright.web.console.tool_ui.showing import (
+    LARGEST_INLINE,
+    MOST_COLUMNS,
+    Progress,
+    inline_image,
+    read_progress,
+    read_result,
+    read_table,
+)
 
 PNG = f"data:image/png;base64,{base64.b64encode(b'bytes').decode()}"
 

@@ -12,10 +12,8 @@ from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 
-from toolwright.adapters.mcp.limits import MAX_MESSAGE
-from toolwright.adapters.mcp.peer import CALLER, Peer, nobody
+from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, nobody, said
 from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
-from toolwright.adapters.mcp.words import said
 from toolwright.core.backoff import nth
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor

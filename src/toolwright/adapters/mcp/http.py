@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, cast
 import httpcore2
 import httpx2
 
-from toolwright.adapters.mcp.limits import MAX_MESSAGE
-from toolwright.adapters.mcp.peer import CALLER, SESSION, SILENCE
+from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, SESSION, SILENCE
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import brief, quantity, sentence, words

@@ -1,11 +1,79 @@
-"""The caller of a request to an MCP server, and the session that the request belongs to."""
+"""The peer of a connection to an MCP server: what is said about it, its limits."""
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+import httpx2
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types import PARSE_ERROR
+from pydantic import ValidationError
+
+from toolwright.core.json_text import TooManyValues, ValueCount
+from toolwright.core.limits import MAX_JSON_VALUES
+from toolwright.core.text import brief, first_error, words
+
+MOST = 500  # characters
+_NO_MESSAGE = "it is no message of the protocol"
+_PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
+
+
+def said(error: BaseException) -> str:
+    """What an error says, of a group the first one; without a full stop of its own."""
+    error = first_error(error)
+    match error:
+        case TimeoutError():
+            return "it does not answer in time"
+        case OSError(filename=str(command)):
+            return f"its command {brief(command, 200)!r} cannot be started: {error.strerror or words(error)}"
+        case ValidationError():
+            return _NO_MESSAGE
+        case MCPError() if error.error.code == PARSE_ERROR:
+            return _of_parsing(error.error.message)
+        case MCPError():
+            return brief(error.error.message, MOST)
+        case httpx2.HTTPStatusError():
+            return _of_answer(error.response)
+        case _:
+            return brief(words(error), MOST)
+
+
+def _of_answer(response: httpx2.Response) -> str:
+    """What is wrong with a server that answers with an error: the words of the transport, if it is theirs."""
+    try:
+        return brief(str(response.json()["error"]["message"]), MOST)
+    except (httpx2.ResponseNotRead, ValueError, LookupError, TypeError):
+        return f"it answers HTTP {response.status_code}"
+
+
+def _of_parsing(message: str) -> str:
+    for beginning in _PARSING:
+        message = message.removeprefix(beginning)
+    return _NO_MESSAGE if "validation error" in message else brief(message, MOST)
+
+
+MAX_MESSAGE = 36 * 1024 * 1024
+"""Bytes of one message: a file of 25 MiB as base64, and what is around it."""
+AT_ONCE = 256 * 1024  # bytes that are counted on the event loop
+
+
+class Refused(Exception):
+    """A message that is not taken; the words say why."""
+
+
+async def check_values(message: bytes) -> None:
+    """Raise `Refused` for a message of more JSON values than any text from outside may hold."""
+    try:
+        if len(message) <= AT_ONCE:
+            ValueCount(MAX_JSON_VALUES).add(message)
+        else:
+            await asyncio.to_thread(ValueCount(MAX_JSON_VALUES).add, message)
+    except TooManyValues as error:
+        raise Refused(f"The message is too large: {error}.") from None
+
 
 SILENCE = 300.0
 """Seconds that an answer may take, and a stream say nothing, if no call waits for it."""

@@ -11,7 +11,7 @@ import httpx2
 from toolwright.adapters.mcp.connection import Connection
 from toolwright.adapters.mcp.http import JudgedNetwork, Lost, client
 from toolwright.adapters.mcp.peer import Nobody, within
-from toolwright.adapters.mcp.prompts import listed_prompts, written_prompt
+from toolwright.adapters.mcp.resources import listed_prompts, written_prompt
 from toolwright.adapters.mcp.tasks import answer_task, cancel_task, task_state
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import McpListing, McpPrompts

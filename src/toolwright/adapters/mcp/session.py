@@ -23,11 +23,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolwright.adapters.mcp.dispatcher import ToolsDispatcher
 from toolwright.adapters.mcp.http import SESSION_ID, Lost
-from toolwright.adapters.mcp.limits import MAX_MESSAGE
-from toolwright.adapters.mcp.peer import CALLER
+from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, said
 from toolwright.adapters.mcp.stdio import stdio_streams
 from toolwright.adapters.mcp.task_messages import TASKS, CreatedTask
-from toolwright.adapters.mcp.words import said
 from toolwright.core.env.redact import Redactor
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.tools.mcp import McpTarget, Revision

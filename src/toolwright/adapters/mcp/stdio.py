@@ -14,7 +14,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
-from toolwright.adapters.mcp.limits import MAX_MESSAGE, Refused, check_values
+from toolwright.adapters.mcp.peer import MAX_MESSAGE, Refused, check_values
 from toolwright.core.env.logs import logger
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.text import first_error

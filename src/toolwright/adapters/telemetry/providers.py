@@ -1,17 +1,42 @@
-"""OpenTelemetry's providers: those of the program, else our own with the exporters that are named."""
+"""The providers of OpenTelemetry, and where they export to."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
+from os import environ
 from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from toolwright.adapters.telemetry.exporters import exporter_of, resource
-from toolwright.adapters.telemetry.instruments import Failure
+from toolwright.adapters.telemetry.instruments import NAME, Failure
 from toolwright.adapters.telemetry.telemetry import OpenTelemetry
+from toolwright.core.errors import DefinitionError
+
+_UNKNOWN = "unknown_service"
+
+
+def exporter_of(signal: str, name: str) -> Any:  # as the library whose it is has typed it
+    """An exporter by the name that OpenTelemetry's variables have for it."""
+    if name == "otlp":
+        protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
+        name = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
+    found = [*entry_points(group=f"opentelemetry_{signal}_exporter", name=name)]
+    if not found:
+        raise DefinitionError(
+            f"There is no exporter of {signal} called {name!r} here: install it, or name another."
+        )
+    make: Callable[[], object] = found[0].load()
+    return make()
+
+
+def resource() -> Resource:
+    resource = Resource.create()
+    named = str(resource.attributes.get(SERVICE_NAME, _UNKNOWN))
+    return resource.merge(Resource({SERVICE_NAME: NAME})) if named.startswith(_UNKNOWN) else resource
 
 
 def use_providers(*, content: bool) -> OpenTelemetry:

@@ -81,17 +81,19 @@ class ThreadLost(Exception):
     """The thread is another owner's now: this drain writes no more."""
 
 
-class EffectRefused(Unwritable):
-    """What a call wants to write with its result has changed, or is gone, since the call read it."""
+class EffectRefused(Exception):
+    """What a call wants to write with its result has changed, or is gone, since the call read it.
+
+    Not from the tree of public errors: a call's result says it, nobody catches it.
+    """
 
     code = "conflict"
 
     def __init__(self, guard: Guard) -> None:
         what = "The same" if guard == "duplicate" else f"The {guard.replace('_', ' ')}"
         end = "exists already" if guard == "duplicate" else "has changed, or is gone, since this call read it"
-        super().__init__(
-            f"{what} {end}: nothing of this call was written. Read it once more, then try again."
-        )
+        self.message = f"{what} {end}: nothing of this call was written. Read it once more, then try again."
+        super().__init__(self.message)
 
 
 class UnitWriter:

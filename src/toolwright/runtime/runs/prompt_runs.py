@@ -27,6 +27,7 @@ from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
 from toolwright.runtime.calls.request_state import write_output
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.changes import Changes, Next
+from toolwright.runtime.context.commit import EffectRefused
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_response
@@ -290,7 +291,7 @@ class PromptRuns:
 
         try:
             await self._commits.commit(context, taken)
-        except Unwritable as error:
+        except (Unwritable, EffectRefused) as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
             await context.commit(Result, changes, context.run)

@@ -25,6 +25,7 @@ from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.variables import lacking_for, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.changes import Changes, End, Next
+from toolwright.runtime.context.commit import EffectRefused
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.frame import Frame
@@ -210,7 +211,7 @@ class StepCalls:
         """Commit what became of a call; an error in its place, if the journal cannot hold it."""
         try:
             await self._commits.commit(context, partial(self._result, context, call, ran, outcome))
-        except Unwritable as error:
+        except (Unwritable, EffectRefused) as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
             await self._commit(context, changes)

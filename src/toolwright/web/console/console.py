@@ -22,7 +22,7 @@ from toolwright.web.answers.answer import answer
 from toolwright.web.answers.unread import CALLER
 from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
-from toolwright.web.console.engine import ENGINE
+from toolwright.web.console.live import ENGINE
 from toolwright.web.console.presence import Presence
 from toolwright.web.console.sessions import COOKIE, LINK_LIFE, OPEN, Session, Sessions
 from toolwright.web.console.sign_in import Form, form_of, sign_in_page

@@ -1,8 +1,11 @@
-"""A form on the page for what a JSON Schema describes, judged as the server judges it, with faults at its fields."""
+"""Forms made of JSON Schemas, and their fields."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -12,20 +15,366 @@ from nicegui.elements.mixins.value_element import ValueElement
 from toolwright.core.arguments.faults import ArgumentFault, Fault
 from toolwright.core.arguments.judge import Judge
 from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, quantity
-from toolwright.web.console.schema_fields import (
-    ABSENT,
-    Absence,
-    Entry,
-    Field,
-    entry_of,
-    fields_of,
-    gather,
-    kept_words,
-)
+from toolwright.core.value import value
 from toolwright.web.console.widgets import box, words
+
+Kind: TypeAlias = Literal[
+    "text", "long", "secret", "integer", "number", "boolean", "choice", "choices", "date", "datetime", "lines",
+    "json", "kept", "group",
+]  # fmt: skip
+Entry: TypeAlias = str | bool | int | Sequence[int] | None
+"""What stands in a field: text, whether it is ticked, or the numbers of the options that are chosen."""
+DEEPEST: Final = 3  # objects within each other that have fields of their own
+MOST_FIELDS: Final = 100  # of one form: what is beyond is entered as JSON
+MOST_OPTIONS: Final = 1_000
+LONGEST: Final = 20_000  # characters of a value that can be edited
+_SHORT: Final = 200  # characters of a text that has but one line
+_HOPS: Final = 5  # references that lead to one another
+_PLAIN: Final = frozenset({"text", "long", "secret", "date", "datetime"})
+
+
+class Absence(Enum):
+    """Nothing is given, which is not null."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absence.ABSENT
+
+
+@value
+class Field:
+    """One field; that of an object is a `group` of others. `initial` is what stands in it at first."""
+
+    path: Path
+    kind: Kind
+    label: str
+    about: str = ""
+    required: bool = False
+    nullable: bool = False
+    options: Sequence[JSON] = ()
+    initial: JSON | Absence = ABSENT
+    fields: Sequence["Field"] = ()
+
+
+def fields_of(schema: JSONObject, values: JSON | Absence = ABSENT) -> Field:
+    """The form of an object of that schema, in which these values stand, else the schema's defaults."""
+    return _Reading(schema).field((), schema, "JSON", values, required=True)
+
+
+def entry_of(field: Field) -> Entry:
+    """What stands in the field at first."""
+    initial = field.initial
+    match field.kind:
+        case "boolean":
+            return initial is True
+        case "choice":
+            return _place(field.options, initial)
+        case "choices":
+            chosen = cast("list[JSON]", initial) if initial is not ABSENT else []
+            return [place for each in chosen if (place := _place(field.options, each)) is not None]
+        case "datetime" if isinstance(initial, str):
+            return _utc(initial)
+        case "lines" if isinstance(initial, list):
+            return "\n".join(map(str, initial))
+        case _ if initial is ABSENT or (initial is None and field.kind != "json"):
+            return ""
+        case _:
+            is_text = isinstance(initial, str) and field.kind != "json"
+            return str(initial) if is_text else json.dumps(initial, ensure_ascii=False, indent=2)
+
+
+def gather(field: Field, entries: Mapping[Path, Entry]) -> JSONObject:
+    """The object that is entered. Raises `ArgumentFault` with what is no JSON, no number, no instant."""
+    faults: list[Fault] = []
+    whole = _gather(field, entries, faults)
+    if faults:
+        raise ArgumentFault(faults)
+    if not isinstance(whole, dict):
+        raise ArgumentFault([Fault((), "must be a JSON object, such as {}")])
+    return whole
+
+
+def _gather(field: Field, entries: Mapping[Path, Entry], faults: list[Fault]) -> JSON | Absence:
+    if field.kind != "group":
+        try:
+            return _read(field, entries.get(field.path))
+        except ValueError as error:
+            faults.append(Fault(field.path, str(error)))
+            return ABSENT
+    parts = {str(each.path[-1]): _gather(each, entries, faults) for each in field.fields}
+    there: JSONObject = {name: each for name, each in parts.items() if not isinstance(each, Absence)}
+    return there if there or field.required else ABSENT
+
+
+def _read(field: Field, entry: Entry) -> JSON | Absence:
+    """The value of a field. Raises `ValueError` in words that follow the field's name."""
+    if field.kind == "kept" or (entry == entry_of(field) and field.initial is not ABSENT):
+        return field.initial
+    match field.kind:
+        case "boolean":
+            return (
+                True if entry is True else False if field.required or field.initial is not ABSENT else ABSENT
+            )
+        case "choice":
+            return field.options[entry] if isinstance(entry, int) else _left_out(field)
+        case "choices":
+            chosen = [field.options[each] for each in cast("Sequence[int]", entry or ())]
+            return chosen if chosen or field.required or field.initial is not ABSENT else ABSENT
+        case _:
+            text = entry if isinstance(entry, str) else ""
+            return _read_text(field, text) if text.strip() else _left_out(field)
+
+
+def _left_out(field: Field) -> JSON | Absence:
+    return None if field.required and field.nullable else ABSENT
+
+
+def _read_text(field: Field, text: str) -> JSON:
+    match field.kind:
+        case "integer":
+            return _number(text, int, "must be a whole number")
+        case "number":
+            return _number(text, _int_or_float, "must be a number")
+        case "datetime":
+            return f"{text}:00Z" if len(text) == len("2026-01-01T00:00") else f"{text}Z"
+        case "lines":
+            return [line for line in text.split("\n") if line.strip()]
+        case "json":
+            try:
+                return parse_json(text)
+            except NotJson as error:
+                raise ValueError(f"is not valid JSON: {brief(str(error), 200)}") from error
+        case _:
+            return text
+
+
+def _int_or_float(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _number(text: str, read: type[int] | object, fault: str) -> JSON:
+    try:
+        number = cast("type[int]", read)(text.strip().replace("_", " "))
+    except ValueError:
+        raise ValueError(fault) from None
+    if number - number != 0:
+        raise ValueError(fault)
+    return number
+
+
+def _place(options: Sequence[JSON], chosen: JSON | Absence) -> int | None:
+    """The number of an option; true is not 1."""
+    places = (at for at, each in enumerate(options) if each == chosen and type(each) is type(chosen))
+    return next(places, None)
+
+
+def _utc(instant: str) -> str:
+    """An instant as a field for date and time takes it."""
+    try:
+        moment = datetime.fromisoformat(instant)
+    except ValueError:
+        return ""
+    moment = moment.astimezone(UTC) if moment.tzinfo is not None else moment
+    return moment.replace(tzinfo=None, microsecond=0).isoformat()
+
+
+class _Reading:
+    """Reads a schema with its definitions."""
+
+    def __init__(self, root: JSONObject) -> None:
+        self._root = root
+        self._left = MOST_FIELDS
+
+    def field(
+        self, path: Path, schema: JSON, name: str, initial: JSON | Absence, *, required: bool = False
+    ) -> Field:
+        schema, nullable = self._plain(schema)
+        if initial is ABSENT and "default" in schema:
+            initial = schema["default"]
+        options = _options(schema)
+        kind = self._kind(path, schema, initial, options)
+        title, about = schema.get("title"), schema.get("description")
+        if kind == "choices":
+            options = _options(self._plain(schema.get("items"))[0])
+        return Field(
+            path=path,
+            kind=kind,
+            label=brief(title if isinstance(title, str) and title.strip() else name, 100),
+            about=brief(about, 400) if isinstance(about, str) else "",
+            required=required,
+            nullable=nullable,
+            options=options,
+            initial=initial,
+            fields=self._within(path, schema, initial) if kind == "group" else (),
+        )
+
+    def _within(self, path: Path, schema: JSONObject, values: JSON | Absence) -> Sequence[Field]:
+        properties = cast(
+            "JSONObject", schema.get("properties", {})
+        )  # of an object that `_kind` took for a group
+        needed = schema.get("required")
+        needed = needed if isinstance(needed, list) else []
+        held = values if isinstance(values, dict) else {}
+        parts: JSONObject = {**properties, **{name: {} for name in held if name not in properties}}
+        self._left -= len(parts)
+        return [
+            self.field((*path, name), part, name, held.get(name, ABSENT), required=name in needed)
+            for name, part in parts.items()
+        ]
+
+    def _kind(self, path: Path, schema: JSONObject, initial: JSON | Absence, options: Sequence[JSON]) -> Kind:
+        if self._is_group(path, schema, initial):
+            return "group"
+        usual = self._usual_kind(schema, options)
+        if initial is not ABSENT and (initial is not None or usual == "json"):
+            if _is_long(initial):
+                return "kept"
+            if not _takes(usual, initial, options, self._plain(schema.get("items"))[0]):
+                return "json"
+        return usual
+
+    def _usual_kind(self, schema: JSONObject, options: Sequence[JSON]) -> Kind:
+        if options:
+            return "choice"
+        match schema.get("type"):
+            case "string":
+                return _text_kind(schema)
+            case "integer":
+                return "integer"
+            case "number":
+                return "number"
+            case "boolean":
+                return "boolean"
+            case "array":
+                items, _ = self._plain(schema.get("items"))
+                if _options(items):
+                    return "choices"
+                return "lines" if items.get("type") == "string" and not schema.get("prefixItems") else "json"
+            case _:
+                return "json"
+
+    def _is_group(self, path: Path, schema: JSONObject, initial: JSON | Absence) -> bool:
+        properties = schema.get("properties")
+        if schema.get("type", "object") != "object" or len(path) >= DEEPEST:
+            return False
+        if properties is None and schema.get("additionalProperties") is False:
+            return not path
+        held = len(initial) if isinstance(initial, dict) else 0
+        fits = initial is ABSENT or initial is None or isinstance(initial, dict)
+        return isinstance(properties, dict) and fits and len(properties) + held <= self._left
+
+    def _plain(self, schema: JSON) -> tuple[JSONObject, bool]:
+        """The schema without references, and without null, and whether it takes null."""
+        nullable = False
+        current: JSONObject = schema if isinstance(schema, dict) else {}
+        for _ in range(_HOPS):
+            others, takes_null = _alternatives(current)
+            nullable |= takes_null
+            rest = {
+                name: part
+                for name, part in current.items()
+                if name not in ("$ref", "anyOf", "oneOf", "allOf")
+            }
+            reference = current.get("$ref")
+            if isinstance(reference, str):
+                current = {**self._referred(reference), **rest}
+            elif len(others) == 1:
+                current = {**others[0], **rest}
+            elif others and all("const" in each for each in others):
+                current = {**rest, "enum": [each["const"] for each in others]}
+            else:
+                break
+        types = current.get("type")
+        if isinstance(types, list):
+            nullable |= "null" in types
+            named = [each for each in types if each != "null"]
+            current = {**current, "type": named[0] if len(named) == 1 else None}
+        return current, nullable
+
+    def _referred(self, reference: str) -> JSONObject:
+        place: JSON = self._root
+        for step in reference.removeprefix("#").strip("/").split("/"):
+            if not isinstance(place, dict):
+                return {}
+            place = place.get(step.replace("~1", "/").replace("~0", "~"))
+        return place if isinstance(place, dict) and reference.startswith("#/") else {}
+
+
+def _alternatives(schema: JSONObject) -> tuple[list[JSONObject], bool]:
+    """What the schema is one of, without null, and whether null is among it."""
+    for word in ("anyOf", "oneOf", "allOf"):
+        branches = schema.get(word)
+        if isinstance(branches, list):
+            objects = [each for each in branches if isinstance(each, dict)]
+            others = [each for each in objects if each.get("type") != "null"]
+            return others, word != "allOf" and len(others) < len(objects)
+    return [], False
+
+
+def _options(schema: JSONObject) -> Sequence[JSON]:
+    options = schema.get("enum")
+    if "const" in schema:
+        return [schema["const"]]
+    few = isinstance(options, list) and len(options) <= MOST_OPTIONS
+    return [each for each in options if each is not None] if few and isinstance(options, list) else []
+
+
+def _text_kind(schema: JSONObject) -> Kind:
+    form, most = schema.get("format"), schema.get("maxLength")
+    if form == "password" or schema.get("writeOnly") is True:
+        return "secret"
+    if form == "date":
+        return "date"
+    if form == "date-time":
+        return "datetime"
+    short = isinstance(most, int) and most <= _SHORT
+    return "text" if short or isinstance(form, str) or "pattern" in schema else "long"
+
+
+def _is_long(initial: JSON | Absence) -> bool:
+    text = initial if isinstance(initial, str) else json.dumps(initial, ensure_ascii=False)
+    return len(text) > LONGEST
+
+
+def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: JSONObject) -> bool:
+    """Whether the field can show what is to stand in it."""
+    match kind:
+        case "text" | "secret" | "date":
+            return isinstance(initial, str) and "\n" not in initial
+        case "long":
+            return isinstance(initial, str)
+        case "datetime":
+            return isinstance(initial, str) and bool(_utc(initial))
+        case "integer" | "number":
+            return isinstance(initial, int | float) and not isinstance(initial, bool)
+        case "boolean":
+            return isinstance(initial, bool)
+        case "choice":
+            return _place(options, initial) is not None
+        case "choices":
+            known = _options(items)
+            return isinstance(initial, list) and all(_place(known, each) is not None for each in initial)
+        case "lines":
+            return isinstance(initial, list) and all(
+                isinstance(each, str) and each.strip() and "\n" not in each for each in initial
+            )
+        case _:
+            return kind == "json"
+
+
+def kept_words(field: Field) -> str:
+    """What is said of a value that is too long to be edited."""
+    text = field.initial if isinstance(field.initial, str) else json.dumps(field.initial, ensure_ascii=False)
+    return f"{quantity(len(text), 'character')}, too long to be edited here: kept as it is."
+
 
 _LONGEST_LABEL: Final = 200  # characters of an option
 _MANY: Final = 12  # options, among which one searches

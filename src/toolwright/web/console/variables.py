@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from toolwright.core.errors import NotFound, VariablesLacking
 from toolwright.runtime.children.requests import Wanted
-from toolwright.web.console.entry import Field, entry_form
+from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, words
 

@@ -1,29 +1,55 @@
-"""Results of calls as MCP content: text, objects, images, sounds, files."""
+"""What the app offers MCP hosts beside tools: prompts, resources, and their content."""
 
 import asyncio
+import re
 from base64 import b64encode
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote, unquote
 
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
     AudioContent,
+    BlobResourceContents,
     CallToolResult,
     ContentBlock,
     EmbeddedResource,
+    GetPromptRequestParams,
+    GetPromptResult,
     ImageContent,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    PromptArgument,
+    PromptMessage,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
     ResourceLink,
+    ResourceTemplate,
     TextContent,
+    TextResourceContents,
 )
+from mcp_types import Prompt as McpPrompt
 
+from toolwright.core.agents.prompt import Prompt
+from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.judge import Judge
 from toolwright.core.errors import NotFound, StoreError
-from toolwright.core.mcp.offered import ERROR, FILE_NAME
+from toolwright.core.json_text import NotJson, read_json
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.mcp.offered import ERROR, FILE_NAME, OWN_FILES, FixedResource
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
+from toolwright.runtime.calls.prompt_tools import spoken
 from toolwright.runtime.files.files import ThreadFiles
-from toolwright.web.mcp.resources import MOST_BYTES, contents, uri_of
-from toolwright.web.mcp.tools import output_of
+from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json
 
@@ -122,3 +148,177 @@ def _linked(thread_id: str, ref: AttachmentRef) -> ContentBlock:
 
 def _named(ref: AttachmentRef, why: str) -> str:
     return f"The file {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')}) {why}; it is kept in the thread."
+
+
+class Prompts:
+    """The methods of prompts. A prompt is its text and its arguments, as two messages of the user."""
+
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+
+    async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+        """`prompts/list`: the prompts that the caller has permission to use."""
+        listed = [_told(each) for each in self._offered(context)]
+        return ListPromptsResult(prompts=listed, ttl_ms=0, cache_scope="private")
+
+    async def get(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """`prompts/get`. Raises the protocol's error for an unknown prompt and for invalid arguments."""
+        prompt = next((each for each in self._offered(context) if each.name == params.name), None)
+        if prompt is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
+        given = params.arguments or {}
+        texts = [prompt.prompt]
+        if given or (prompt.required_schema is not None and _schema(prompt)[1]):
+            texts.append(spoken(_judged(prompt, given), None))
+        messages = [PromptMessage(role="user", content=TextContent(text=text)) for text in texts if text]
+        return GetPromptResult(description=prompt.tool_description or None, messages=messages)
+
+    def _offered(self, context: Context) -> Iterable[Prompt]:
+        names = self._parts.permissions.prompts
+        for name, prompt in self._parts.runtime.app_calls.prompts.items():
+            if (names is None or name in names) and self._parts.offers(context, name):
+                yield prompt
+
+
+def _schema(prompt: Prompt) -> tuple[Mapping[str, JSON], frozenset[str]]:
+    """Return the schemas of the arguments, and the names of the required ones; a message is never required."""
+    schema = prompt.parameters()
+    required = () if prompt.required_schema is None else cast("Iterable[str]", schema.get("required", ()))
+    return cast("Mapping[str, JSON]", schema.get("properties", {})), frozenset(required)
+
+
+def _told(prompt: Prompt) -> McpPrompt:
+    schemas, required = _schema(prompt)
+    arguments = [
+        PromptArgument(name=name, description=_description(schema), required=name in required)
+        for name, schema in schemas.items()
+    ]
+    return McpPrompt(name=prompt.name, description=prompt.tool_description or None, arguments=arguments)
+
+
+def _description(schema: JSON) -> str | None:
+    described = schema.get("description") if isinstance(schema, dict) else None
+    return described if isinstance(described, str) else None
+
+
+def _judged(prompt: Prompt, given: Mapping[str, str]) -> JSONObject:
+    """Return the validated arguments. A host sends texts: one that its schema refuses is read as JSON."""
+    schemas, _ = _schema(prompt)
+    read: JSONObject = {name: _read(schemas.get(name), text) for name, text in given.items()}
+    parameters = prompt.parameters()
+    try:
+        return (prompt.judge(parameters) or Judge(parameters, prompt.name)).read(read)
+    except ArgumentFault as error:
+        raise MCPError(INVALID_PARAMS, f"Invalid arguments: {error}") from error
+
+
+def _read(schema: JSON, text: str) -> JSON:
+    if isinstance(schema, dict) and _takes_no_text(schema):
+        try:
+            return read_json(text.encode())
+        except NotJson:
+            pass  # the schema says what is wrong
+    return text
+
+
+def _takes_no_text(schema: JSONObject) -> bool:
+    branches = schema.get("anyOf", [schema])
+    kinds = (
+        [each.get("type") for each in branches if isinstance(each, dict)]
+        if isinstance(branches, list)
+        else []
+    )
+    return all(kind is not None and kind != "string" for kind in kinds)
+
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Bytes of a file that can be read."""
+TEMPLATE = f"{OWN_FILES}{{threadId}}/files/{{+path}}"
+NOT_FOUND = -32002
+"""The code of 2025-11-25 for a resource that there is not."""
+
+_URI = re.compile(rf"{OWN_FILES}([^/]{{1,200}})/files(/.{{1,4000}})")
+_TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
+
+
+class Resources:
+    """The methods of resources. Fixed ones are listed; a host knows the URIs of files from the results of its calls."""
+
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+
+    async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """`resources/list`."""
+        listed = [
+            Resource(name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type)
+            for each in self._parts.permissions.resources
+            if self._parts.offers(context, each.name)
+        ]
+        return ListResourcesResult(resources=listed, ttl_ms=0, cache_scope="private")
+
+    async def templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """`resources/templates/list`."""
+        template = ResourceTemplate(
+            name="file", description="A file that a call has handed over.", uri_template=TEMPLATE
+        )
+        return ListResourceTemplatesResult(resource_templates=[template], ttl_ms=0, cache_scope="private")
+
+    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """`resources/read`."""
+        runtime, caller = self._parts.runtime, self._parts.caller(context)
+        fixed = [each for each in self._parts.permissions.resources if each.uri == params.uri]
+        if fixed and self._parts.offers(context, fixed[0].name):
+            return await _read_fixed(fixed[0])
+        match = _URI.fullmatch(params.uri)
+        try:
+            if match is None:
+                raise NotFound
+            thread_id, path = unquote(match[1]), unquote(match[2])
+            await runtime.app_calls.check_thread(thread_id, caller.users)
+            file = await runtime.files.get(thread_id, path)
+            if file.size > MOST_BYTES:
+                raise MCPError(INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
+            content = await runtime.files.content(file)
+        except NotFound:
+            code = INVALID_PARAMS if is_modern(context) else NOT_FOUND
+            raise MCPError(code, "Resource not found", {"uri": params.uri[:1000]}) from None
+        uri = uri_of(thread_id, path)
+        made = await asyncio.to_thread(contents, uri, file.mime_type, content)
+        return ReadResourceResult(contents=[made], ttl_ms=0, cache_scope="private")
+
+
+def uri_of(thread_id: str, path: str) -> str:
+    """The URI of a file of a call's thread."""
+    return f"{OWN_FILES}{quote(thread_id, safe='')}/files{quote(path)}"
+
+
+async def _read_fixed(resource: FixedResource) -> ReadResourceResult:
+    content = resource.content
+    if isinstance(content, Path):
+        try:
+            content = await asyncio.to_thread(_beginning, content)
+        except OSError as error:
+            raise MCPError(INTERNAL_ERROR, "The resource cannot be read", {"uri": resource.uri}) from error
+    raw = content.encode() if isinstance(content, str) else content
+    if len(raw) > MOST_BYTES:
+        raise MCPError(INVALID_PARAMS, "The resource is too large for MCP", {"uri": resource.uri})
+    made = await asyncio.to_thread(contents, resource.uri, resource.mime_type, raw)
+    return ReadResourceResult(contents=[made], ttl_ms=0, cache_scope="private")
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def contents(uri: str, mime_type: str, content: bytes) -> TextResourceContents | BlobResourceContents:
+    """The file, as text if its type says that it is some."""
+    kind = mime_type.partition(";")[0].strip().lower()
+    if kind.startswith(_TEXTS) or kind.endswith(("+json", "+xml")):
+        try:
+            return TextResourceContents(uri=uri, mime_type=mime_type, text=content.decode())
+        except UnicodeDecodeError:
+            pass  # it only says so
+    return BlobResourceContents(uri=uri, mime_type=mime_type, blob=b64encode(content).decode())

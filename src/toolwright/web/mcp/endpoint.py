@@ -22,9 +22,9 @@ from toolwright.core.text import sentence
 from toolwright.web.answers.answer import answer
 from toolwright.web.auth.access import Caller
 from toolwright.web.dependencies import identified
-from toolwright.web.mcp.parts import BEAT, Context, McpParts
 from toolwright.web.mcp.server import mcp_server, principal
 from toolwright.web.mcp.sessions import FORWARDED, MOST, MOST_OF_CALLER, McpSessions, SessionAddresses
+from toolwright.web.mcp.tools import BEAT, Context, McpParts
 from toolwright.web.middleware.errors import answer_error
 from toolwright.web.serving import Serving
 

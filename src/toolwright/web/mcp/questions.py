@@ -30,7 +30,7 @@ from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import value
 from toolwright.runtime.pending.app_calls import AppCall
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.mcp.parts import Context, capabilities_of
+from toolwright.web.mcp.tools import Context, capabilities_of
 
 MANY = 200  # questions of one call
 MAX_TOKENS = 1_000  # of a model's answer, where the handler names no other number

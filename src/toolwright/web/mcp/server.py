@@ -1,11 +1,14 @@
-"""The MCP server of an app, on the SDK's low-level one: its handlers, its capabilities, its errors."""
+"""The MCP server, over HTTP and on stdio."""
 
 from importlib.metadata import version
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, BinaryIO
 
+import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
@@ -26,15 +29,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.mcp.offered import McpPermissions
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.auth.access import Caller
+from toolwright.web.auth.access import SERVICE, Caller
 from toolwright.web.mcp.calls import ToolCalls
-from toolwright.web.mcp.parts import TASKS, Context, McpParts
-from toolwright.web.mcp.prompts import Prompts
-from toolwright.web.mcp.relay import session_of
-from toolwright.web.mcp.resources import Resources
-from toolwright.web.mcp.state import VALID, StateCodec
+from toolwright.web.mcp.content import Prompts, Resources
+from toolwright.web.mcp.sessions import VALID, StateCodec, session_of
 from toolwright.web.mcp.tasks import TaskParams, Tasks, UpdateParams, is_task_request
+from toolwright.web.mcp.tools import TASKS, Context, McpParts
 
 NAME = "toolwright"
 MOST_LEVELS = 10_000
@@ -156,3 +158,18 @@ def _task_requests(calls: ToolCalls) -> ServerMiddleware[Any]:
         return await calls.begin(ctx, params)
 
     return begin
+
+
+async def serve_stdio(
+    runtime: Runtime, stdin: BinaryIO, stdout: BinaryIO, permissions: McpPermissions
+) -> None:
+    """Serve the runtime's tools to the host at the other end of these streams, which has a service's permissions."""
+    parts = McpParts(opened=lambda: runtime, caller=lambda _: SERVICE, permissions=permissions)
+    server = mcp_server(parts)
+    lines = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
+    written = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
+    try:
+        async with stdio_server(lines, written) as (read_stream, write_stream):
+            await server.run(read_stream, write_stream, server.create_initialization_options())
+    finally:
+        await parts.aclose()

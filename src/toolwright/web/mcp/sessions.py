@@ -1,26 +1,139 @@
-"""Sessions of MCP hosts: bounded for each caller and in all, so that nobody fills the process with them.
-
-Where a new session would be one too many, the one is ended that has been idle for longest: of the same caller if they
-have their share, otherwise of the caller with the most. Its host begins another one when it comes again.
-
-A session lives in one process. In a cluster that process shares its address with the others, which pass requests on.
-"""
+"""Sessions of MCP hosts, also of those in other processes."""
 
 import asyncio
+import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import get_args
 
 import httpx
 from fastapi import Request
+from mcp.server.connection import allowed_log_levels
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp_types import LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParams
 from starlette.types import Message, Receive, Send
 
-from toolwright.core.errors import StoreError
-from toolwright.core.ports import Bus
+from toolwright.core.errors import CannotSeal, CannotUnseal, StoreError
+from toolwright.core.json_value import JSON
+from toolwright.core.ports import Bus, Cipher
 from toolwright.core.text import quantity
+from toolwright.core.threads.event import Event
 from toolwright.web.auth.one_time import Signature
+from toolwright.web.mcp.tools import Context, McpParts, is_modern
+
+VALID = 3600.0
+"""Seconds that a state may be brought back: as long as a question waits for its answer."""
+
+_OWN = "p."
+
+
+class StateCodec:
+    """The SDK's codec over the journal's cipher: every process that has its keys reads what any of them has sealed.
+
+    Where there are no keys, what one process has sealed only that one reads.
+    """
+
+    def __init__(self, cipher: Cipher) -> None:
+        self._cipher = cipher
+        self._own = AESGCMRequestStateCodec([os.urandom(32)])
+
+    def seal(self, payload: bytes) -> str:
+        """An opaque token."""
+        try:
+            return self._cipher.seal(payload.decode())[0]
+        except CannotSeal:
+            return _OWN + self._own.seal(payload)
+
+    def unseal(self, token: str) -> bytes:
+        """What was sealed. Raises `InvalidRequestState`."""
+        if token.startswith(_OWN):
+            return self._own.unseal(token.removeprefix(_OWN))
+        try:
+            return self._cipher.open(token).encode()
+        except CannotUnseal as error:  # whose words are the operator's, who would look for a lost key
+            raise InvalidRequestState("seal") from error
+        except ValueError as error:  # no token of the cipher's, such as one that is not ASCII
+            raise InvalidRequestState("malformed") from error
+
+
+LOG = "log"
+"""The type of the events that handlers emit for the host's log: a text, or `{level?, message?, logger?, …}`."""
+
+LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+ENDS = frozenset({"tool.done", "tool.error"})
+
+
+class Relay:
+    """Tells the host of one request; progress only rises, as the protocol asks."""
+
+    def __init__(self, parts: McpParts, context: Context, call_id: str) -> None:
+        self._parts = parts
+        self._context = context
+        self._call_id = call_id
+        self._last = float("-inf")
+        self._reported = False
+        self.ended = False
+
+    async def tell(self, events: Sequence[Event]) -> None:
+        """Pass on what of these events is for the host."""
+        for event in events:
+            own = event.payload.get("toolCallId") == self._call_id
+            if event.type == "tool.progress" and own:
+                await self._progress(event)
+            elif event.type == LOG:
+                await self._log(event.payload.get("data"))
+            elif event.type in ENDS and own:
+                self.ended = True
+
+    async def beat(self, seconds: float, what: str) -> None:
+        """Say that the call goes on after so many seconds, unless its tool tells of its own progress."""
+        if not self._reported and seconds > self._last:
+            self._last = seconds
+            await self._context.session.report_progress(round(seconds, 1), None, what)
+
+    async def _progress(self, event: Event) -> None:
+        done, total, text = (event.payload.get(name) for name in ("done", "total", "text"))
+        if not isinstance(done, int | float) or (self._reported and done <= self._last):
+            return
+        self._last, self._reported = done, True
+        await self._context.session.report_progress(
+            done,
+            total if isinstance(total, int | float) else None,
+            text if isinstance(text, str) else None,
+        )
+
+    async def _log(self, said: JSON) -> None:
+        given = said if isinstance(said, dict) else {"message": said}
+        level = given.get("level", "info")
+        named = level if level in LEVELS else "info"
+        if not self._wanted(named):
+            return
+        logger = given.get("logger")
+        rest = {name: each for name, each in given.items() if name not in ("level", "logger")}
+        params = LoggingMessageNotificationParams(
+            level=named,
+            logger=logger if isinstance(logger, str) else None,
+            data=rest["message"] if list(rest) == ["message"] else rest,
+        )
+        await self._context.session.send_notification(
+            LoggingMessageNotification(params=params), self._context.request_id
+        )
+
+    def _wanted(self, level: LoggingLevel) -> bool:
+        if is_modern(self._context):
+            meta = (self._context.params or {}).get("_meta")
+            return level in allowed_log_levels(self._context.protocol_version, meta)
+        least = self._parts.levels.get(session_of(self._context), "debug")
+        return LEVELS.index(level) >= LEVELS.index(least)
+
+
+def session_of(context: Context) -> str | None:
+    """The session of a request, None on stdio, which has but one."""
+    return None if context.request is None else context.request.headers.get("mcp-session-id")
+
 
 MOST_OF_CALLER = 250
 MOST = 1_000

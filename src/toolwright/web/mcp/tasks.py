@@ -23,8 +23,8 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.runtime.pending.app_calls import call_of
 from toolwright.web.mcp.content import call_result
-from toolwright.web.mcp.parts import TASKS, Context, McpParts, is_modern, knows_tasks
 from toolwright.web.mcp.questions import answer_all, ask, open_questions, refuse, request_of
+from toolwright.web.mcp.tools import TASKS, Context, McpParts, is_modern, knows_tasks
 
 POLL = 500  # milliseconds between two looks of a host
 PAGE = 100

@@ -1,14 +1,25 @@
-"""The app's tools as an MCP host lists them: whole schemas, hints, pages."""
+"""The tools that a host may call, and what each caller is permitted."""
 
+import asyncio
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeAlias, get_args, get_type_hints
 
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ListToolsResult, ToolAnnotations, ToolExecution
+from mcp_types import (
+    INVALID_PARAMS,
+    ClientCapabilities,
+    ListToolsResult,
+    LoggingLevel,
+    ToolAnnotations,
+    ToolExecution,
+)
 from mcp_types import Tool as McpTool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
 from toolwright.core.arguments.faults import list_faults
@@ -18,10 +29,92 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.dependencies.hints import innermost
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.mcp.offered import McpPermissions
 from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.results.result import ToolResult
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.auth.access import Caller
+from toolwright.web.auth.permits import Permits
+
+Context: TypeAlias = ServerRequestContext[Any, Any]  # the SDK's parameters are of no use here
+BEAT = 10.0
+"""Seconds between two words of progress about a call that waits."""
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension by which hosts of the revision 2026-07-28 know tasks."""
+
+
+@dataclass(slots=True, kw_only=True)
+class McpParts:
+    """Parts of one server. `caller` says who sends a request; `levels` are the log levels that sessions asked for.
+    `permissions` decide which tools are there for a caller."""
+
+    opened: Callable[[], Runtime]
+    caller: Callable[[Context], Caller]
+    patience: float = 0.5  # seconds within which a call is answered, although the host knows tasks
+    beat: float = BEAT
+    permissions: McpPermissions = field(default_factory=McpPermissions)
+    levels: dict[str | None, LoggingLevel] = field(default_factory=dict[str | None, LoggingLevel])
+    _pages: "ToolPages | None" = None
+    _behind: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime, else `StoreError`."""
+        return self.opened()
+
+    @property
+    def pages(self) -> "ToolPages":
+        """The tools as hosts are told of them."""
+        tools = self.runtime.app_calls.tools
+        if self._pages is None or self._pages.tools is not tools:
+            self._pages = ToolPages(tools)
+        return self._pages
+
+    async def allows(self, context: Context, tool: Tool, delegate: object = None) -> bool:
+        """Return whether the tool is there for the caller of that request, with the delegate that a call chooses."""
+        if not self.permits(context, tool.name):
+            return False
+        return await Permits(self.runtime).tool(self.caller(context), tool, delegate)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Do something that the end of a request does not end."""
+        task = asyncio.create_task(work)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+        return task
+
+    async def aclose(self) -> None:
+        """Wait for what was begun so."""
+        while self._behind:
+            await asyncio.wait(self._behind)
+
+    def permits(self, context: Context, name: str) -> bool:
+        """Return whether the caller of that request has permission to use the tool of that name."""
+        tool = self.pages.named(name)
+        read_only = tool is not None and tool.read_only
+        return self.permissions.allow(self.caller(context).kind, name, read_only=read_only)
+
+    def offers(self, context: Context, name: str) -> bool:
+        """Return whether the caller of that request has permission to use the prompt or resource of that name."""
+        return self.permissions.allow(self.caller(context).kind, name, read_only=True)
+
+
+def is_modern(context: Context) -> bool:
+    """Whether the host speaks the revision 2026-07-28, and not one with a handshake."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def capabilities_of(context: Context) -> ClientCapabilities:
+    """The abilities that the host has named, for this request or for its session."""
+    return context.session.client_capabilities or ClientCapabilities()
+
+
+def knows_tasks(context: Context) -> bool:
+    """Whether the host takes a task for an answer to a call."""
+    return is_modern(context) and TASKS in (capabilities_of(context).extensions or {})
+
 
 PAGE = 200  # tools in one answer
 FRESH = 60_000  # milliseconds that a host may take a list for fresh

@@ -9,8 +9,16 @@ from toolwright.core.agents.prompt import Env
 from toolwright.core.env.env import Given, read_env, stored_only
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results.content import unchecked
-from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import EnvNames, ErrorShape, ListShape, answers, failures
+from toolwright.web.answers.answer import (
+    Answer,
+    EnvNames,
+    ErrorShape,
+    ListShape,
+    answer,
+    answers,
+    failures,
+    listed,
+)
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads

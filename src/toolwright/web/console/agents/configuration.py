@@ -1,17 +1,148 @@
-"""Configuration of an agent: its sides, prompts, models, tools and names of values, as they are in force."""
+"""The configuration of an agent: prompts, tools, MCP servers."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
+from nicegui import ui
 from nicegui.element import Element
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, HomeTools
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, ToolwrightError
-from toolwright.core.text import brief
+from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.mcp.servers import McpServerState
+from toolwright.core.text import brief, quantity
+from toolwright.web.console.browsing import folded
 from toolwright.web.console.tools.finding import tool_list, tools_of
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import badge, box, code, words
+from toolwright.web.console.widgets import action, badge, box, code, nothing, words
+
+MOST_SPACES: Final = 200  # that are offered
+_HOME: Final = ""  # no space: where the agent is
+
+
+class PromptPreview:
+    """What an agent would be told: where it is, or as if it were in a space."""
+
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
+        self._visit = visit
+        self._agent = agent
+        self._user_id = user_id
+
+    async def draw(self) -> None:
+        """Draw it, with a choice of spaces."""
+        with box("section", "section"):
+            words("Prompt", "h2")
+            words(
+                "What the model would be told now. Parts that change from step to step are sent after the messages.",
+                "p",
+                "quiet small",
+            )
+            spaces = await self._spaces() if self._user_id is None else {}
+            if spaces:
+                choice = {_HOME: "Where the agent is", **spaces}
+                select = ui.select(choice, value=_HOME, label="As if it were in", on_change=self._chosen)
+                select.props("outlined dense").classes("search")
+            self._place = box("div", "section")
+            await self._show(None)
+
+    async def _spaces(self) -> dict[str, str]:
+        members = await self._visit.runtime.spaces.memberships(self._agent.entity_id)
+        names: dict[str, str] = {}
+        for member in members[:MOST_SPACES]:
+            try:
+                space = await self._visit.runtime.spaces.get(member.space_id)
+            except NotFound:
+                continue
+            names[space.id] = brief(space.name or space.id, 80)
+        return names
+
+    async def _chosen(self, event: object) -> None:
+        await self._visit.act(self._show(getattr(event, "value", _HOME) or None))
+
+    async def _show(self, space_id: str | None) -> None:
+        told = await self._visit.runtime.prompts.of(self._agent.id, space_id, self._user_id)
+        self._place.clear()
+        with self._place:
+            words(f"{len(told.prompt)} characters", "p", "quiet small")
+            if not told.prompt:
+                nothing("It is told nothing")
+            for part in told.sections:
+                with box("div", "section"):
+                    words(f"{part.name}, after the messages" if part.changes else part.name, "h3")
+                    code(part.text)
+
+
+_KINDS: Final = {"ready": "good", "connecting": "busy", "down": "bad"}
+MOST_SHOWN: Final = 100  # tools of one server
+
+
+class Servers:
+    """The servers are asked once the rest of the page is there: one that is down takes its time."""
+
+    def __init__(self, visit: Visit, agent: Agent) -> None:
+        self._visit = visit
+        self._agent = agent
+
+    def draw(self) -> None:
+        """Draw them as soon as they have answered."""
+        with box("section", "section"):
+            words("MCP servers", "h2")
+            self._place = box("div", "stack section")
+            with self._place:
+                words("Asking …", "p", "quiet")
+        self._visit.view.run(self._show())
+
+    async def _show(self) -> None:
+        states = await self._visit.runtime.mcp.of(self._agent.id)
+        withheld = await self._visit.runtime.mcp.withheld(self._agent.id)
+        self._place.clear()
+        with self._place:
+            for fault in withheld[:MOST_SHOWN]:
+                about = "The tools" if fault.tool is None else f"The tool {fault.tool}"
+                words(brief(f"{about}: {fault.message}", 600), "p", "error")
+            if not states:
+                words("None.", "p", "quiet")
+            for state in states:
+                self._server(state)
+
+    def _server(self, state: McpServerState) -> None:
+        with box("div", "card stack"):
+            with box("div", "row"):
+                words(state.name, "span", "title")
+                badge(state.status, _KINDS[state.status])
+                words(f"{state.transport} {state.protocol or ''}", "span", "quiet small")
+            for fault in state.faults[:MOST_SHOWN]:
+                about = f"{fault.tool}: " if fault.tool else ""
+                words(brief(f"{about}{fault.message}", 600), "p", "error")
+            for held in state.held[:MOST_SHOWN]:
+                self._held(state, held)
+            words(quantity(len(state.tools), "tool"), "p", "quiet small")
+            with box("div", "row"):
+                for tool in state.tools[:MOST_SHOWN]:
+                    words(tool.name, "span", "mono")
+            if state.prompts:
+                words(quantity(len(state.prompts), "prompt"), "p", "quiet small")
+                with box("div", "row"):
+                    for prompt in state.prompts[:MOST_SHOWN]:
+                        arguments = ", ".join([each.name for each in prompt.arguments])
+                        words(brief(f"{prompt.name}({arguments})", 600), "span", "mono")
+
+    def _held(self, state: McpServerState, held: McpDefinition) -> None:
+        with box("div", "note stack"):
+            words(f"{held.tool} has changed since it was called first, and is held back.", "p")
+            folded(self._visit, "What the server says of it now", held.definition)
+            with box("div", "row"):
+                action("Accept", partial(self._accept, state.name, held.tool))
+
+    async def _accept(self, server: str, tool: str) -> None:
+        async def go() -> None:
+            await self._visit.runtime.mcp.accept(self._agent.id, server, tool)
+            await self._show()
+
+        await self._visit.act(go(), "Accepted.")
+
 
 MOST_TOOLS: Final = 200  # that are listed
 MOST_NAMES: Final = 200  # of values, of each kind

@@ -1,10 +1,12 @@
-"""Agents: those that the app declares, and those that are configured as JSON."""
+"""The pages of agents."""
 
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import quote
 
 from nicegui import ui
 
+from toolwright.core.agents.agent import Agent
 from toolwright.core.broken_rows import Rows, broken_of, sliced
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_DESCRIPTION
@@ -12,12 +14,156 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
 from toolwright.runtime.agents.agents import Shown
 from toolwright.runtime.agents.configured import LONGEST_NAME
-from toolwright.web.console.agents.configuration import model_name
-from toolwright.web.console.agents.stored import check_allowed
-from toolwright.web.console.browsing import Listing, check_service
-from toolwright.web.console.dialogs import fill_in
+from toolwright.web.console.agents.configuration import Configuration, PromptPreview, Servers, model_name
+from toolwright.web.console.agents.inbox import Inbox
+from toolwright.web.console.agents.memory import Blocks, Passages
+from toolwright.web.console.agents.mind import Goals, Memories, Plans
+from toolwright.web.console.agents.stored import StoredConfiguration, check_allowed
+from toolwright.web.console.browsing import Listing, check_service, tabs
+from toolwright.web.console.dialogs import confirm, fill_in
+from toolwright.web.console.room.people import name_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
+
+TABS: Final = {
+    "configuration": "Configuration",
+    "prompt": "Prompt",
+    "memory": "Memory",
+    "mind": "Mind",
+    "plans": "Plans",
+    "inbox": "Inbox",
+}
+OF_PEOPLE: Final = ("prompt", "memory", "mind", "plans")
+MOST_OWNERS: Final = 100  # people, each with a link
+_TRIGGER: JSONObject = {
+    "type": "object",
+    "properties": {
+        "service": {"type": "string", "title": "Service", "minLength": 1, "maxLength": LONGEST_NAME},
+        "payload": {"title": "Payload", "description": "What the agent reads in its inbox."},
+    },
+    "required": ["service"],
+}
+_NAMES: JSONObject = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Name", "minLength": 1, "maxLength": LONGEST_NAME},
+        "description": {"type": "string", "title": "Description", "maxLength": MAX_DESCRIPTION},
+    },
+    "required": ["name"],
+}
+
+
+async def draw_agent(visit: Visit, agent_id: str) -> None:
+    """An agent by its id or name, at the tab that the query names."""
+    check_service(visit)
+    shown = await visit.runtime.agents.show(agent_id)
+    tab = visit.query.get("tab", "")
+    tab = tab if tab in TABS else next(iter(TABS))
+    with box("div", "head"):
+        heading(shown.agent.name)
+        badge("in the app's code" if shown.config is None else "configured")
+        box("span", "fill")
+        _actions(visit, shown)
+    if shown.agent.description:
+        words(brief(shown.agent.description, 600), "p", "quiet")
+    tabs(f"/agents/{shown.agent.id}", TABS, tab)
+    await _draw_tab(visit, shown, tab)
+
+
+async def _draw_tab(visit: Visit, shown: Shown, tab: str) -> None:
+    agent, user_id = shown.agent, visit.query.get("user") or None
+    if tab in OF_PEOPLE:
+        await _owners(visit, agent, tab, user_id)
+    match tab:
+        case "prompt":
+            await PromptPreview(visit, agent, user_id).draw()
+        case "memory":
+            await Blocks(visit, agent, user_id).draw()
+            await Passages(visit, agent, user_id).draw()
+        case "mind":
+            await Goals(visit, agent, user_id).draw()
+            await Memories(visit, agent, user_id).draw()
+        case "plans":
+            await Plans(visit, agent, user_id).draw()
+        case "inbox":
+            await Inbox(visit, agent).draw()
+        case _:
+            if shown.config is None:
+                hint = "The app declares this agent: change it in the app's code."
+                words(hint, "p", "quiet small under")
+            await Configuration(visit, agent).draw()
+            Servers(visit, agent).draw()
+            if shown.config is not None:
+                await StoredConfiguration(visit, shown).draw()
+
+
+async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> None:
+    """Links to the agent's own, and to what it keeps for each person; nothing if it keeps nothing for people."""
+    people = list(await visit.runtime.minds.people(agent.id))[:MOST_OWNERS]
+    if user_id is not None and user_id not in people:
+        people.append(user_id)
+    if not people:
+        return
+    path = f"/agents/{agent.id}?tab={tab}"
+    with box("nav", "row under") as bar:
+        bar.props["aria-label"] = "Owner"
+        words("Owner", "span", "quiet")
+        for each in (None, *people):
+            entity = None if each is None else await visit.runtime.entities.shown(each)
+            name = "The agent" if each is None else each if entity is None else name_of(entity)
+            here = link(brief(name, 60), path if each is None else f"{path}&user={quote(each, safe='')}")
+            if each == user_id:
+                here.props["aria-current"] = "page"
+
+
+def _actions(visit: Visit, shown: Shown) -> None:
+    agent = shown.agent
+
+    async def talk() -> None:
+        async def go() -> None:
+            thread = await visit.runtime.threads.create(agent.id)
+            ui.navigate.to(f"/threads/{thread.id}")
+
+        await visit.act(go())
+
+    def trigger() -> None:
+        async def take(entered: JSONObject) -> None:
+            await visit.runtime.inboxes.trigger(agent.id, str(entered["service"]), entered.get("payload"))
+
+        hint = "The agent is woken, and reads the payload in its home thread."
+        fill_in(
+            visit, f"Trigger {agent.name}", _TRIGGER, take, label="Trigger", done="It is woken.", hint=hint
+        )
+
+    action("Talk", talk, icon="chat_bubble_outline", kind="primary")
+    action("Trigger", trigger, icon="bolt")
+    if shown.config is not None:
+        _changes(visit, shown)
+
+
+def _changes(visit: Visit, shown: Shown) -> None:
+    agent = shown.agent
+
+    def rename() -> None:
+        async def take(entered: JSONObject) -> None:
+            name, description = str(entered["name"]), str(entered.get("description") or "")
+            await visit.runtime.agents.update(agent.id, name=name, description=description)
+            ui.navigate.reload()
+
+        values: JSONObject = {"name": agent.name, "description": agent.description}
+        fill_in(visit, "Name and description", _NAMES, take, values=values)
+
+    def delete() -> None:
+        async def go() -> None:
+            await visit.runtime.agents.delete(agent.id)
+            ui.navigate.to("/agents")
+
+        hint = "It leaves its spaces. Runs at work end, no new one begins."
+        confirm(visit, f"Delete the agent {agent.name}?", "Delete", go, done="Deleted.", hint=hint)
+
+    action("Rename", rename, icon="edit")
+    action("Delete", delete, icon="delete", kind="danger")
+
 
 MOST: Final = 1_000  # agents among which the filter looks
 _NEW: JSONObject = {

@@ -17,12 +17,14 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.web.console.live import follow
 from toolwright.web.console.pending.calls import (
     Filter,
+    Request,
     answerers,
     count_calls,
+    count_requests,
+    open_requests,
     read_again,
     read_page,
 )
-from toolwright.web.console.pending.requests import Request, count_requests, open_requests
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.variables import variables_form
 from toolwright.web.console.visit import Visit

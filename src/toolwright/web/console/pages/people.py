@@ -11,8 +11,8 @@ from toolwright.core.text import brief
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID, LONGEST_NAME
 from toolwright.web.console.browsing import Listing, check_service
 from toolwright.web.console.dialogs import cancel, confirm, fill_in, opened
-from toolwright.web.console.entry import Field, entry_form
 from toolwright.web.console.room.people import people_of
+from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, nothing, when, words
 

@@ -7,13 +7,11 @@ from fastapi import Request
 from nicegui import Client, PageArguments, ui
 
 from toolwright.core.errors import ToolwrightError, Unauthorized
-from toolwright.web.console.pages import agent, agents, people, spaces, tool, tools
+from toolwright.web.console.pages import agents, people, spaces, tools
 from toolwright.web.console.pages.navigation import draw_navigation
 from toolwright.web.console.pages.pending import draw_pending
-from toolwright.web.console.pages.run import draw_run
-from toolwright.web.console.pages.runs import draw_nodes, draw_runs
-from toolwright.web.console.pages.thread import draw_thread
-from toolwright.web.console.pages.threads import draw_threads
+from toolwright.web.console.pages.runs import draw_nodes, draw_run, draw_runs
+from toolwright.web.console.pages.threads import draw_thread, draw_threads
 from toolwright.web.console.room.view import draw_room
 from toolwright.web.console.sessions import Session
 from toolwright.web.console.visit import SCOPE, Site, Visit
@@ -32,11 +30,11 @@ ROUTES: Final[dict[str, Draw]] = {
     "/runs/{run_id}": draw_run,
     "/nodes": draw_nodes,
     "/agents": agents.draw_list,
-    "/agents/{agent_id}": agent.draw_agent,
+    "/agents/{agent_id}": agents.draw_agent,
     "/people": people.draw_list,
     "/tools": tools.draw_list,
-    "/tools/{name}": tool.draw_app_tool,
-    "/tools/{agent_id}/{name}": tool.draw_agent_tool,
+    "/tools/{name}": tools.draw_app_tool,
+    "/tools/{agent_id}/{name}": tools.draw_agent_tool,
 }
 THEMES: Final = {"light": False, "dark": True}
 

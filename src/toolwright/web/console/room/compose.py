@@ -7,9 +7,9 @@ from nicegui import ui
 from nicegui.element import Element
 
 from toolwright.core.spaces.entity import Entity
-from toolwright.web.console.message_field import message_field
+from toolwright.web.console.dialogs import message_field
+from toolwright.web.console.room.messages import Said
 from toolwright.web.console.room.people import name_of
-from toolwright.web.console.room.said import Said
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, icon_action, link, words
 

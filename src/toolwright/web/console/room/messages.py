@@ -1,20 +1,72 @@
-"""The messages of a space: drawn one by one, changed in place, paged backwards."""
+"""The messages of a room."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
 from nicegui.element import Element
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
-from toolwright.web.console.components.message import MessageFrame
-from toolwright.web.console.components.prose import Prose
-from toolwright.web.console.room.said import Said
+from toolwright.runtime.spaces.history import Shown
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, box
+from toolwright.web.console.widgets import LONGEST_SHOWN, MessageFrame, Prose, box
+from toolwright.wire.space import space_message_json
+
+GONE = "Somebody who is gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One message; `call` is its metadata if it shows a tool call. One that streams has no place yet."""
+
+    id: str
+    entity_id: str
+    author: str
+    by_agent: bool
+    content: str
+    call: JSONObject | None = None
+    parent_id: str | None = None
+    reactions: Sequence[tuple[str, str]] = ()  # emoji and entity
+    at: datetime
+    edited: bool = False
+    seq: int | None = None
+
+    @property
+    def gist(self) -> str:
+        """The message in one line."""
+        if self.call is not None:
+            return str(self.call.get("toolName"))
+        return brief(" ".join(self.content.split()), 120)
+
+
+def said_from_json(message: JSONObject) -> Said:
+    """The message of that JSON (API §3)."""
+    fields: Any = message  # as `space_message_json` writes it
+    entity = fields.get("entity")
+    metadata = fields["metadata"]
+    return Said(
+        id=fields["id"],
+        entity_id=fields["entityId"],
+        author=GONE if entity is None else entity["displayName"] or entity["externalId"] or entity["id"],
+        by_agent=fields["role"] == "assistant",
+        content=fields["content"],
+        call=metadata if metadata.get("type") == "tool_call" else None,
+        parent_id=fields["parentMessageId"],
+        reactions=[(each["emoji"], each["entityId"]) for each in fields["reactions"]],
+        at=datetime.fromisoformat(fields["createdAt"]),
+        edited=fields.get("editedAt") is not None,
+        seq=fields["seq"],
+    )
+
+
+def said_of(row: Shown) -> Said:
+    """The message of that row."""
+    return said_from_json(space_message_json(row.message, row.author, row.reactions))
+
 
 MOST_DRAWN: Final = 200
 """Messages on the page at once: further ones take the place of those at the other end."""

@@ -18,10 +18,8 @@ from toolwright.web.auth.permits import speaker
 from toolwright.web.console.dialogs import confirm
 from toolwright.web.console.live import follow
 from toolwright.web.console.room.compose import Composer
-from toolwright.web.console.room.members import choose_members
-from toolwright.web.console.room.messages import Doings, MessageList
-from toolwright.web.console.room.people import Guest, doings_of, draw_guests, guests_of
-from toolwright.web.console.room.said import Said, said_from_json, said_of
+from toolwright.web.console.room.messages import Doings, MessageList, Said, said_from_json, said_of
+from toolwright.web.console.room.people import Guest, choose_members, doings_of, draw_guests, guests_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
 from toolwright.wire.call import call_shown_by, message_id_of

@@ -13,8 +13,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import changed, value
 from toolwright.runtime.threads.family import child_id_of
-from toolwright.web.console.runs.facts import CALL_WORDS, joined, span
-from toolwright.web.console.runs.links import file_link, thread_link
+from toolwright.web.console.runs.facts import CALL_WORDS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, box, code, file_url, json_text, link, size, words
 from toolwright.web.routes.files import SHOWN

@@ -6,9 +6,18 @@ from typing import Final
 from toolwright.core.threads.run import Run
 from toolwright.web.console.dialogs import confirm
 from toolwright.web.console.runs.calls import shown_json
-from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
-from toolwright.web.console.runs.links import agent_link, agent_name, thread_link
-from toolwright.web.console.runs.waiting import draw_waiting, reason
+from toolwright.web.console.runs.facts import (
+    KINDS,
+    agent_link,
+    agent_name,
+    draw_waiting,
+    joined,
+    price,
+    reason,
+    span,
+    thread_link,
+    tokens,
+)
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, heading, when, words
 

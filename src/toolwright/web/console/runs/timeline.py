@@ -1,22 +1,253 @@
-"""The timeline of a run: its steps in order, the newest page of them first, with what was said and called."""
+"""The timeline of a run: its course, folded, and drawn."""
 
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from nicegui.element import Element
+from nicegui.events import GenericEventArguments
 
+from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.json_value import JSONObject
-from toolwright.core.text import quantity
-from toolwright.core.threads.call import Call
+from toolwright.core.limits import PageLimit
+from toolwright.core.text import brief, quantity
+from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.message import Message
-from toolwright.web.console.runs.calls import draw_files, line_of
-from toolwright.web.console.runs.course import Course, Stage
-from toolwright.web.console.runs.facts import joined, price, span, tokens
-from toolwright.web.console.runs.fold import CallFold
+from toolwright.core.threads.run import Run, Step
+from toolwright.core.value import changed
+from toolwright.web.console.runs.calls import CallLine, draw_call, draw_files, gist, line_of, with_progress
+from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
+from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, box, prose, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, prose, words
+
+READ: Final = 200  # calls or messages that are read at once
+_BROKEN: Final = -1  # in the place of the step of a call that cannot be read
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """A step as it is drawn; number 0 is what the run began with."""
+
+    number: int
+    step: Step | None = None
+    said: list[Message] = field(default_factory=list[Message])
+    calls: list[Call] = field(default_factory=list[Call])
+
+
+class Course:
+    """A run's steps, messages and calls. Of all calls it keeps but where they stand: their results may be large."""
+
+    def __init__(self, visit: Visit, run: Run) -> None:
+        self._visit = visit
+        self.run = run
+        self.broken: Sequence[object] = ()  # what could not be read
+        self._steps: dict[int, Step] = {}
+        self._said: dict[int, list[Message]] = {}
+        self._ends: dict[int, datetime] = {}  # when the last message of each step was there
+        self._places: list[int] = []  # the step of each call, in the order in which they were made
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the steps that there are."""
+        return sorted({*self._steps, *self._said, *self._places} - {_BROKEN})
+
+    async def read(self) -> None:
+        """Read all but the calls themselves."""
+        steps = await self._visit.runtime.runs.steps(self.run.id)
+        self.broken = Rows((), broken_of(steps))
+        self._steps = {each.number: each for each in steps}
+        self._said.clear()
+        place, ended = 0, False
+        while not ended:
+            page = await self._messages(place)
+            for message in page:
+                self._hear(message)
+            self.broken = Rows((), [*broken_of(self.broken), *broken_of(page)])
+            place += len(page) + len(broken_of(page))
+            ended = _is_last(page)
+        self._places.clear()
+        await self.new_calls()
+
+    async def stages(self, numbers: Sequence[int]) -> Sequence[Stage]:
+        """These steps, with their calls."""
+        wanted = {*numbers}
+        calls: dict[int, list[Call]] = {}
+        places = [place for place, step in enumerate(self._places) if step in wanted]
+        first, last = (places[0], places[-1] + 1) if places else (0, 0)
+        last += self._places.count(_BROKEN) if places else 0  # where these stand is not known
+        while first < last:
+            page = await self._calls(min(READ, last - first), first)
+            for call in page:
+                if call.step in wanted:
+                    calls.setdefault(call.step, []).append(call)
+            first += len(page) + len(broken_of(page)) if ended_early(page) else READ
+        return [self.stage(number, calls.get(number, [])) for number in numbers]
+
+    def stage(self, number: int, calls: Sequence[Call] = ()) -> Stage:
+        """A step, with calls that are at hand."""
+        said = self._said.get(number, [])
+        return Stage(number=number, step=self._steps.get(number), said=[*said], calls=[*calls])
+
+    async def new_calls(self) -> Sequence[Call]:
+        """The calls that were made since they were read last; of many only the last ones."""
+        new: Sequence[Call] = []
+        while True:
+            page = await self._calls(READ, len(self._places))
+            broken = broken_of(page)
+            self.broken = Rows((), [*broken_of(self.broken), *broken])
+            self._places.extend([*[call.step for call in page], *[_BROKEN] * len(broken)])
+            is_last = _is_last(page)
+            new = [*new, *page] if is_last else page
+            if is_last:
+                return new
+
+    def asked_at(self, number: int) -> datetime | None:
+        """Return when the model was asked for this step: at the run's start, or once the steps before had their end."""
+        ends = [end for step, end in self._ends.items() if step < number]
+        return max([*ends, *filter(None, [self.run.started_at])], default=None)
+
+    async def look_again(self) -> Sequence[int]:
+        """Read what was said and done last; the numbers of the steps that may have changed."""
+        before = {*self.numbers}
+        known = {message.id for each in self._said.values() for message in each}
+        changed_steps = {max(before, default=0)}
+        steps = await self._visit.runtime.runs.steps(self.run.id)
+        self._steps = {each.number: each for each in steps}
+        last = await self._visit.runtime.threads.messages_before(self.run.thread_id, None, PageLimit(50))
+        for message in last:
+            if message.run_id == self.run.id and message.id not in known:
+                self._hear(message)
+                changed_steps.add(message.step)
+        return sorted(changed_steps | ({*self.numbers} - before))
+
+    async def _messages(self, offset: int) -> Sequence[Message]:
+        return await self._visit.runtime.threads.messages(
+            self.run.thread_id, PageLimit(READ), offset, run_id=self.run.id
+        )
+
+    async def _calls(self, limit: int, offset: int) -> Sequence[Call]:
+        return await self._visit.runtime.calls.list(
+            status=None,
+            run_id=self.run.id,
+            sees=self._visit.caller.sight,
+            limit=PageLimit(limit),
+            offset=offset,
+        )
+
+    def _hear(self, message: Message) -> None:
+        """Results are in their calls, and what a prompt tool says is theirs too."""
+        self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
+        if message.role != "tool" and message.within is None and (message.content or message.attachments):
+            short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
+            self._said.setdefault(message.step, []).append(short)
+
+
+def _is_last(page: Sequence[object]) -> bool:
+    """Return whether the page is the last one."""
+    return len(page) + len(broken_of(page)) < READ and not ended_early(page)
+
+
+_OPENED: Final = "(event) => emit(event.target.open)"
+
+
+class CallFold:
+    """The line of a call; what is in it is drawn when somebody opens it."""
+
+    def __init__(self, visit: Visit, line: CallLine) -> None:
+        self._visit = visit
+        self.line = line
+        self._open = False
+        self._card: CallCard | None = None
+        self._nested: Element | None = None
+        self._element = box("div")
+        with self._element:
+            self._details = box("details", f"call fold {line.call.status}")
+            self._details.props["data-call"] = line.call.id
+            self._details.on("toggle", self._toggle, js_handler=_OPENED)
+            with self._details:
+                self._summary = box("summary", "row")
+                self._body = box("div", "inside")
+        self._draw_summary()
+
+    @property
+    def nested(self) -> Element:
+        """Where the calls stand that this one has made: below it."""
+        if self._nested is None:
+            with self._element:
+                self._nested = box("div", "nested")
+        return self._nested
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it is not on the page any more."""
+        return self._element.is_deleted
+
+    async def show(self, line: CallLine) -> None:
+        """Draw it anew if something of it has changed."""
+        if line != self.line:
+            self._details.classes(remove=self.line.call.status, add=line.call.status)
+            self.line = line
+            self._draw_summary()
+            if self._open:
+                await self._draw_body()
+        await self.draw_component()
+
+    async def draw_component(self) -> None:
+        """Draw the call as its tool's component does, where people are to see it or somebody is to answer it."""
+        row = self.line.row
+        if row is None or (self._card is None and not _is_shown(row, self._visit)):
+            return
+        if self._card is None:
+            with self._element:
+                self._card = CallCard(self._visit)
+        await self._card.show_row(row)
+
+    async def progress(self, payload: JSONObject) -> None:
+        """The call has told how far it is."""
+        if self._card is not None:
+            self._card.tell_progress(payload)
+        if self.line.call.status == "running":
+            await self.show(with_progress(self.line, payload))
+
+    async def _toggle(self, event: GenericEventArguments) -> None:
+        self._open = event.args is True
+        if self._open:
+            await self._draw_body()
+
+    async def _draw_body(self) -> None:
+        with self._body.clear():
+            await draw_call(self._visit, self.line)
+
+    def _draw_summary(self) -> None:
+        call = self.line.call
+        with self._summary.clear():
+            words(brief(call.name, 100), "span", "mono title")
+            badge(self.line.status, KINDS.get(self.line.status, ""))
+            if self.line.facts:
+                words(self.line.facts, "span", "quiet small")
+            if call.progress is not None and call.status == "running":
+                _draw_progress(*call.progress)
+            words(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")
+
+
+def _is_shown(row: Call, visit: Visit) -> bool:
+    """Whether there is more to see of a call than its line: it is visible, has a component, or waits for somebody."""
+    waits = row.status in OPEN and (row.is_asked or not row.ends_with_run)
+    return waits or row.visible or row.name in visit.site.tool_uis
+
+
+def _draw_progress(done: float, total: float | None, text: str) -> None:
+    with box("span", "row small"):
+        if total:
+            bar = box("progress")
+            bar.props["max"], bar.props["value"] = total, min(done, total)
+            bar.props["aria-label"] = "Progress"
+        words(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
+
 
 PAGE: Final = 20  # steps that are drawn at once
 MOST_CALLS: Final = 50  # calls of one step that are drawn at once

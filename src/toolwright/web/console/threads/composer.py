@@ -1,4 +1,4 @@
-"""Where somebody writes in a thread: a text, and files beside it."""
+"""What a thread is told: the field for a message, and a form for a prompt's arguments."""
 
 import asyncio
 import base64
@@ -10,12 +10,39 @@ from typing import Final
 from nicegui import ui
 from nicegui.events import UploadEventArguments
 
+from toolwright.core.errors import ToolwrightError
 from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.results.content import Attachment
 from toolwright.core.text import quantity
-from toolwright.web.console.message_field import LONGEST, message_field
+from toolwright.core.threads.thread import Thread
+from toolwright.web.console.browsing import check_service
+from toolwright.web.console.dialogs import LONGEST, message_field
 from toolwright.web.console.visit import Visit, complain
-from toolwright.web.console.widgets import box, icon_action, size, words
+from toolwright.web.console.widgets import box, code, icon_action, nothing, size, words
+
+
+async def draw_prompt(visit: Visit, thread: Thread) -> None:
+    """What its model reads before the conversation, in the parts that it is made of; for services alone."""
+    check_service(visit)
+    try:
+        told = await visit.runtime.prompts.of(thread.answering, thread.space_id)
+    except ToolwrightError as error:
+        nothing("The prompt cannot be shown.", error.message)
+        return
+    words(
+        "What the model is told now. Parts that change from step to step are sent after the messages of the "
+        "conversation, all others before them. A run that is over was told what held then.",
+        "p",
+        "quiet",
+    )
+    for part in told.sections:
+        with box("section", "section"):
+            with box("div", "row"):
+                words(part.name, "h2")
+                size = quantity(len(part.text), "character")
+                words(f"{size}, after the messages" if part.changes else size, "span", "quiet small")
+            code(part.text)
+
 
 MOST_FILES: Final = 10
 MOST_BYTES: Final = 50_000_000  # of all files of one message

@@ -19,10 +19,9 @@ from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
-from toolwright.web.console.runs.fold import CallFold
-from toolwright.web.console.runs.links import run_link
+from toolwright.web.console.runs.facts import run_link
 from toolwright.web.console.runs.rows import draw_broken
-from toolwright.web.console.runs.timeline import Turns
+from toolwright.web.console.runs.timeline import CallFold, Turns
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, icon_action, prose, when, words
 from toolwright.wire.call import arguments_json

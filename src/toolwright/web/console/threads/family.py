@@ -9,8 +9,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.live import look_again
-from toolwright.web.console.runs.facts import KINDS
-from toolwright.web.console.runs.links import agent_name, run_link, thread_link, thread_path
+from toolwright.web.console.runs.facts import KINDS, agent_name, run_link, thread_link, thread_path
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, link, nothing, when, words
 

@@ -1,23 +1,88 @@
-"""The files of a thread: listed, shown where that is safe, and downloaded."""
+"""The files and the values of a thread."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 from toolwright.core.broken_rows import all_of
+from toolwright.core.env.env import Given
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File
 from toolwright.core.text import brief
+from toolwright.core.threads.thread import Thread
 from toolwright.web.console.runs.calls import LARGEST_PREVIEW
-from toolwright.web.console.runs.facts import joined
-from toolwright.web.console.runs.filters import page_of, pager
-from toolwright.web.console.runs.links import file_link, thread_path
+from toolwright.web.console.runs.facts import file_link, joined, thread_path
+from toolwright.web.console.runs.rows import page_of, pager
+from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, code, file_url, nothing, size, when, words
+from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, size, when, words
 from toolwright.web.routes.files import SHOWN
+
+LONGEST_NAME: Final = 200
+MOST_SHOWN: Final = 500
+
+
+class ThreadValues:
+    """Names and types, and what the caller may set."""
+
+    def __init__(self, visit: Visit, thread: Thread) -> None:
+        self._visit = visit
+        self._thread = thread
+        self._names = box("div")
+
+    async def draw(self) -> None:
+        """Draw them, and the form."""
+        await self._draw_names()
+        settable = None if self._visit.is_service else await self._user_env()
+        with box("section", "card stack section"):
+            words("Set a value", "h2")
+            if settable is not None and not settable:
+                words("This agent takes no values from people.", "p", "quiet")
+                return
+            hint = "" if settable is None else f"You may set: {', '.join(settable)}"
+            words("It is of the type that the agent declares, else a secret, kept encrypted.", "p", "quiet")
+            fields = [
+                Field(name="name", label="Name", hint=hint),
+                Field(name="value", label="Value", secret=True),
+            ]
+            entry_form(fields, "Set it", self._set)
+
+    async def _user_env(self) -> list[str]:
+        return sorted(await self._visit.permits.settable(self._thread.agent))
+
+    async def _draw_names(self) -> None:
+        names = await self._visit.runtime.threads.env(self._thread.id)
+        with self._names.clear():
+            if not names:
+                nothing("No values were set in this thread.", "Tools that need some ask for them.")
+                return
+            with box("div", "list"):
+                for name in sorted(names)[:MOST_SHOWN]:
+                    with box("div", "item"):
+                        words(name, "span", "mono fill")
+                        badge(names[name])
+                        action("Take away", partial(self._take_away, name), kind="plain")
+
+    async def _set(self, entered: Mapping[str, str]) -> None:
+        name = entered.get("name", "").strip()[:LONGEST_NAME]
+        await self._visit.act(self._write({name: entered.get("value", "")}), "The value is set.")
+
+    async def _take_away(self, name: str) -> None:
+        await self._visit.act(self._write({name: None}), "The value is gone.")
+
+    async def _write(self, values: dict[str, str | None]) -> None:
+        if not all(values):
+            raise InvalidRequest("Say which value it is: give its name.")
+        visit, thread_id = self._visit, self._thread.id
+        await visit.permits.thread(visit.caller, thread_id)
+        await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
+        await visit.runtime.threads.set_env(thread_id, cast("Given", values))  # text, or None, by name
+        await self._draw_names()
+
 
 PAGE: Final = 50
 LARGEST_TEXT: Final = 1_000_000  # bytes of a text that is read to show its beginning

@@ -16,13 +16,11 @@ from toolwright.core.spaces.tool_ui import Drawing
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
-from toolwright.web.console.tool_ui.approval import draw_approval
+from toolwright.web.console.tool_ui.asking import draw_approval, draw_question
 from toolwright.web.console.tool_ui.components import ASKING, SHIPPED, component_of
 from toolwright.web.console.tool_ui.facts import CallFacts, facts_of_message, facts_of_row, facts_of_stream
 from toolwright.web.console.tool_ui.parts import Draw, is_open
-from toolwright.web.console.tool_ui.plain import draw_answer, draw_plain
-from toolwright.web.console.tool_ui.progress import Progress, draw_bar, read_progress
-from toolwright.web.console.tool_ui.question import draw_question
+from toolwright.web.console.tool_ui.showing import Progress, draw_answer, draw_bar, draw_plain, read_progress
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, link, words
 

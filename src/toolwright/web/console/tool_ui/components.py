@@ -5,17 +5,18 @@ from typing import Final
 
 from toolwright.core.spaces.tool_ui import Component, Drawing, ToolUI
 from toolwright.core.state.elicitation import ELICIT
-from toolwright.web.console.tool_ui.approval import draw_approval
-from toolwright.web.console.tool_ui.attachments import draw_file, draw_image
+from toolwright.web.console.tool_ui.asking import draw_approval, draw_choice, draw_confirmation, draw_question
 from toolwright.web.console.tool_ui.chart import draw_chart
-from toolwright.web.console.tool_ui.choice import draw_choice, draw_confirmation
 from toolwright.web.console.tool_ui.facts import CallFacts
-from toolwright.web.console.tool_ui.form import draw_form
-from toolwright.web.console.tool_ui.parts import Draw
-from toolwright.web.console.tool_ui.plain import draw_json, draw_plain
-from toolwright.web.console.tool_ui.progress import draw_progress
-from toolwright.web.console.tool_ui.question import draw_question
-from toolwright.web.console.tool_ui.table import draw_table
+from toolwright.web.console.tool_ui.parts import Draw, draw_form
+from toolwright.web.console.tool_ui.showing import (
+    draw_file,
+    draw_image,
+    draw_json,
+    draw_plain,
+    draw_progress,
+    draw_table,
+)
 
 SHIPPED: Final[Mapping[Component, Draw]] = {
     "confirmation": draw_confirmation,

@@ -1,17 +1,19 @@
-"""Parts that the components of calls share: arguments, results, questions, and who may answer them."""
+"""The parts of a tool's interface, and the components by their names."""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
-from toolwright.core.json_value import JSON, dumps_unescaped, utf8_size
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, utf8_size
 from toolwright.core.plain import is_large
 from toolwright.core.spaces.tool_ui import ShownCall, Submit
 from toolwright.core.text import brief
+from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.tool_ui.facts import CallFacts
-from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, box, code, prose, size, words
+from toolwright.web.console.visit import Visit, complain
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, prose, size, words
 
 Draw: TypeAlias = Callable[[Visit, CallFacts, Submit], Awaitable[None]]
 """Draws what a card shows of a call, below its head."""
@@ -123,3 +125,37 @@ def waiting_for_others(call: ShownCall) -> None:
     """Of a call that somebody else has to answer: that it waits."""
     if call.status == "requires_action" and not call.may_answer:
         words("It waits for somebody else’s answer.", "p", "quiet small")
+
+
+ANYTHING: JSONObject = {"type": "object"}
+
+
+async def draw_form(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """The fields of the tool's schema, in which its arguments stand at first: the result is what was entered."""
+    call = facts.call
+    if not is_open(call):
+        if call.status != "complete":
+            await arguments(call)
+        waiting_for_others(call)
+        await outcome(call)
+        return
+    form = SchemaForm(
+        call.schema or ANYTHING, call.args if isinstance(call.args, dict) else ABSENT, name=call.name
+    )
+
+    async def send() -> None:
+        entered = read(form)
+        if entered is not None:
+            await submit(entered)
+
+    with box("div", "row answers"):
+        action("Send", send, kind="primary")
+
+
+def read(form: SchemaForm) -> JSONObject | None:
+    """What was entered; None, and word of it on the page, for what cannot be taken."""
+    try:
+        return form.value()
+    except InvalidRequest as error:
+        complain(error.message)
+        return None

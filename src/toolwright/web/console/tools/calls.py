@@ -1,4 +1,4 @@
-"""Calls of a tool from its page: made by the one pipeline, recorded like any other, and followed to their end."""
+"""Calls of a tool and their outcomes."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,11 +6,41 @@ from typing import Final
 
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import brief
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.run import Run
 from toolwright.core.value import value
 from toolwright.runtime.pending.app_calls import EVERY
 from toolwright.runtime.runtime import Runtime
+from toolwright.web.console.runs.calls import draw_files
+from toolwright.web.console.tool_ui.parts import json_block
+from toolwright.web.console.widgets import LONGEST_SHOWN, badge, box, code, words
+
+
+async def draw_outcome(call: Call, result: ToolResult | None) -> None:
+    """Draw it; of a call that was cancelled there may be none."""
+    if result is None:
+        words("There is no result.", "p", "quiet")
+        return
+    if result.status == "error":
+        with box("div", "error") as said:
+            said.props["role"] = "alert"
+            words(brief(result.error or "It failed.", LONGEST_SHOWN), "p")
+        if result.error_code is not None:
+            with box("div", "row"):
+                badge(brief(result.error_code, 60), "bad")
+    if isinstance(result.result, str):
+        code(result.result)
+    elif result.result is not None or result.status == "success":
+        await json_block(result.result)
+    draw_files(call.thread_id, [each for each in result.attachments if isinstance(each, AttachmentRef)])
+    if result.stack:
+        with box("details", "folded"):
+            words("Traceback", "summary", "quiet small")
+            code(result.stack)
+
 
 LOOK_AGAIN: Final = 0.5  # seconds without news after which the row is read all the same
 

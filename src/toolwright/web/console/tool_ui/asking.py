@@ -1,4 +1,4 @@
-"""Components that have somebody choose: between yes and no, or among options."""
+"""Components of a tool's interface that ask: an approval, a choice, a question."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -6,21 +6,68 @@ from typing import Final
 
 from nicegui import ui
 
-from toolwright.core.json_value import JSON, dumps_unescaped
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.spaces.tool_ui import Submit
 from toolwright.core.text import brief
+from toolwright.core.threads.approval import Terms
 from toolwright.core.value import value
+from toolwright.web.console.schema_form import SchemaForm
 from toolwright.web.console.tool_ui.facts import CallFacts
 from toolwright.web.console.tool_ui.parts import (
+    ANYTHING,
     arguments,
     is_open,
     outcome,
+    read,
     text_of,
     value_block,
     waiting_for_others,
 )
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, badge, box, prose, words
+
+
+async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """What is to be done, and whether: the result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
+    call, terms = facts.call, facts.terms or Terms()
+    words("May this be done?", "p")
+    with box("div") as asked:
+        await arguments(call)
+    if not is_open(call):
+        waiting_for_others(call)
+        return
+    forms: list[SchemaForm] = []
+    reason = None
+    with box("div") as edited:
+        pass
+    if terms.reason:
+        reason = ui.input().props("outlined dense hide-bottom-space maxlength=2000 autocomplete=off")
+        reason.props["label"] = "Reason (you may leave it out)"
+
+    def answer(*, approved: bool) -> JSONObject:
+        said = (reason.value or "").strip() if reason is not None else ""
+        return {"approved": approved, "reason": said} if said else {"approved": approved}
+
+    async def approve() -> None:
+        changed = read(forms[0]) if forms else None
+        if not forms:
+            await submit(answer(approved=True))
+        elif changed is not None:
+            await submit({**answer(approved=True), "args": changed})
+
+    def edit() -> None:
+        asked.set_visibility(False)
+        editing.set_visibility(False)
+        with edited:
+            values = call.args if isinstance(call.args, dict) else {}
+            forms.append(SchemaForm(terms.schema or call.schema or ANYTHING, values, name=call.name))
+
+    with box("div", "row answers"):
+        action("Approve", approve, kind="primary")
+        action("Refuse", lambda: submit(answer(approved=False)), kind="danger")
+        editing = action("Change the arguments", edit, kind="plain")
+        editing.set_visibility(terms.edit)
+
 
 QUESTION: Final = ("question", "message", "title", "text", "prompt")
 MOST_OPTIONS: Final = 500
@@ -177,3 +224,47 @@ async def _draw_chosen(facts: CallFacts, options: Sequence[Option]) -> None:
     with box("div", "row"):
         for each in chosen[:MOST_OPTIONS] if isinstance(chosen, list) else [chosen]:
             badge(labels.get(_text(each), brief(_text(each), _LONGEST)), "good")
+
+
+_SAID = {"accept": ("Answered", "good"), "decline": ("Declined", "bad"), "cancel": ("Not answered", "")}
+
+
+async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """A form of what is asked for: the result is `{"action": "accept", "content": {…}}`, `decline` or `cancel`."""
+    call = facts.call
+    source = text_of(call.args, "source")
+    if source is not None:
+        words(f"{brief(source, 200)} asks", "div", "quiet small")
+    prose(text_of(call.args, "message") or "A question without words.")
+    url = text_of(call.args, "url")
+    if url is not None:
+        prose(f"It is to be answered at this page:\n{url}")  # which makes a link of nothing but http(s)
+    if not is_open(call):
+        waiting_for_others(call)
+        await _draw_answer(facts)
+        return
+    asked = call.args.get("requestedSchema") if isinstance(call.args, dict) else None
+    form = SchemaForm(asked, name=call.name) if isinstance(asked, dict) else None
+
+    async def accept() -> None:
+        entered = None if form is None else read(form)
+        if form is None:
+            await submit({"action": "accept"})
+        elif entered is not None:
+            await submit({"action": "accept", "content": entered})
+
+    with box("div", "row answers"):
+        action("I have done it" if url is not None else "Answer", accept, kind="primary")
+        action("Decline", partial(submit, {"action": "decline"}))
+        action("Cancel", partial(submit, {"action": "cancel"}), kind="plain")
+
+
+async def _draw_answer(facts: CallFacts) -> None:
+    call = facts.call
+    result: JSON = call.result
+    if call.status == "error":
+        words(call.error or "Nobody has answered.", "div", "error")
+    elif isinstance(result, dict):
+        said, kind = _SAID.get(str(result.get("action")), ("Answered", "good"))
+        badge(said, kind)
+        await value_block(result.get("content"))

@@ -1,0 +1,359 @@
+"""Components of a tool's interface that show: text, tables, files, progress."""
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+from nicegui import ui
+from nicegui.element import Element
+
+from toolwright.core.json_text import NotJson, parse_json
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.spaces.tool_ui import ShownCall, Submit
+from toolwright.core.text import brief, quantity
+from toolwright.core.value import value
+from toolwright.web.console.tool_ui.facts import CallFacts
+from toolwright.web.console.tool_ui.parts import (
+    arguments,
+    cut_json,
+    json_block,
+    outcome,
+    text_of,
+    waiting_for_others,
+)
+from toolwright.web.console.visit import Visit, complain
+from toolwright.web.console.widgets import action, box, file_url, size, words
+from toolwright.web.routes.files import SHOWN
+
+
+async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """The arguments, and the result or the error."""
+    call = facts.call
+    await arguments(call)
+    waiting_for_others(call)
+    await outcome(call)
+    draw_attachments(call)
+
+
+async def draw_json(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """The result, else the arguments, as JSON."""
+    call = facts.call
+    if call.status == "error":
+        await draw_plain(visit, facts, submit)
+        return
+    await json_block(call.args if call.result is None else call.result)
+    draw_attachments(call)
+
+
+def draw_answer(call: ShownCall, submit: Submit) -> None:
+    """A field for the result of an open call, be it JSON or text, or for why there is none."""
+    field = ui.textarea().props('outlined dense autogrow hide-bottom-space input-class="mono"')
+    field.props["label"] = "Result: text, or JSON"
+    field.props["maxlength"] = 200_000
+
+    async def answer() -> None:
+        if field.value and field.value.strip():
+            await submit(read_result(field.value))
+        else:
+            complain('Write the result first: text, or JSON such as null or {"ok": true}.')
+
+    async def fail() -> None:
+        if field.value and field.value.strip():
+            await submit(error=field.value.strip())
+        else:
+            complain("Write first why it failed: its agent reads that.")
+
+    with box("div", "row answers"):
+        action("Answer", answer, kind="primary")
+        action("Report a failure", fail, kind="danger")
+        words("What is no JSON is taken as text.", "span", "quiet small")
+
+
+def read_result(entered: str) -> JSON:
+    """What was entered: JSON, else the text as it is."""
+    try:
+        return parse_json(entered)
+    except NotJson:
+        return entered
+
+
+PAGE: Final = 25  # rows at a time; of a wide table fewer
+MOST_CELLS: Final = 1_000  # at a time: more take the server a tenth of a second
+MOST_COLUMNS: Final = 200
+_LOOKED_AT: Final = 100  # rows whose names become columns
+_LONGEST: Final = 500  # characters of a cell
+_WRAPPED: Final = ("table", "data", "result")
+_NAMES: Final = ("key", "field", "name", "id", "accessor", "label", "title", "header")
+_TITLES: Final = ("label", "title", "header", "headerName", "name", "key", "field", "id")
+
+
+@value
+class Table:
+    """A table: of each column its key and its title; the rows are as they came."""
+
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[JSON]
+
+    def cells(self, row: int) -> Sequence[str]:
+        """The row's cells as text."""
+        whole = self.rows[row]
+        if isinstance(whole, dict):
+            return [_text(whole.get(key)) for key, _ in self.columns]
+        cells = whole if isinstance(whole, list) else [whole]
+        return [_text(cells[at]) if at < len(cells) else "" for at in range(len(self.columns))]
+
+
+async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """The table that the result describes, else the arguments."""
+    call = facts.call
+    table = read_table(call.result) or read_table(call.args)
+    if table is None:
+        if call.status == "streaming":
+            words("The table comes …", "p", "quiet")
+            return
+        await draw_plain(visit, facts, submit)
+        return
+    title = text_of(call.args, "title", "caption")
+    if title is not None:
+        words(brief(title, 200), "h3")
+    _Paged(table)
+    if call.status == "error":
+        words(call.error or "The tool failed.", "div", "error")
+
+
+def read_table(described: JSON) -> Table | None:
+    """The table in `{columns, rows}` or in a list of objects or lists; None if there is none."""
+    if isinstance(described, dict):
+        rows = described.get("rows")
+        if isinstance(rows, list):
+            return _table(described.get("columns", described.get("headers")), rows)
+        within = [described.get(name) for name in _WRAPPED]
+        return next((table for each in within if each is not None and (table := read_table(each))), None)
+    if isinstance(described, list) and described and isinstance(described[0], dict | list):
+        return _table(None, described)
+    return None
+
+
+def _table(named: JSON, rows: list[JSON]) -> Table | None:
+    columns = (
+        [_column(at, each) for at, each in enumerate(named[:MOST_COLUMNS])] if isinstance(named, list) else []
+    )
+    if not columns:
+        objects: list[JSONObject] = [each for each in rows[:_LOOKED_AT] if isinstance(each, dict)]
+        keys = dict.fromkeys(key for each in objects for key in islice(each, MOST_COLUMNS))
+        columns = [(key, brief(key, _LONGEST)) for key in islice(keys, MOST_COLUMNS)]
+    if not columns:
+        width = max((len(each) for each in rows[:_LOOKED_AT] if isinstance(each, list)), default=0)
+        columns = [(str(at), "") for at in range(min(width, MOST_COLUMNS))]
+    return Table(columns=columns, rows=rows) if columns else None
+
+
+def _column(at: int, described: JSON) -> tuple[str, str]:
+    if isinstance(described, dict):
+        key = text_of(described, *_NAMES) or str(at)
+        return key, brief(text_of(described, *_TITLES) or key, _LONGEST)
+    return _text(described), _text(described)
+
+
+def _text(cell: JSON) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return brief(cell, _LONGEST)
+    return brief(dumps_unescaped(cut_json(cell, _LONGEST)[0]), _LONGEST)
+
+
+class _Paged:
+    """A table on the page, and where somebody is in it."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._page = max(1, min(PAGE, MOST_CELLS // len(table.columns)))
+        self._first = 0
+        with box("div", "scroll") as scroll:
+            scroll.props["tabindex"] = "0"
+            self._box: Element = box("table", "grid")
+        self._place: Element | None = box("div", "row quiet small") if len(table.rows) > self._page else None
+        self._draw()
+
+    def _draw(self) -> None:
+        table, last = self._table, min(self._first + self._page, len(self._table.rows))
+        with self._box.clear():
+            if any(title for _, title in table.columns):
+                with box("thead"), box("tr"):
+                    for _, title in table.columns:
+                        words(title, "th")
+            with box("tbody"):
+                for row in range(self._first, last):
+                    with box("tr"):
+                        for cell in table.cells(row):
+                            words(cell, "td")
+        if not table.rows:
+            with self._box:
+                words("No rows.", "caption", "quiet small")
+        if self._place is None:
+            return
+        with self._place.clear():
+            words(f"{self._first + 1} to {last} of {quantity(len(table.rows), 'row')}")
+            if self._first:
+                action("Previous", lambda: self._go(-self._page), kind="plain")
+            if last < len(table.rows):
+                action("Next", lambda: self._go(self._page), kind="plain")
+
+    def _go(self, rows: int) -> None:
+        self._first = max(0, self._first + rows)
+        self._draw()
+
+
+LARGEST_INLINE: Final = 5 * 1024 * 1024  # bytes of an image within the arguments
+MOST_SHOWN: Final = 50  # files of one call
+_RASTER: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
+_INLINE: Final = ("url", "src", "image", "dataUrl", "data_url", "data")
+_CAPTION: Final = ("caption", "title", "alt", "description")
+
+
+async def draw_image(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """The images among the attachments of the result, else the one that the arguments hold as a `data:` URL."""
+    call = facts.call
+    caption = text_of(call.args, *_CAPTION)
+    inline = inline_image(call.args) or inline_image(call.result)
+    if inline is not None:
+        _picture(inline, brief(caption or call.name, 300))
+    if caption is not None:
+        words(brief(caption, 400), "p", "quiet small")
+    draw_attachments(call)
+    if inline is None and not call.attachments:
+        await arguments(call, but=_CAPTION)
+    if call.status == "error" or (inline is None and not call.attachments):
+        await outcome(call)
+
+
+async def draw_file(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """The attachments of the result: name, size, type and where to get them."""
+    call = facts.call
+    draw_attachments(call, pictures=False)
+    if not call.attachments:
+        await arguments(call)
+    if call.status == "error" or not call.attachments:
+        await outcome(call)
+
+
+def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
+    """The attachments, those that a browser may show as pictures, unless they are to be listed alone."""
+    shown: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
+    for each in shown:
+        url = None if call.thread_id is None else file_url(call.thread_id, each.path, call.id)
+        _draw(each, url, as_picture=pictures and is_picture(each))
+    if len(call.attachments) > len(shown):
+        words(f"And {len(call.attachments) - len(shown)} more.", "p", "quiet small")
+
+
+def is_picture(attachment: AttachmentRef) -> bool:
+    """Whether a browser may show it in place."""
+    return attachment.mime_type.startswith("image/") and attachment.mime_type in SHOWN
+
+
+def inline_image(described: JSON) -> str | None:
+    """The `data:` URL of a picture, of a type in which no script can be, None if there is none."""
+    given = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
+    texts = [each for each in given if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64]
+    return next((each for each in texts if each.startswith("data:") and _RASTER.fullmatch(each)), None)
+
+
+def _draw(attachment: AttachmentRef, url: str | None, *, as_picture: bool) -> None:
+    with box("figure", "file"):
+        if url is not None and as_picture:
+            with _link(url):
+                _picture(url, brief(attachment.description or attachment.name, 300))
+        with box("figcaption", "row"):
+            if url is None:
+                words(brief(attachment.name, 200), "span", "title")
+            else:
+                with _link(url):
+                    words(brief(attachment.name, 200))
+            words(f"{brief(attachment.mime_type, 80)}, {size(attachment.size)}", "span", "quiet small")
+        if attachment.description and not as_picture:
+            words(brief(attachment.description, 400), "div", "quiet small")
+
+
+def _link(url: str) -> Element:
+    anchor = box("a")
+    anchor.props["href"], anchor.props["target"], anchor.props["rel"] = url, "_blank", "noopener"
+    return anchor
+
+
+def _picture(url: str, alt: str) -> None:
+    picture = box("img", "thumbnail")
+    picture.props["src"], picture.props["alt"], picture.props["loading"] = url, alt, "lazy"
+
+
+_DONE: Final = ("done", "current", "value", "progress", "percent")
+_TOTAL: Final = ("total", "max", "of")
+_TEXT: Final = ("text", "message", "label", "title", "status")
+
+
+@value
+class Progress:
+    """How far something is: `share` is from 0 to 1, None where nobody knows."""
+
+    share: float | None
+    said: str
+    text: str
+
+
+async def draw_progress(visit: Visit, facts: CallFacts, submit: Submit) -> None:
+    """What the call has said last of how far it is, else what its arguments say."""
+    call = facts.call
+    progress = read_progress(call)
+    if progress is None:
+        await arguments(call)
+    else:
+        draw_bar(progress)
+    await outcome(call)
+
+
+def draw_bar(progress: Progress) -> None:
+    """A bar, and words beside it."""
+    with box("div", "stack"):
+        if progress.text:
+            words(brief(progress.text, 400), "div")
+        with box("div", "progress") as bar:
+            bar.props["role"] = "progressbar"
+            bar.props["aria-label"] = progress.text[:200] or "Progress"
+            done = box("div", "done" if progress.share is not None else "done unknown")
+            if progress.share is not None:
+                bar.props["aria-valuenow"] = round(progress.share * 100)
+                done.style(f"width: {progress.share:.1%}")
+        words(progress.said, "div", "quiet small")
+
+
+def read_progress(call: ShownCall) -> Progress | None:
+    """How far the call is, None where it says nothing of it."""
+    if call.progress is not None:
+        done, total, text = call.progress
+        return _progress(done, total, text)
+    args = call.args if isinstance(call.args, dict) else {}
+    done = next((each for name in _DONE if (each := _number(args.get(name))) is not None), None)
+    total = next((each for name in _TOTAL if (each := _number(args.get(name))) is not None), None)
+    if done is None:
+        return None
+    if total is None and "percent" in args:
+        total = 100.0
+    return _progress(done, total, text_of(call.args, *_TEXT) or "")
+
+
+def _progress(done: float, total: float | None, text: str) -> Progress:
+    if total is None and 0 <= done <= 1:
+        total = 1.0
+    if total is None or total <= 0:
+        return Progress(share=None, said=f"{done:g}", text=text)
+    share = min(max(done / total, 0.0), 1.0)
+    said = f"{share:.0%}" if total in (1.0, 100.0) else f"{done:g} of {total:g}"
+    return Progress(share=share, said=said, text=text)
+
+
+def _number(number: JSON) -> float | None:
+    is_number = isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < 1e300
+    return float(number) if is_number else None  # type: ignore[arg-type]  # as just seen
