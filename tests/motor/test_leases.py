@@ -820,3 +820,52 @@ async def test_the_duties_of_a_node_that_leaves_are_free_at_once(url: str) -> No
     await one.release()
     assert await two.on_duty("sweep", 3_600)
     await two.release()
+
+
+async def test_the_end_of_a_drain_gives_its_thread_back_and_asks_for_no_others(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with leased(url, sweep=30.0) as rig:
+        motor, leases, asked, freed = rig.motor, rig.leases, list[str](), asyncio.Event()
+        assert leases is not None and isinstance(motor, LeaseMotor)
+        free, claim = leases.free, leases.claim
+
+        async def counted_claim(*given: Any) -> Any:
+            asked.append("claim")
+            return await claim(*given)
+
+        async def counted_free(thread_ids: Collection[str]) -> bool:
+            asked.append("free")
+            try:
+                return await free(thread_ids)
+            finally:
+                freed.set()
+
+        async def has_swept() -> bool:
+            return not motor._has_more  # pyright: ignore[reportPrivateUsage]  # nothing else says it
+
+        await until(has_swept)
+        monkeypatch.setattr(leases, "claim", counted_claim)
+        monkeypatch.setattr(leases, "free", counted_free)
+        await rig.post(await rig.thread("t"))
+        motor.wake("t")
+        await rig.until_more_than(0)
+        await asyncio.wait_for(freed.wait(), 30)
+        await rig.post(await rig.thread("u"))
+        motor.wake("u")
+        await rig.until_more_than(1)
+        assert asked[:3] == ["claim", "free", "claim"]
+
+
+async def test_a_thread_that_is_due_when_it_is_given_back_is_drained_again_at_once(url: str) -> None:
+    async with leased(url, sweep=30.0) as rig:
+        name = await rig.thread("t")
+
+        async def woken(_: str) -> None:
+            if len(rig.drained) < 3:
+                await rig.post(name)  # by another process, which tells nobody
+
+        rig.during = woken
+        await rig.post(name)
+        rig.motor.wake(name)
+        await rig.until_more_than(2)

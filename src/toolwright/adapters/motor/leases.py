@@ -58,8 +58,11 @@ class Leases(Lock, Protocol):
         """Return the wakes of all threads that this node has leased."""
         ...
 
-    async def free(self, thread_ids: Collection[str]) -> None:
-        """Give these threads back, if this node still has them; those whose rows are locked stay leased."""
+    async def free(self, thread_ids: Collection[str]) -> bool:
+        """Give these threads back, if this node still has them; those whose rows are locked stay leased.
+
+        Returns whether one of them is due again.
+        """
         ...
 
     async def on_duty(self, name: str, seconds: float) -> bool:
@@ -91,6 +94,9 @@ class LeaseMotor(EmbeddedMotor):
         self._watch: asyncio.Task[None] | None = None
         self._wanted: dict[str, None] = {}
         self._offered = 0  # free slots since the last one that was kept for what is due
+        self._has_more = (
+            True  # whether the journal can have more that is due than the last claim had room for
+        )
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
         self._others: dict[str, float] = {}  # threads that only others can drain, until when
@@ -222,7 +228,8 @@ class LeaseMotor(EmbeddedMotor):
                 self._enqueue(thread_id)
         now = self._clock.now()
         try:
-            await self._exchange()
+            await self._free_left()
+            await self._claim()
             await self._compare()
             coming = await self._store.next_due(now)
         except StoreError as error:
@@ -242,18 +249,20 @@ class LeaseMotor(EmbeddedMotor):
     async def _start_drains(self) -> None:
         if self._wanted or self._left:
             try:
-                await self._exchange()
+                await self._free_left()
+                if self._wanted or self._has_more:  # else the next sweep finds what is due
+                    await self._claim()
             except StoreError as error:
                 self._fails(error)
         await super()._start_drains()
 
-    async def _exchange(self) -> None:
-        """Give back what was left, and lease what is wanted or due."""
-        await self._free_left()
+    async def _claim(self) -> None:
+        """Lease what is wanted, and what is due."""
         locked = dict[str, None]()  # wanted again in the next turn
         while True:
             room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
             if room <= 0 or self._by_itself is not None or self._holding_off is not None:
+                self._has_more = True
                 self._refuse()
                 break
             self._offered += room
@@ -264,7 +273,8 @@ class LeaseMotor(EmbeddedMotor):
             self._drop(wanted, {wake.thread_id for wake in wakes}.union(skipped))
             for wake in wakes:
                 self._take(wake)
-            if len(wakes) < room and not self._wanted:
+            self._has_more = len(wakes) >= room
+            if not self._has_more and not self._wanted:
                 break
         self._wanted |= locked
 
@@ -280,7 +290,7 @@ class LeaseMotor(EmbeddedMotor):
         left, self._left = {each for each in self._left if not self._has(each)}, set()
         if left:
             try:
-                await self._leases.free(left)
+                self._has_more |= await self._leases.free(left)
             except StoreError:
                 self._left |= left
                 raise

@@ -86,6 +86,7 @@ _FREE = _timed("""
 UPDATE wakes SET node = NULL, due = greatest(due, NOW) WHERE thread_id IN (
   SELECT thread_id FROM wakes WHERE thread_id = ANY($2::text[]) AND node = $1 FOR UPDATE SKIP LOCKED
 )
+RETURNING due <= NOW
 """)
 _LEASED = "SELECT thread_id, due, gen FROM wakes WHERE node = $1"
 _FREE_ALL = """
@@ -222,10 +223,11 @@ class PostgresLeases:
         rows = await self._ask(lambda session: session.fetch(_LEASED, node))
         return [Wake(thread_id=one, due=instant(due), gen=gen, node=node) for one, due, gen in rows]
 
-    async def free(self, thread_ids: Collection[str]) -> None:
-        """Give these threads back, if this node still has them; those whose rows are locked stay leased."""
+    async def free(self, thread_ids: Collection[str]) -> bool:
+        """Give these threads back as `Leases.free` says; return whether one of them is due again."""
         node = self.node
-        await self._ask(lambda session: session.execute(_FREE, node, list(thread_ids)))
+        rows = await self._ask(lambda session: session.fetch(_FREE, node, list(thread_ids)))
+        return any(is_due for (is_due,) in rows)
 
     async def on_duty(self, name: str, seconds: float) -> bool:
         """Return whether this node has the duty of that name, of which one node has each for so many seconds."""
