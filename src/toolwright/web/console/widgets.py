@@ -1,4 +1,4 @@
-"""Widgets."""
+"""Widgets of the console's pages. Whatever comes from outside is text in them, never markup."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
-from nicegui.events import GenericEventArguments
 
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON
 from toolwright.core.text import brief
+from toolwright.web.console.components.prose import Prose
 
 FILES: Final = "/console/files"
 LONGEST_SHOWN: Final = 20_000  # characters of one text that a page shows
@@ -127,34 +127,3 @@ def size(count: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} GB"
-
-
-class Prose(Element, component="prose.js"):
-    """A text with its line breaks, code between fences, and links to the web; nothing in it is markup."""
-
-    def __init__(self, content: str) -> None:
-        super().__init__()
-        self.props["content"] = content
-
-
-Press = Callable[[], Awaitable[object] | object]
-
-
-class MessageFrame(Element, component="message.js"):
-    """Who has said something, when, what it answers, the reactions; its slot holds what was said.
-
-    `said` is `{id, author, byAgent, isCall, at, edited, parent, mayChange, reactions: [{emoji, count, mine, who}]}`.
-    """
-
-    def __init__(self, said: JSONObject) -> None:
-        super().__init__()
-        self.props["said"] = said
-
-    def on_react(self, handler: Callable[[str], Awaitable[object]]) -> None:
-        """Somebody reacts with an emoji, or takes that back."""
-
-        async def react(event: GenericEventArguments) -> None:
-            if isinstance(event.args, str):
-                await handler(event.args)
-
-        self.on("react", react)

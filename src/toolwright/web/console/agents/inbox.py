@@ -10,15 +10,7 @@ from toolwright.core.threads.inbox import InboxEvent, InboxStatus
 from toolwright.web.console.browsing import Listing, folded
 from toolwright.web.console.live import follow
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import (
-    action,
-    badge,
-    box,
-    link,
-    nothing,
-    when,
-    words,
-)
+from toolwright.web.console.widgets import action, badge, box, link, nothing, when, words
 
 _KINDS: Final[dict[InboxStatus, str]] = {
     "pending": "waiting",

@@ -11,9 +11,11 @@ from nicegui.element import Element
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.runtime.spaces.history import Shown
+from toolwright.web.console.components.message import MessageFrame
+from toolwright.web.console.components.prose import Prose
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, MessageFrame, Prose, box
+from toolwright.web.console.widgets import LONGEST_SHOWN, box
 from toolwright.wire.space import space_message_json
 
 GONE = "Somebody who is gone"
