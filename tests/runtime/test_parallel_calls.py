@@ -371,6 +371,36 @@ async def test_the_calls_of_a_prompt_tool_run_at_once_too() -> None:
         ]
 
 
+async def test_a_drain_that_is_cancelled_records_what_ends_well_all_the_same_and_nothing_more() -> None:
+    begun, release, beginnings = asyncio.Event(), asyncio.Event(), list[int]()
+
+    @tw.tool(description="Wait.", read_only=True)
+    async def stubborn(n: int) -> str:
+        beginnings.append(n)
+        if len(beginnings) in (3, 5):
+            begun.set()
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            if n != 1:
+                raise
+        return f"stubborn{n}"
+
+    model = Watched([calls(*[call("stubborn", n=n) for n in (1, 2, 3)]), {"text": "Done."}])
+    async with talking(app(model, stubborn), "boss") as talk:
+        sent = await talk.rt.threads.send(talk.thread_id, "Go")
+        await asyncio.wait_for(begun.wait(), 10)
+        begun.clear()
+        [drain] = [each for each in asyncio.all_tasks() if each.get_name() == f"drain {talk.thread_id}"]
+        drain.cancel()
+        await asyncio.wait_for(begun.wait(), 10)
+        assert await talk.results() == ["stubborn1"]
+        assert sorted(beginnings) == [1, 2, 2, 3, 3]
+        release.set()
+        assert (await talk.rt.runs.wait(sent.id, 10)).output == "Done."
+        assert await talk.results() == ["stubborn1", "stubborn2", "stubborn3"]
+
+
 # ── at every point of a run ─────────────────────────────────────────────────────────────────────────────────────────
 
 UNITS = 7  # of the undisturbed run behind its PostMessage: claim, answer, four results, answer

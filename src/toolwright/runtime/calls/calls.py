@@ -104,7 +104,8 @@ class Calls:
             ):
                 continue
             if tool.visible and not show(context, tools, changes, call, tool, asks=needed):
-                self.settle(context, changes, call, outside_any_space(tool))
+                if not running:
+                    self.settle(context, changes, call, outside_any_space(tool))
                 continue
             if needed:
                 self._ask(context, changes, call, tool)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from toolwright.core.agents.turns import Made, after_calls, side_over
+from toolwright.core.concurrency import is_cancelled
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.child_effects import HandOff
@@ -190,6 +191,8 @@ class StepCalls:
                     return
                 async with context.turn():
                     await self._take(context, first, ran, ran.outcome)
+                if is_cancelled():  # the call has ended well all the same: its result is recorded
+                    return
         finally:
             await _end(at_work.values())
 
