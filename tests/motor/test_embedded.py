@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from datetime import datetime
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.motor.rig import Rig, embedded
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.system import SystemClock
+from toolwright.core.journal.units import Wake
 from toolwright.core.ports import Alone, Verdict
 from toolwright.testing import MemoryStore
 
@@ -220,6 +222,32 @@ async def test_a_lost_lock_stops_the_drains_at_work() -> None:
         await stopped.wait()
     assert not motor.driving
     await motor.stop(0.0)
+
+
+async def test_a_drain_that_is_cancelled_before_it_begins_does_not_keep_its_thread() -> None:
+    board: dict[str, SharedLock] = {}
+
+    class Losing(MemoryStore):
+        """Loses the lock once, between the look at what is due and the first step of the drain."""
+
+        losses = 1
+
+        async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
+            wakes = await super().due(now, limit)
+            if wakes and self.losses:
+                self.losses = 0
+                board.clear()
+            return wakes
+
+    store, clock = Losing(lambda _: None), SystemClock()
+    motor = EmbeddedMotor(store, clock, SharedLock(board), sweep=0.0)
+    rig = Rig(store, motor, clock)
+    await motor.start(rig.drain, rig.nudge)
+    await rig.thread("a")
+    await rig.post("a")
+    await rig.until(lambda: rig.drained == ["a"])
+    assert store.losses == 0
+    await motor.stop(1.0)
 
 
 async def test_a_clean_stop_lets_a_drain_at_work_end() -> None:

@@ -302,10 +302,12 @@ class EmbeddedMotor:
     def _start(self, thread_id: str, *, alone: bool) -> None:
         task = asyncio.create_task(self._drain_one(thread_id, alone), name=f"drain {thread_id}")
         self._running[thread_id] = task
+        task.add_done_callback(
+            lambda _: self._ended(thread_id)
+        )  # also called if it is cancelled before it begins
 
     async def _drain_one(self, thread_id: str, alone: bool) -> None:
         assert self._drain is not None
-        again = False
         try:
             verdict = await self._drain(thread_id, alone=alone)
             if self._faults.pop(thread_id, None) is not None:
@@ -315,24 +317,27 @@ class EmbeddedMotor:
                 self._solo[thread_id] = self._clock.monotonic() + verdict.after
             if verdict == "elsewhere":
                 self._leave_to_others(thread_id)
-            again = verdict == "again"
+            if verdict == "again":
+                self._again.add(thread_id)
         except StoreError as error:
             self._outage.failed(error)
             self._back_off(thread_id)
         except Exception:
             delay = self._back_off(thread_id)
             log.exception("The drain of thread %s failed; it is tried again in %.0f s.", thread_id, delay)
-        finally:
-            del self._running[thread_id]
-            if self._by_itself == thread_id:
-                self._by_itself, self._holding_off = None, None
-            self._generations.pop(thread_id, None)
-            if (again or thread_id in self._again) and not self._stopping:
-                self._enqueue(thread_id)
-            self._again.discard(thread_id)
-            if thread_id not in self._queued:
-                self._owners.pop(thread_id, None)
-            self._stirred.set()
+
+    def _ended(self, thread_id: str) -> None:
+        """Free the slot of a drain that has ended, and queue its thread if it was woken in the meantime."""
+        del self._running[thread_id]
+        if self._by_itself == thread_id:
+            self._by_itself, self._holding_off = None, None
+        self._generations.pop(thread_id, None)
+        if thread_id in self._again and not self._stopping:
+            self._enqueue(thread_id)
+        self._again.discard(thread_id)
+        if thread_id not in self._queued:
+            self._owners.pop(thread_id, None)
+        self._stirred.set()
 
     def _leave_to_others(self, thread_id: str) -> None:
         """Leave the thread to other processes; there are none where this one drains all."""

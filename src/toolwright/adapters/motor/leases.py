@@ -214,13 +214,10 @@ class LeaseMotor(EmbeddedMotor):
     def _rests(self, thread_id: str) -> bool:
         return self._not_before.get(thread_id, 0.0) > self._clock.monotonic()
 
-    async def _drain_one(self, thread_id: str, alone: bool) -> None:
-        try:
-            await super()._drain_one(thread_id, alone)
-        finally:
-            if not self._has(thread_id):
-                self._left.add(thread_id)
-                self._stirred.set()
+    def _ended(self, thread_id: str) -> None:
+        super()._ended(thread_id)
+        if not self._has(thread_id):
+            self._left.add(thread_id)
 
     async def _take_due(self) -> float:
         for thread_id in [*self._not_before]:
