@@ -554,6 +554,32 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
             pass
 
 
+async def test_a_process_without_work_that_started_before_nodes_with_another_key_or_files_says_so(
+    tmp_path: Path,
+) -> None:
+    app = tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=testing.ScriptedModel([]))])
+    one, two = (Fernet.generate_key().decode() for _ in range(2))
+    async with fresh_database() as url:
+
+        def opened(key: str, files: str, *, work: bool = True) -> AbstractAsyncContextManager[Runtime]:
+            folder = str(tmp_path / files)
+            return app.runtime(
+                tw.Settings(
+                    database_url=url, cluster="postgres", work=work, encryption_keys=(key,), files_url=folder
+                )
+            )
+
+        async with (
+            opened(one, "a", work=False) as alike,
+            opened(two, "a", work=False) as sealing,
+            opened(one, "b", work=False) as filing,
+            opened(one, "a"),
+        ):
+            assert await alike.health.warning() is None
+            assert "an encryption key that this process does not have" in str(await sealing.health.warning())
+            assert "are not those of this process" in str(await filing.health.warning())
+
+
 async def test_of_processes_that_start_at_once_with_other_files_none_works_beside_another(
     tmp_path: Path,
 ) -> None:

@@ -80,7 +80,7 @@ from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.results import ResultReader
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.runtime.toolkits.toolkit import ToolkitParts
-from toolwright.wiring.parts import Parts, idle_warning, needs_worker
+from toolwright.wiring.parts import Parts, needs_worker, worker_warning
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:
@@ -206,7 +206,9 @@ def assemble(
             clock,
             ids,
             unready=lambda: _unready(settings, motor),
-            look_for_worker=partial(idle_warning, settings) if needs_worker(settings) else None,
+            look_for_worker=partial(worker_warning, settings, store, parts.cipher.keys, parts.files, clock)
+            if needs_worker(settings)
+            else None,
         ),
         keys=keys,
         housekeeper=Housekeeper(

@@ -243,12 +243,26 @@ def needs_worker(settings: Settings) -> bool:
     return not settings.work and settings.database_url.startswith("postgres")
 
 
-async def idle_warning(settings: Settings) -> str | None:
-    """Return a warning if no living process executes the runs of the Postgres database. Raises `StoreError`."""
+async def worker_warning(
+    settings: Settings, store: Store, keys: Sequence[str], files: Files, clock: Clock
+) -> str | None:
+    """Return a warning if no living process can execute the runs of this process as it has begun them.
+
+    None executes any, or a node that has started since has another encryption key or other files. Raises `StoreError`.
+    """
     # Loaded by name: it needs the extra.
     lock = import_module("toolwright.adapters.store.postgres.lock")
     seen = await lock.look_for_executors(settings.database_url)
-    return None if seen.nodes or seen.is_locked else IDLE
+    if not (seen.nodes or seen.is_locked):
+        return IDLE
+    if settings.cluster is None:
+        return None
+    return next(iter(await node_faults(await _living(store, clock), keys, files)), None)
+
+
+async def _living(store: Store, clock: Clock) -> list[Node]:
+    now = clock.now()
+    return [node for node in await store.nodes() if node.is_alive(now)]
 
 
 def warn_without_work(settings: Settings) -> None:
@@ -292,8 +306,7 @@ async def _check_nodes(
 
     Raises `DefinitionError` if this process, which is the node `own` if it has joined, cannot run beside them.
     """
-    now = clock.now()
-    living = [node for node in await store.nodes() if node.is_alive(now) and node.id != own]
+    living = [node for node in await _living(store, clock) if node.id != own]
     for fault in await node_faults(living, keys, files):
         raise DefinitionError(fault)
     if own or not settings.work:  # once
