@@ -203,7 +203,7 @@ async def serving(
             async with at_work(application, chosen, listener) as (server, url):
                 hooks = {"response": [document().check]}
                 async with httpx.AsyncClient(
-                    base_url=url, event_hooks=hooks, timeout=10, verify=False
+                    base_url=url, event_hooks=hooks, timeout=60, verify=False
                 ) as client:
                     yield Api(client, rig, server, port)
 

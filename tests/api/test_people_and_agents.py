@@ -76,7 +76,7 @@ async def crowd(
             async with at_work(application, options, listener) as (_, url):
                 hooks = {"response": [document().check]}
                 async with httpx.AsyncClient(
-                    base_url=url, event_hooks=hooks, timeout=10, verify=False
+                    base_url=url, event_hooks=hooks, timeout=60, verify=False
                 ) as client:
                     try:
                         yield Crowd(rt, client, application, ids)

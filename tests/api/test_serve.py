@@ -57,7 +57,7 @@ async def test_with_keys_a_server_may_listen_anywhere() -> None:
     keyed = settings.model_copy(update={"secret_keys": ("k",)})
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(app, keyed, host="0.0.0.0", port=0, ready=ready.set_result))
-    async with httpx.AsyncClient(base_url=await ready, headers={"x-secret-key": "k"}) as client:
+    async with httpx.AsyncClient(base_url=await ready, headers={"x-secret-key": "k"}, timeout=60) as client:
         headers = {"Host": "service.example"}
         assert (await client.get("/api/agents", headers=headers)).status_code == 200
     os.kill(os.getpid(), signal.SIGTERM)
@@ -73,7 +73,7 @@ async def test_an_accepted_connection_sends_each_answer_at_once(host: str, own: 
     serving = asyncio.create_task(
         serve(app, settings, host=host, port=0, listener=listener, ready=ready.set_result)
     )
-    async with httpx.AsyncClient(base_url=await ready) as client:
+    async with httpx.AsyncClient(base_url=await ready, timeout=60) as client:
         answer = await client.get("/health")
         caller = answer.extensions["network_stream"].get_extra_info("client_addr")
         with _accepted_from(caller[:2]) as accepted:
@@ -149,7 +149,7 @@ async def test_a_server_is_at_work_within_the_lifespan_of_its_app() -> None:
     living = tw.App(agents=[tw.Agent("tester", prompt)], lifespan=lifespan)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(living, settings, port=0, ready=ready.set_result))
-    async with httpx.AsyncClient(base_url=await ready) as client:
+    async with httpx.AsyncClient(base_url=await ready, timeout=60) as client:
         assert (await client.get("/health")).status_code == 200
     assert said == ["begin"]
     os.kill(os.getpid(), signal.SIGTERM)

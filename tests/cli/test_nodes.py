@@ -115,7 +115,7 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
         assert said.startswith(
             f"The node {node} seals secrets with an encryption key that this process does not have"
         )
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             for path in ("/health", "/ready"):
                 body = (await http.get(f"{url}{path}")).json()
                 assert (body["status"], "warning" in body) == ("ok", False)
@@ -165,7 +165,7 @@ async def test_a_process_without_a_cluster_that_keeps_nodes_waiting_is_named(
     said = "process without TOOLWRIGHT_CLUSTER executes the runs"
     with shell.start("serve", "nodes_app:app", "--port", "0") as server:
         url = await asyncio.to_thread(url_of, server)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             answer = await http.get(f"{url}/ready")
             assert (answer.status_code, said in answer.json()["error"]) == (503, True)
             assert (await http.get(f"{url}/health")).status_code == 200
