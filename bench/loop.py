@@ -13,6 +13,7 @@ from toolwright.testing import runtime
 from toolwright.wiring.gateway import settle_memory
 
 TARGET_STEP = 100.0  # µs
+LOOK = 0.05  # seconds
 BEST_KNOWN_IDEAL = 26  # %
 
 
@@ -20,6 +21,22 @@ BEST_KNOWN_IDEAL = 26  # %
 async def wait() -> str:
     await asyncio.sleep(0.02)
     return "waited"
+
+
+@tw.tool(description="Wait 50 ms.", read_only=True)
+async def look() -> str:
+    await asyncio.sleep(LOOK)
+    return "looked"
+
+
+class CallsAtOnce:
+    """A model that makes four calls in one answer, and then says that it is done."""
+
+    name = "bench"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        calls = tuple([ModelCall(id=f"c{n}", name="look", arguments="{}") for n in range(4)])
+        yield ModelResponse(calls=calls) if request.step == 1 else ModelResponse(text="done")
 
 
 class OneCallAStep:
@@ -81,12 +98,27 @@ async def _parallel(runs: int, calls: int) -> float:
         return calls * 0.02 / (time.perf_counter() - begin) * 100
 
 
+async def _four_calls(parallel: int) -> float:
+    """ms of a run that makes four read-only calls of 50 ms in one answer: the median of some."""
+    agent = tw.Agent("bench", model=CallsAtOnce(), tools=[look], parallel=parallel)
+    async with runtime(tw.App(agents=[agent])) as rt:
+        taken: list[float] = []
+        for _ in range(10):
+            thread = await rt.threads.create("bench")
+            begin = time.perf_counter()
+            await rt.runs.wait((await rt.threads.send(thread.id, "go")).id)
+            taken.append((time.perf_counter() - begin) * 1e3)
+    return statistics.median(taken)
+
+
 async def _measure() -> list[Row]:
     floor = await _floor(2_000)
     return [
         Row("in-memory step, 1 call", await _steps(1, 200), "µs", floor, TARGET_STEP),
         Row("in-memory step, 20 calls", await _steps(20, 40), "µs", floor, TARGET_STEP),
         Row("in-memory step, 100 calls", await _steps(100, 10), "µs", floor, TARGET_STEP),
+        Row("4 read-only calls of 50 ms, parallel=1", await _four_calls(1), "ms", 4 * LOOK * 1e3, None),
+        Row("4 read-only calls of 50 ms, parallel=4", await _four_calls(4), "ms", LOOK * 1e3, None),
         Row("200 runs × 5 calls of 20 ms", await _parallel(200, 5), "% of ideal", 100.0, 70.0, better="more"),
     ]
 

@@ -175,7 +175,7 @@ async def leased(
     motor = LeaseMotor(store, clock, leases, concurrency=concurrency, sweep=sweep, tell=tell)
     if bus is not None:
         bus.woken = motor.woken_elsewhere
-    rig = Rig(store, motor, clock, most=1_000, leases=leases)
+    rig = Rig(store, motor, clock, leases=leases)
     await motor.start(rig.drain, rig.nudge)
     try:
         yield rig

@@ -1,5 +1,6 @@
 """A cancel, and a message that joins, before and after every unit of a run: by barriers, not by luck."""
 
+import asyncio
 from typing import Any, get_args
 
 import pytest
@@ -21,35 +22,41 @@ pytestmark = pytest.mark.anyio
 store = store_on("memory", "postgres")
 
 
-UNITS = 6  # of the undisturbed run behind its PostMessage: claim, answer, three results, answer
+UNITS = 7  # of the undisturbed run behind its PostMessage: claim, answer, four results, answer
+each_way = pytest.mark.parametrize("parallel", [1, 4])  # calls one after another, and at once
 
 
-@tw.tool(description="Add.")
+@tw.tool(description="Add.", read_only=True)
 async def add(a: int, b: int) -> int:
+    await asyncio.sleep(0)  # the others have their turn
     return a + b
 
 
 def model() -> Model:
     return ScriptedModel(
-        [calling("add", "add", "add"), {"text": "Done."}, {"text": "More."}, {"text": "Yet."}]
+        [calling("add", "add", "add", "add"), {"text": "Done."}, {"text": "More."}, {"text": "Yet."}]
     )
 
 
+@each_way
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: str, store: OpenStore) -> None:
-    async with running(model(), [add], store=store) as rig:
+async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(
+    n: int, when: str, store: OpenStore, parallel: int
+) -> None:
+    async with running(model(), [add], store=store, prompt_options={"parallel": parallel}) as rig:
         thread_id, refused = await cancelled_at(rig, n, when)
         assert refused == (n == UNITS and when == "after")
         await nothing_is_left(rig, thread_id)
 
 
+@each_way
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
 async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(
-    n: int, when: str, store: OpenStore
+    n: int, when: str, store: OpenStore, parallel: int
 ) -> None:
-    async with running(model(), [add], store=store) as rig:
+    async with running(model(), [add], store=store, prompt_options={"parallel": parallel}) as rig:
         thread = await rig.rt.threads.create("tester")
         told: list[str] = []
 
@@ -69,12 +76,13 @@ async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(
         await nothing_is_left(rig, thread.id)
 
 
+@each_way
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
 async def test_a_message_and_then_a_cancel_at_any_point_lose_nothing(
-    n: int, when: str, store: OpenStore
+    n: int, when: str, store: OpenStore, parallel: int
 ) -> None:
-    async with running(model(), [add], store=store) as rig:
+    async with running(model(), [add], store=store, prompt_options={"parallel": parallel}) as rig:
         thread = await rig.rt.threads.create("tester")
         told: list[str] = []
 
@@ -173,7 +181,7 @@ def test_a_run_has_a_reaction_to_every_guard() -> None:
 
 
 OF_RESULTS = [
-    guard for guard, how in REACTIONS.items() if how in ("made anew", "space", "refused", "cancelled")
+    guard for guard, how in REACTIONS.items() if how in ("rebuilt", "space", "refused", "cancelled")
 ]
 """The guards that the result of a call can fail while its run still has the thread."""
 

@@ -8,19 +8,12 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.databases import OpenStore, store_on
-from tests.runtime.interfering import at, cancelled_at
-from tests.runtime.rig import running
 from tests.runtime.talk import Talk, call, calls, opened, talking, until
-from tests.runtime.test_interference import nothing_is_left
 from tests.watched import Watched
 from toolwright.core.errors import DefinitionError
-from toolwright.core.journal.units import Unit
 from toolwright.core.threads.event import Topic
 
 pytestmark = pytest.mark.anyio
-
-store = store_on("memory", "postgres")
 
 
 @dataclass
@@ -399,48 +392,6 @@ async def test_a_drain_that_is_cancelled_records_what_ends_well_all_the_same_and
         release.set()
         assert (await talk.rt.runs.wait(sent.id, 10)).output == "Done."
         assert await talk.results() == ["stubborn1", "stubborn2", "stubborn3"]
-
-
-# ── at every point of a run ─────────────────────────────────────────────────────────────────────────────────────────
-
-UNITS = 7  # of the undisturbed run behind its PostMessage: claim, answer, four results, answer
-
-
-def four(gate: Gate) -> tuple[Watched, list[tw.Tool]]:
-    return Watched([calls(*reads(1, 2, 3, 4)), {"text": "Done."}, {"text": "More."}, {"text": "Yet."}]), [
-        gate.tool("read")
-    ]
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: str, store: OpenStore) -> None:
-    model, tools = four(Gate(together=4))
-    async with running(model, tools, store=store, prompt_options={"parallel": 4}) as rig:
-        thread_id, refused = await cancelled_at(rig, n, when)
-        assert refused == (n == UNITS and when == "after")
-        await nothing_is_left(rig, thread_id)
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_message_at_any_point_is_read_once(n: int, when: str, store: OpenStore) -> None:
-    model, tools = four(Gate(together=4))
-    async with running(model, tools, store=store, prompt_options={"parallel": 4}) as rig:
-        thread = await rig.rt.threads.create("tester")
-        told: list[str] = []
-
-        async def join(_: int, __: Unit) -> None:
-            told.append((await rig.rt.threads.post(thread.id, "And this")).run_id)
-
-        rig.store.before, rig.store.after, acted = at(n, when, join)
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        await acted.wait()
-        later = await rig.rt.runs.wait(told[0], 10)
-        assert (run.status, later.status) == ("completed", "completed")
-        said = [message.content for message in await rig.transcript(thread.id)]
-        assert said.count("And this") == 1
-        await nothing_is_left(rig, thread.id)
 
 
 # ── who says so ─────────────────────────────────────────────────────────────────────────────────────────────────────

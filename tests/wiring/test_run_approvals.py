@@ -322,3 +322,56 @@ async def test_what_approve_raises_ends_the_stream() -> None:
     wrong: Any = "yes"
     with pytest.raises(InvalidRequest, match="approve must be a function"):
         tw.stream(clerk(PAYS), "Pay.", approve=wrong)
+
+
+async def test_calls_that_wait_at_the_same_time_are_each_told_and_answered_once() -> None:
+    @tw.tool(read_only=True, requires_approval=True)
+    def read(n: int) -> str:
+        """Read something secret."""
+        return f"read {n}"
+
+    outside = tw.Tool(
+        name="outside",
+        description="Ask outside.",
+        kind="external",
+        read_only=True,
+        timeout=20.0,
+        visible=False,
+    )
+    calls: list[dict[str, Any]] = [
+        {"name": "read", "args": {"n": 1}},
+        {"name": "outside", "args": {}},
+        {"name": "read", "args": {"n": 2}},
+    ]
+    model = ScriptedModel([{"calls": calls}, {"text": "Well."}])
+    agent = tw.Agent("clerk", model=model, tools=[read, outside], parallel=4)
+    told: list[tuple[str, str]] = []
+    async with tw.stream(agent, "Go") as stream:
+        async for event in stream:
+            if isinstance(event, tw.CallWaiting):
+                told.append((event.name, event.reason))
+                await stream.submit(
+                    event.call_id, {"approved": True} if event.reason == "approval" else "a result"
+                )
+    assert sorted(told) == [("outside", "calls"), ("read", "approval"), ("read", "approval")]
+
+
+async def test_approve_is_asked_of_every_call_that_waits_at_the_same_time() -> None:
+    asked: list[object] = []
+
+    @tw.tool(read_only=True, requires_approval=True)
+    def read(n: int) -> str:
+        """Read something secret."""
+        return f"read {n}"
+
+    async def approve(call: tw.CallWaiting) -> bool:
+        asked.append(call.arguments)
+        return True
+
+    calls = [{"name": "read", "args": {"n": n}} for n in (1, 2)]
+    agent = tw.Agent(
+        "clerk", model=ScriptedModel([{"calls": calls}, {"text": "Well."}]), tools=[read], parallel=2
+    )
+    result = await tw.run(agent, "Go", approve=approve)
+    assert asked == [{"n": 1}, {"n": 2}]
+    assert [each.result.result for each in result.calls if each.result is not None] == ["read 1", "read 2"]

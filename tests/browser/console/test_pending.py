@@ -9,6 +9,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 import toolwright as tw
 from tests.browser.console.asking import asked, asking, card
 from tests.browser.console.rig import house
+from toolwright.core.errors import VariablesLacking
 from toolwright.testing import ScriptedModel
 from toolwright.web.console.pending.calls import PAGE
 
@@ -155,6 +156,32 @@ async def test_values_that_a_run_lacks_are_given_and_never_shown(context: Browse
         await expect(page.get_by_text(NOBODY)).to_be_visible()
         assert (await opened.rt.runs.wait(run.id, 10)).status == "completed"
         assert SECRET not in await page.content()
+
+
+async def test_what_somebody_types_stays_when_another_value_is_given_elsewhere(
+    context: BrowserContext,
+) -> None:
+    @tw.tool(variables=[tw.Variable("CITY"), tw.Variable("UNIT")])
+    async def weather(state: tw.ThreadState) -> str:
+        """Look at the weather."""
+        return "Sunny."
+
+    model = ScriptedModel([{"calls": [{"name": "weather"}]}, {"text": "Sunny."}])
+    app = tw.App(agents=[tw.Agent("guide", instructions="Guide.", model=model, tools=[weather])])
+    async with house(app) as opened:
+        thread = await opened.rt.threads.create("guide")
+        run = await opened.rt.threads.send(thread.id, "Go")
+        page = await opened.enter(context, "/pending")
+        await page.get_by_label("CITY").fill("Tokyo")
+        [request] = await opened.rt.requests.list(thread.id)
+        with pytest.raises(VariablesLacking):
+            await opened.rt.requests.answer(thread.id, request.id, {"UNIT": "K"})
+        await expect(page.get_by_text("There already:")).to_be_visible()
+        await expect(page.get_by_label("UNIT")).to_have_count(0)
+        await expect(page.get_by_label("CITY")).to_have_value("Tokyo")
+        await page.get_by_role("button", name="Give").click()
+        await expect(page.get_by_text(NOBODY)).to_be_visible()
+        assert (await opened.rt.runs.wait(run.id, 10)).status == "completed"
 
 
 async def test_a_service_looks_at_the_calls_of_one_space(context: BrowserContext) -> None:

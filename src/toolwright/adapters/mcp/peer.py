@@ -22,7 +22,7 @@ _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
 
 
 def said(error: BaseException) -> str:
-    """What an error says, of a group the first one; without a full stop of its own."""
+    """Return the text of an error, of the first one in a group, without its final full stop."""
     error = first_error(error)
     match error:
         case TimeoutError():
@@ -42,7 +42,7 @@ def said(error: BaseException) -> str:
 
 
 def _of_answer(response: httpx2.Response) -> str:
-    """What is wrong with a server that answers with an error: the words of the transport, if it is theirs."""
+    """Return what is wrong with a server that answers with an error: the transport's text, if it is the cause."""
     try:
         return brief(str(response.json()["error"]["message"]), MOST)
     except (httpx2.ResponseNotRead, ValueError, LookupError, TypeError):

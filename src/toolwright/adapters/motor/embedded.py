@@ -302,9 +302,8 @@ class EmbeddedMotor:
     def _start(self, thread_id: str, *, alone: bool) -> None:
         task = asyncio.create_task(self._drain_one(thread_id, alone), name=f"drain {thread_id}")
         self._running[thread_id] = task
-        task.add_done_callback(
-            lambda _: self._ended(thread_id)
-        )  # also called if it is cancelled before it begins
+        # Not in the drain itself: one that is cancelled before its first step would never free its slot.
+        task.add_done_callback(lambda _: self._ended(thread_id))
 
     async def _drain_one(self, thread_id: str, alone: bool) -> None:
         assert self._drain is not None

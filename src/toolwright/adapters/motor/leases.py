@@ -94,9 +94,7 @@ class LeaseMotor(EmbeddedMotor):
         self._watch: asyncio.Task[None] | None = None
         self._wanted: dict[str, None] = {}
         self._offered = 0  # free slots since the last one that was kept for what is due
-        self._has_more = (
-            True  # whether the journal can have more that is due than the last claim had room for
-        )
+        self._has_more = True  # more can be due in the journal than the last claim had room for
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
         self._others: dict[str, float] = {}  # threads that only others can drain, until when

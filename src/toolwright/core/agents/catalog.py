@@ -58,7 +58,7 @@ class Catalog:
     ) -> None:
         check_kind("App: context", context, (Context, NoneType), "a tw.Context")
         check_parallel("App", parallel)
-        self.context, self._parallel = context, parallel
+        self.context, self.parallel = context, parallel
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
         called = _called_agents(agents, prompts)
@@ -298,11 +298,6 @@ class Catalog:
     def activate(self, agent: Agent) -> ActiveAgent:
         """The agent ready to run, but for its toolkits; raises `DefinitionError` where a name leads nowhere."""
         return activated(agent, self, self._env, self._models.get(agent.id))
-
-    @property
-    def parallel(self) -> int | None:
-        """The number of calls that may run at once, for agents that say nothing of it."""
-        return self._parallel
 
     @property
     def env(self) -> Env:

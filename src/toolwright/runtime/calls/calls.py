@@ -23,7 +23,7 @@ from toolwright.runtime.calls.approvals import asked, needs_approval
 from toolwright.runtime.calls.messages import INTERRUPTED, Instant, LastWords, answer_message, call_message
 from toolwright.runtime.calls.request_state import resolver, write_output, written_size
 from toolwright.runtime.calls.variables import changed_for, lacking_for
-from toolwright.runtime.calls.visible import WAITING, finished, outside_any_space, show
+from toolwright.runtime.calls.visible import finished, outside_any_space, show
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -56,28 +56,27 @@ class Calls:
         changes: Changes,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
-        """Settle calls that need no outside world, in order, and start the first other one.
+        """Settle the calls that need no executor, in order, and start the first other one.
 
-        Where the agent runs calls of read-only tools at once, those behind it are started too. They run beside each
-        other and beside calls that wait for somebody; every other call runs alone. What is at work already is passed
-        over. A call that would be settled at once has its turn behind those that run before it.
+        With `parallel`, following calls of read-only tools are started as well, while earlier ones run or wait; every
+        other call runs alone. A call that is settled immediately waits for the results of the calls before it.
 
-        They are found among `tools`, those of whoever speaks if there are none.
-
-        One that lacks a variable, or gets another value in this very move, or whose tool must be asked whether it needs
-        an approval (`decide`), is left as it is, and all behind it. So are
-        those behind the first hundred, or behind those to which the state is much: a unit is made without a pause.
+        `tools` are the available tools, by default the active agent's. The unit ends before a call whose variable is
+        missing or changed by this unit, before one whose tool must first decide about an approval (`decide`), after
+        100 calls, and after a large state: it is built without a pause.
         """
         active, size = context.active, 0
         tools = active.by_name if tools is None else tools
-        most = 1 if active.parallel == 1 else most_at_once(context)
+        most = 1 if active.parallel == 1 else max_concurrent(context)
         running, is_held = 0, False  # of the calls before: those that run, and whether any has no result yet
         for call in islice(calls, CALLS_PER_UNIT):
+            if is_held and most == 1:
+                return
             if call.status != "created":
-                status = _status_after(changes, call)
-                if most == 1 or (status == "running" and not runs_beside(tools.get(call.name))):
+                is_running = _status_after(changes, call) == "running"
+                if is_running and not can_run_concurrently(tools.get(call.name)):
                     return
-                running, is_held = running + (status == "running"), True
+                running, is_held = running + is_running, True
                 continue
             resolve = None if context.values is None else resolver(context, changes, call)
             prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
@@ -86,7 +85,7 @@ class Calls:
                     self.take(context, changes, call, self._cut(context, prepared))
                 continue
             tool = prepared.tool
-            if is_held and not (running < most and runs_beside(tool)):
+            if is_held and not (running < most and can_run_concurrently(tool)):
                 return
             if (tool.variables or active.nested) and lacking_for(context, tool):
                 return
@@ -95,45 +94,37 @@ class Calls:
             needed = False if tool.approval is None else needs_approval(context, call, tool)
             if needed is None:
                 return
-            instant = self._instants.get(tool.carrier)
-            if (
-                running
-                and instant is not None
-                and not needed
-                and (tool.is_async or tool.carrier not in WAITING)
+            instant = None if needed else self._instants.get(tool.carrier)
+            outcome = None if instant is None else instant(prepared)
+            if running and (
+                isinstance(outcome, ToolResult) or (outcome is not None and outcome.wait is None)
             ):
                 continue
             if tool.visible and not show(context, tools, changes, call, tool, asks=needed):
                 if not running:
                     self.settle(context, changes, call, outside_any_space(tool))
                 continue
+            if not needed:
+                changes.events.append(tool_event("tool.started", call.id, call.name))
             if needed:
                 self._ask(context, changes, call, tool)
-                if most == 1:
-                    return
-                is_held = True
-                continue
-            changes.events.append(tool_event("tool.started", call.id, call.name))
-            if instant is None:
+            elif outcome is not None:
+                before = changes.effects
+                if self.take(context, changes, call, self._cut(context, outcome)):
+                    size += written_size(before, changes)
+                    size += 0 if resolve is None else len(dumps(prepared.arguments))
+                    if size > STATE_PER_UNIT:
+                        return
+                    continue
+            else:
                 if tool.kind == "mcp":
                     changes.effects += pin(call.agent, tool, call.created_at)
                 context.prepare(prepared)
                 self._move(changes, call, "running", context.clock.now())
-                if most == 1 or not runs_beside(tool):
+                if most == 1 or not can_run_concurrently(tool):
                     return
-                running, is_held = running + 1, True
-                continue
-            before = changes.effects
-            if not self.take(context, changes, call, self._cut(context, instant(prepared))):
-                if most == 1:
-                    return
-                is_held = True
-                continue
-            size += written_size(before, changes)
-            if resolve is not None:
-                size += len(dumps(prepared.arguments))
-            if size > STATE_PER_UNIT:
-                return
+                running += 1
+            is_held = True
 
     def _ask(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> None:
         """The call waits for an approval before it begins."""
@@ -411,13 +402,13 @@ class Calls:
         )
 
 
-def most_at_once(context: RunContext) -> int:
-    """Return how many calls may run at once: one where they refer to each other, or a handler waits for them."""
+def max_concurrent(context: RunContext) -> int:
+    """Return the maximum number of concurrent calls: 1 where they refer to each other, or a handler waits for them."""
     return 1 if context.values is not None or context.holder is not None else context.active.parallel
 
 
-def runs_beside(tool: Tool | None) -> bool:
-    """Return whether calls of the tool may run beside others. The conversation of a prompt tool cannot."""
+def can_run_concurrently(tool: Tool | None) -> bool:
+    """Return whether calls of the tool can run concurrently. The conversation of a prompt tool cannot."""
     return tool is not None and tool.read_only and tool.carrier not in ("prompt", "agent")
 
 

@@ -30,25 +30,25 @@ Answered: TypeAlias = Literal["done"] | Guard
 
 Reaction: TypeAlias = Literal[
     "lost",  # another process has the thread: this drain writes no more
-    "made anew",  # the unit is made once more, of what is so now
-    "space",  # where the thread is in is read once more, and the unit is made anew
-    "inbox",
-    "calls",
-    "compactions",
-    "cancelled",
-    "refused",  # what a call wants to write cannot be written any more: the call fails
+    "rebuilt",  # the unit is built again from the current state
+    "space",  # the thread's space is read again, and the unit is rebuilt
+    "inbox",  # the inbox is read again
+    "calls",  # the calls are read again
+    "compactions",  # the summaries are read again
+    "cancelled",  # the run's work is cancelled
+    "refused",  # the call whose effect it is fails
 ]
 REACTIONS: Mapping[Guard, Reaction] = {
     "thread": "lost",
     "lease": "lost",
     "fence": "lost",
     "run": "lost",
-    "file": "made anew",
-    "message": "made anew",
-    "mind": "made anew",
-    "busy": "made anew",
-    "child_limit": "made anew",
-    "terminated": "made anew",
+    "file": "rebuilt",
+    "message": "rebuilt",
+    "mind": "rebuilt",
+    "busy": "rebuilt",
+    "child_limit": "rebuilt",
+    "terminated": "rebuilt",
     "space": "space",
     "unread": "inbox",
     "inbox": "inbox",
@@ -66,14 +66,14 @@ REACTIONS: Mapping[Guard, Reaction] = {
     "mcp_tool": "refused",
     "request": "refused",
 }
-"""The reaction of a run to each guard that a unit of its own can fail. What is read once more has changed elsewhere."""
+"""The reaction of a run to each guard that one of its units can fail."""
 
-ANEW: frozenset[Answered] = frozenset(
-    [guard for guard, reaction in REACTIONS.items() if reaction in ("made anew", "space")]
+REBUILT: frozenset[Answered] = frozenset(
+    [guard for guard, reaction in REACTIONS.items() if reaction in ("rebuilt", "space")]
 )
-"""The guards after which a unit is made anew: it holds what was so of files, spaces and other threads when it was made.
+"""The guards after which a unit is built again: files, spaces or other threads have changed since it was built.
 
-After the others the context has read what has changed, and the run goes on from there.
+After the others the context has read what has changed, and the run continues from there.
 """
 
 
@@ -81,10 +81,10 @@ class ThreadLost(Exception):
     """The thread is another owner's now: this drain writes no more."""
 
 
-class EffectRefused(Exception):
-    """What a call wants to write with its result has changed, or is gone, since the call read it.
+class EffectRefused(ThreadLost):
+    """Raised when what a unit writes beside the run has changed, or is gone, since it was read.
 
-    Not from the tree of public errors: a call's result says it, nobody catches it.
+    A call fails with its message and code. Any other unit is left, and the thread is taken once more as a lost one is.
     """
 
     code = "conflict"

@@ -50,7 +50,7 @@ from toolwright.wire.event import message_event
 
 T = TypeVar("T")
 _HAS_TURN: ContextVar[object] = ContextVar("_HAS_TURN", default=None)
-"""The run whose record the task at work may change."""
+"""The run context whose record the current task may change."""
 
 OLDER = 500  # messages that are read at once
 
@@ -368,7 +368,7 @@ class RunContext(RunRecord):
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Let nobody else change the record meanwhile: handlers that run at once, and the loop, take turns.
+        """Keep the record for the task in hand: handlers that run at once, and the loop, change it one at a time.
 
         A call within a call has the turn already.
         """
@@ -441,7 +441,7 @@ class RunContext(RunRecord):
             self._listeners.tell(unit, answer, begun, self._streamed)
 
     async def _refused(self, conflict: Conflict) -> Answered:
-        """Return the guard that failed, once what has changed was read. Raises `ThreadLost`, `EffectRefused`."""
+        """Read what has changed and return the guard that failed. Raises `ThreadLost`, of it `EffectRefused`."""
         guard = conflict.guard
         match REACTIONS[guard]:
             case "lost":
@@ -459,7 +459,7 @@ class RunContext(RunRecord):
             case "calls":
                 for call in self.unsettled():
                     await self.reload_call(call.id)
-            case "made anew":
+            case "rebuilt":
                 pass
         return guard
 

@@ -24,7 +24,7 @@ from toolwright.runtime.calls.messages import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes, End, Next
-from toolwright.runtime.context.commit import ANEW, Answered
+from toolwright.runtime.context.commit import REBUILT, Answered
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
@@ -152,7 +152,7 @@ class RunCommits:
         self.max_steps = max_steps
 
     async def commit(self, context: RunContext, make: Callable[[], Awaitable[Next]]) -> Answered:
-        """Commit what `make` gives; after a guard of `ANEW`, what it gives the next time, of what is so then."""
+        """Commit what `make` builds; after a guard of `REBUILT`, what it builds from the state at that time."""
         while True:
             following = await make()
             changes, end = following.changes, following.end
@@ -161,7 +161,7 @@ class RunCommits:
                 if following.ends_step and not context.abort.aborted:
                     changes.events.append(step_event("step.started", following.run.step_count + 1))
                 answer = await context.commit(following.kind, changes, following.run)
-            if answer not in ANEW:
+            if answer not in REBUILT:
                 return answer
 
     async def _with_end(self, context: RunContext, following: Next, end: End) -> Answered | None:

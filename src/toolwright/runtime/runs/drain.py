@@ -28,7 +28,7 @@ from toolwright.runtime.agents.speakers import Speakers, UnknownAgent
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Answered, EffectRefused, Listeners, ThreadLost
+from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.answer import ask_again
@@ -140,7 +140,7 @@ class Drainer:
             return early
         try:
             return await self._serve(view, run or self._new_run(view), node)
-        except (ThreadLost, EffectRefused) as lost:
+        except ThreadLost as lost:
             log.info("%s", lost)
             await self._clock.sleep(LOST_PAUSE)  # whoever has it now shall not be fought over it
             return "again"
@@ -301,7 +301,7 @@ class Drainer:
                 await self._commits.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:
                 await self._loop.go(context)
-        except (ThreadLost, EffectRefused, StoreError):
+        except (ThreadLost, StoreError):
             raise
         except asyncio.CancelledError:
             await self._give_back(context)
@@ -364,7 +364,7 @@ class Drainer:
                 at_work_in = await context.where.begin(waiting, context.author)
                 changes.effects += (*presence(context, at_work_in, "agent.active"),)
                 answer = await context.commit(claim, changes, taken)
-        except (ThreadLost, EffectRefused, StoreError):
+        except (ThreadLost, StoreError):
             raise
         except Exception as error:
             log.exception("Run %s cannot begin.", run.id)
@@ -395,7 +395,7 @@ class Drainer:
         try:
             changes = refused(context, _reading(context, over, own, await cleaned_texts(own)), back)
             await context.commit(claim, await self._commits.told(context, changes, over), over)
-        except (ThreadLost, EffectRefused, StoreError):
+        except (ThreadLost, StoreError):
             raise
         except Exception:
             log.exception("The messages of run %s cannot be kept in its thread.", context.run.id)

@@ -19,7 +19,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.calls.approvals import decide
-from toolwright.runtime.calls.calls import Calls, most_at_once, runs_beside
+from toolwright.runtime.calls.calls import Calls, can_run_concurrently, max_concurrent
 from toolwright.runtime.calls.handlers import Handlers, Ran
 from toolwright.runtime.calls.messages import LastWords
 from toolwright.runtime.calls.nested import Nested
@@ -63,7 +63,7 @@ class StepCalls:
         self._nested = nested
         self._commits = commits
         self._invoke = invoke
-        self._told: set[str] = set()  # agents of which it was logged that their reads wait for each other
+        self._logged: set[str] = set()  # ids of agents whose sequential reads were logged
 
     def begin(
         self,
@@ -85,16 +85,16 @@ class StepCalls:
         return self._after_calls(context, Answer, changes, run)
 
     def _log_reads(self, context: RunContext, calls: Sequence[Call]) -> None:
-        """Log once for each agent that calls wait for each other which could run at once."""
+        """Log once per agent that its read-only calls run sequentially."""
         active = context.active
-        reads = sum(runs_beside(active.by_name.get(call.name)) for call in calls)
+        reads = sum(can_run_concurrently(active.by_name.get(call.name)) for call in calls)
         if (
             reads > 1
             and active.parallel == 1
             and context.values is None
-            and active.agent_id not in self._told
+            and active.agent_id not in self._logged
         ):
-            self._told.add(active.agent_id)
+            self._logged.add(active.agent_id)
             log.debug(
                 "The agent %r made %d read-only calls in one answer, which run one after another: with parallel=8 they "
                 "would run at once.",
@@ -103,18 +103,18 @@ class StepCalls:
             )
 
     async def answer(self, context: RunContext, call: Call) -> None:
-        """Take the calls that have no answer a commit farther; `call` is the first of them."""
-        calls, beside = [call], len(context.frame.open) > 1 and most_at_once(context) > 1
-        if beside:
-            calls = _next(context)
+        """Advance the calls without a result by one commit; `call` is the first of them."""
+        calls, concurrent = [call], len(context.frame.open) > 1 and max_concurrent(context) > 1
+        if concurrent:
+            calls = _next_calls(context)
             call = calls[0]
         match call.status:
             case "running":
                 prepared = context.prepared(call.id)
                 if prepared is None:
                     await self._recover(context, calls)
-                elif beside and runs_beside(prepared.tool):
-                    await self._carry_out_beside(context)
+                elif concurrent and can_run_concurrently(prepared.tool):
+                    await self._execute_concurrently(context)
                 elif prepared.tool.carrier == "prompt":
                     await self._enter(context, call, prepared)
                 else:
@@ -166,13 +166,13 @@ class StepCalls:
         elif context.holder is None:  # else the handler that waits for it is cancelled too
             await self._commits.end(context, Finish, Changes(), End("cancelled"))
 
-    async def _carry_out_beside(self, context: RunContext) -> None:
-        """Carry out the calls that are begun, at once; each result is recorded behind those of the calls before it.
+    async def _execute_concurrently(self, context: RunContext) -> None:
+        """Execute the started calls concurrently, and record their results in the order of the calls.
 
-        A result makes room for another call, which joins them. Once a call was cancelled with its run, no result of
-        the calls behind it is recorded: those of a sequential run would not have begun.
+        Each recorded result lets another call start. After a call that was cancelled with its run no more results are
+        recorded: in a sequential run the following calls would not have started.
         """
-        frame, at_work = context.frame, dict[str, asyncio.Task[Ran]]()
+        frame, running = context.frame, dict[str, asyncio.Task[Ran]]()
         try:
             while True:
                 for call in () if context.stopping or context.abort.aborted else frame.unanswered():
@@ -180,21 +180,21 @@ class StepCalls:
                     if call.status == "running" and prepared is not None:
                         context.unprepare(call.id)
                         work = self._handlers.carry_out(context, call, prepared, self._invoke)
-                        at_work[call.id] = asyncio.create_task(work, name=f"call {call.id}")
-                first = next((call for call in frame.unanswered() if call.id in at_work), None)
+                        running[call.id] = asyncio.create_task(work, name=f"call {call.id}")
+                first = next((call for call in frame.unanswered() if call.id in running), None)
                 if first is None:
                     return
-                ran = await at_work.pop(first.id)
+                ran = await running.pop(first.id)
                 if ran.outcome is None:
-                    if at_work:
-                        await asyncio.wait(at_work.values())  # each has its own time to end
+                    if running:
+                        await asyncio.wait(running.values())  # each has its own time to end
                     return
                 async with context.turn():
                     await self._take(context, first, ran, ran.outcome)
                 if is_cancelled():  # the call has ended well all the same: its result is recorded
                     return
         finally:
-            await _end(at_work.values())
+            await _cancel_all(running.values())
 
     async def _enter(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """The conversation of a prompt tool begins, or goes on where it was."""
@@ -238,7 +238,7 @@ class StepCalls:
         return self._following(context, changes, run)
 
     async def _recover(self, context: RunContext, calls: Sequence[Call]) -> None:
-        """A process died while it ran these calls: each runs once more if it may, else its effect is unknown."""
+        """Restart calls interrupted by a crash if they can be repeated, or record that their effect is unknown."""
         changes = Changes()
         for call in calls:
             result = self._calls.interrupted(context, call, context.active.by_name)
@@ -311,10 +311,10 @@ class StepCalls:
             self._calls.close(context, changes, each, ENDED)
 
 
-def _next(context: RunContext) -> list[Call]:
-    """Return the calls to take farther of a step whose calls may run at once: those that are to be treated together.
+def _next_calls(context: RunContext) -> list[Call]:
+    """Return the calls to advance together in a step with concurrent calls.
 
-    What a dead process had begun is begun again before anything runs; what somebody has settled is recorded.
+    Calls interrupted by a crash are restarted before any call runs; results submitted elsewhere are recorded first.
     """
     calls = context.frame.unanswered()
     running = [call for call in calls if call.status == "running"]
@@ -326,8 +326,8 @@ def _next(context: RunContext) -> list[Call]:
     return calls[:1] if calls[0].status == "created" else [call for call in calls if call.status == "waiting"]
 
 
-async def _end(tasks: Collection["asyncio.Task[Ran]"]) -> None:
-    """Cancel these calls and wait for their ends, also while whoever waits is cancelled once more."""
+async def _cancel_all(tasks: Collection["asyncio.Task[Ran]"]) -> None:
+    """Cancel these calls and wait until they have ended, even if the caller is cancelled again."""
     for each in tasks:
         each.cancel()
     cancelled: asyncio.CancelledError | None = None
@@ -338,7 +338,7 @@ async def _end(tasks: Collection["asyncio.Task[Ran]"]) -> None:
             cancelled = error
     for each in tasks:
         if not each.cancelled():
-            each.exception()  # it is looked at: nobody needs it any more
+            each.exception()  # retrieved: asyncio would log it otherwise
     if cancelled is not None:
         raise cancelled
 

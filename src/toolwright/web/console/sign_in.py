@@ -8,6 +8,7 @@ from typing import Final, cast
 from urllib.parse import parse_qs, quote
 
 from nicegui import events, ui
+from nicegui.element import Element
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -42,12 +43,11 @@ Send = Callable[[Mapping[str, str]], Awaitable[object]]
 """Takes what was entered, by the fields' names; fields that were left empty are not in it."""
 
 
-def entry_form(fields: Sequence[Field], label: str, send: Send) -> None:
-    """Show the fields, and a button of that label which sends them."""
+def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Element]:
+    """Show the fields, and a button of that label which sends them; return the fields' elements by name."""
     with box("form", "stack") as form:
         form.props["autocomplete"] = "off"
-        for n, field in enumerate(fields):
-            _field(n, field)
+        shown = {field.name: _field(n, field) for n, field in enumerate(fields)}
         with box("div", "row"):
             button = ui.button(label, color=None).props("no-caps unelevated type=submit")
             button.classes("action primary")
@@ -62,10 +62,11 @@ def entry_form(fields: Sequence[Field], label: str, send: Send) -> None:
                 button.enable()
 
     form.on("submit", submitted, js_handler=_SEND)
+    return shown
 
 
-def _field(n: int, field: Field) -> None:
-    with box("label", "entry"):
+def _field(n: int, field: Field) -> Element:
+    with box("label", "entry") as entry:
         with box("span", "row"):
             words(field.label or field.name, "span", "" if field.label else "mono")
             if field.secret:
@@ -78,10 +79,11 @@ def _field(n: int, field: Field) -> None:
             with shown:
                 for choice in field.choices:
                     words(choice, "option").props["value"] = choice
-            return
+            return entry
         shown.props["type"] = "password" if field.secret else "text"
         shown.props["autocomplete"] = "off"
         shown.props["spellcheck"] = "false"
+    return entry
 
 
 def _read(args: object, fields: Sequence[Field]) -> dict[str, str]:

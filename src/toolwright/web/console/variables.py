@@ -1,6 +1,9 @@
 """Values that a run or a child waits for: which they are, and the form to give them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Mapping
+
+from nicegui.element import Element
 
 from toolwright.core.errors import NotFound, VariablesLacking
 from toolwright.runtime.children.requests import Wanted
@@ -8,61 +11,78 @@ from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, words
 
-Give = Callable[[Mapping[str, str]], Awaitable[object]]
+
+async def variables_form(visit: Visit, thread_id: str, request_id: str) -> None:
+    """Show a form for what the open request of that thread asks for, as it is now."""
+    await VariablesForm(visit, thread_id, request_id).refresh()
 
 
-async def variables_form(
-    visit: Visit, thread_id: str, request_id: str, given: Callable[[], object] = lambda: None
-) -> None:
-    """Show what the open request of that thread asks for, and take it; `given` is told once all is there.
+class VariablesForm:
+    """What an open request asks for, and the fields to give it. The page never gets a value back."""
 
-    What a value is never comes back to the page. Of a request that is answered or over, the page says so.
-    """
-    card = box("section", "card stack")
-    card.props["aria-label"] = "Values that are missing"
+    def __init__(self, visit: Visit, thread_id: str, request_id: str) -> None:
+        self._visit = visit
+        self._thread_id = thread_id
+        self._request_id = request_id
+        self._fields: dict[str, Element] = {}  # of the values that are missing
+        self._given: Element | None = None
+        self._refreshing = asyncio.Lock()  # an older reading is never shown after a newer one
+        self._card = box("section", "card stack")
+        self._card.props["aria-label"] = "Values that are missing"
 
-    async def draw() -> None:
-        wanted = await _wanted(visit, thread_id, request_id)
-        card.clear()
-        with card:
+    async def refresh(self) -> None:
+        """Show what is missing now. A field that stays keeps what somebody has typed into it."""
+        async with self._refreshing:
+            self._show(await self._read())
+
+    async def _read(self) -> Wanted | None:
+        try:
+            await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
+            return await self._visit.runtime.requests.get(self._thread_id, self._request_id)
+        except NotFound:
+            return None
+
+    def _show(self, wanted: Wanted | None) -> None:
+        if wanted is not None and self._given is not None and self._fields.keys() >= {*wanted.missing}:
+            for name in self._fields.keys() - {*wanted.missing}:
+                self._fields.pop(name).delete()
+            self._list_given(wanted, self._given)
+            return
+        self._card.clear()
+        self._given = None
+        with self._card:
             if wanted is None:
                 words("Nobody waits for these values any more.", "p", "quiet")
             else:
-                _ask(wanted, give)
+                self._ask(wanted)
 
-    async def give(entered: Mapping[str, str]) -> None:
-        if await visit.act(answer(entered), "The values are given."):
-            given()
+    def _ask(self, wanted: Wanted) -> None:
+        words("Values are missing", "h2")
+        words(f"{wanted.agent_name} goes on once they are given. Secrets are kept encrypted.", "p", "quiet")
+        self._given = box("div", "row small")
+        self._list_given(wanted, self._given)
+        missing = [each for each in wanted.required if each.name in wanted.missing]
+        fields = [
+            Field(name=each.name, secret=each.type == "secret", hint=each.description) for each in missing
+        ]
+        self._fields = entry_form(fields, "Give", self._give)
 
-    async def answer(entered: Mapping[str, str]) -> None:
-        await visit.permits.request(visit.caller, thread_id, request_id)
-        try:
-            await visit.runtime.requests.answer(thread_id, request_id, entered)
-        except (VariablesLacking, NotFound):  # what was given is kept, or nobody asks any more
-            await draw()
-            raise
-        await draw()
-
-    await draw()
-
-
-async def _wanted(visit: Visit, thread_id: str, request_id: str) -> Wanted | None:
-    try:
-        await visit.permits.request(visit.caller, thread_id, request_id)
-        return await visit.runtime.requests.get(thread_id, request_id)
-    except NotFound:
-        return None
-
-
-def _ask(wanted: Wanted, give: Give) -> None:
-    words("Values are missing", "h2")
-    words(f"{wanted.agent_name} goes on once they are given. Secrets are kept encrypted.", "p", "quiet")
-    there = [each.name for each in wanted.required if each.name not in wanted.missing]
-    if there:
-        with box("div", "row small"):
+    def _list_given(self, wanted: Wanted, place: Element) -> None:
+        given = [each.name for each in wanted.required if each.name not in wanted.missing]
+        place.visible = bool(given)
+        with place.clear():
             words("There already:", "span", "quiet")
-            for name in there:
+            for name in given:
                 badge(name, "good")
-    missing = [each for each in wanted.required if each.name in wanted.missing]
-    fields = [Field(name=each.name, secret=each.type == "secret", hint=each.description) for each in missing]
-    entry_form(fields, "Give", give)
+
+    async def _give(self, entered: Mapping[str, str]) -> None:
+        await self._visit.act(self._answer(entered), "The values are given.")
+
+    async def _answer(self, entered: Mapping[str, str]) -> None:
+        await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
+        try:
+            await self._visit.runtime.requests.answer(self._thread_id, self._request_id, entered)
+        except (VariablesLacking, NotFound):  # what was given is kept, or nobody asks any more
+            await self.refresh()
+            raise
+        await self.refresh()

@@ -63,6 +63,7 @@ class RunEvents:
         self._text = ""  # of the answer that is being generated, as far as it was told
         self._arguments: dict[str, JSON] = {}  # of calls that have not begun
         self._begun: set[str] = set()
+        self._asked_for: set[str] = set()  # calls that wait for an approval, as was told
 
     async def of(
         self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
@@ -97,6 +98,7 @@ class RunEvents:
             case _ if type_ in _ENDS and run_id is not None:
                 self._arguments.clear()
                 self._begun.clear()
+                self._asked_for.clear()
                 result = await self._records.result(run_id)
                 if type_ == f"run.{result.status}":  # else it is open again, or has ended otherwise since
                     yield RunDone(result)
@@ -136,6 +138,7 @@ class RunEvents:
     async def _asked(self, payload: JSONObject) -> CallWaiting:
         """A call that has not begun waits for an approval."""
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
+        self._asked_for.add(call_id)
         if call_id not in self._arguments:
             call = await self._records.call(call_id)
             name, self._arguments[call_id] = call.name, call.arguments
@@ -156,7 +159,8 @@ class RunEvents:
             return []
         if waiting.get("reason") == "approval":  # which was told as the call was asked for
             return []
-        calls = [(str(each), await self._records.call(str(each))) for each in call_ids]
+        untold = [str(each) for each in call_ids if each not in self._asked_for]
+        calls = [(each, await self._records.call(each)) for each in untold]
         reason = str(waiting.get("reason"))
         return [CallWaiting(call_id, call.name, call.arguments, reason) for call_id, call in calls]
 

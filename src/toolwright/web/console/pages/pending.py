@@ -26,7 +26,7 @@ from toolwright.web.console.pending.calls import (
     read_page,
 )
 from toolwright.web.console.tool_ui.card import CallCard
-from toolwright.web.console.variables import variables_form
+from toolwright.web.console.variables import VariablesForm
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, heading, link, nothing, when, words
 
@@ -73,7 +73,7 @@ class _Pending:
         self._wanted = wanted
         self._first = first
         self._calls: dict[str, _Shown] = {}
-        self._requests: dict[tuple[str, ...], Element] = {}
+        self._requests: dict[str, tuple[Element, VariablesForm]] = {}
         self._looking = asyncio.Lock()
         self._values = box("div", "stack")
         self._list = box("div", "stack")
@@ -161,23 +161,22 @@ class _Pending:
         return space.name or space.id
 
     async def _show_requests(self) -> None:
-        requests = {
-            (each.wanted.request_id, *each.wanted.missing): each for each in await open_requests(self._visit)
-        }
-        for key in [*self._requests]:
-            if key not in requests:
-                self._requests.pop(key).delete()
-        for key, request in requests.items():
-            if key not in self._requests:
-                self._requests[key] = await self._draw_request(request)
+        requests = {each.wanted.request_id: each for each in await open_requests(self._visit)}
+        for request_id in self._requests.keys() - requests.keys():
+            element, _ = self._requests.pop(request_id)
+            element.delete()
+        for request_id, request in requests.items():
+            if request_id not in self._requests:
+                self._requests[request_id] = self._draw_request(request)
+            _, form = self._requests[request_id]
+            await form.refresh()
 
-    async def _draw_request(self, request: Request) -> Element:
+    def _draw_request(self, request: Request) -> tuple[Element, VariablesForm]:
         with self._values, box("div", "pending") as element:
             with box("div", "row quiet small"):
                 when(request.run.created_at)
                 link("Run", f"/runs/{request.run.id}")
-            await variables_form(self._visit, request.thread_id, request.wanted.request_id)
-        return element
+            return element, VariablesForm(self._visit, request.thread_id, request.wanted.request_id)
 
     def _drop_old(self) -> None:
         over = [call_id for call_id, shown in self._calls.items() if is_over(shown.call.status)]
