@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.rig import Rig, running
-from tests.runtime.test_loop import BAD, add, calling, outside, parked
+from tests.runtime.test_loop import BAD, add, calling, outside
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite.driver import SqliteDriver
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.adapters.store.store import SqlStore
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Result, Unit
+from toolwright.core.journal.units import Park, Result, Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.testing import MemoryBus, ScriptedModel
 
@@ -53,10 +53,15 @@ async def undisturbed(rig: Rig, thread_id: str) -> None:
 
 
 async def with_a_wait(rig: Rig, thread_id: str) -> None:
-    """The result is submitted once the run is parked."""
-    run = await rig.rt.threads.send(thread_id, "Go")
-    await rig.rt.calls.submit(run.id, await parked(rig.rt, run.id), "here it is")
-    await rig.rt.runs.wait(run.id, 10)
+    """The result is submitted as soon as the run is parked, before its thread is left, which is another commit."""
+
+    async def answer(_: int, unit: Unit) -> None:
+        if isinstance(unit, Park):
+            [call] = await rig.rt.calls.list()
+            await rig.rt.calls.submit(call.run_id, call.id, "here it is")
+
+    rig.store.after = answer
+    await undisturbed(rig, thread_id)
 
 
 async def with_a_joined_message(rig: Rig, thread_id: str) -> None:
