@@ -93,7 +93,7 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
         assert await answered(url) == "Done."
         [(node, _, busy, slots, skew, seen, state, address)] = await asyncio.to_thread(nodes)
         assert (node.startswith("node_"), busy, slots, seen.endswith(" s ago")) == (True, "0", "1000", True)
-        assert (state, address) == ("living", gethostname())
+        assert (state, address) == ("living", f"{gethostname()} (pid {worker.process.pid})")
         assert abs(float(skew.removesuffix(" s"))) < 10
         findings = await asyncio.to_thread(found_by_doctor, shell)
         assert ("nodes", "ok", "1 alive") in findings
@@ -163,6 +163,9 @@ async def test_a_process_without_a_cluster_that_keeps_nodes_waiting_is_named(
     lock = PostgresLock(database)
     assert await lock.acquire()
     said = "process without TOOLWRIGHT_CLUSTER executes the runs"
+    with shell.start("work", "nodes_app:app") as waiting:
+        told = await asyncio.to_thread(waiting.until, "Ctrl-C stops it.")
+        assert "Toolwright waits to execute the runs of nodes_app:app. Ctrl-C stops it." in told
     with shell.start("serve", "nodes_app:app", "--port", "0") as server:
         url = await asyncio.to_thread(url_of, server)
         async with httpx.AsyncClient(timeout=60) as http:

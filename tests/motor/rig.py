@@ -26,6 +26,7 @@ from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.leases import PostgresLeases
 from toolwright.adapters.store.postgres.notifications import PostgresRelay
 from toolwright.adapters.system import ClusterClock, SystemClock, new_id
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, CreateThread, Leave, Leaving, PostMessage
 from toolwright.core.ports import Clock, Motor, Verdict
@@ -128,7 +129,11 @@ class Rig:
 
 @asynccontextmanager
 async def embedded(
-    store: Store | None = None, *, concurrency: int = 100, sweep: float = 0.02
+    store: Store | None = None,
+    *,
+    concurrency: int = 100,
+    sweep: float = 0.02,
+    outage: Outage | None = None,
 ) -> AsyncGenerator[Rig]:
     clock = SystemClock()
     store = store or MemoryStore(lambda _: None)
@@ -138,6 +143,7 @@ async def embedded(
         NoLock(),
         concurrency=concurrency,
         sweep=sweep,
+        outage=outage,
     )
     rig = Rig(store, motor, clock)
     await motor.start(rig.drain, rig.nudge)

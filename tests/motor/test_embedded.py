@@ -1,8 +1,8 @@
 """What only the embedded motor has: tasks, sweeps, a lock, faults, a clean stop."""
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import pytest
@@ -10,6 +10,8 @@ import pytest
 from tests.motor.rig import Rig, embedded
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.system import SystemClock
+from toolwright.core.errors import StoreError
+from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.units import Wake
 from toolwright.core.ports import Alone, Verdict
 from toolwright.testing import MemoryStore
@@ -373,6 +375,39 @@ async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
 
 
 @pytest.mark.idle_clock
+@pytest.mark.parametrize("lasts", [False, True])
+async def test_a_drain_that_waits_for_the_journal_is_no_error_and_each_is_told_of_once(
+    caplog: pytest.LogCaptureFixture, lasts: bool
+) -> None:
+    caplog.set_level("INFO", "toolwright.motor")
+    outage, release = Outage(SystemClock()), asyncio.Event()
+    async with embedded(outage=outage) as rig:
+
+        async def commit(_: str) -> None:
+            rig.changed.set()
+            while not release.is_set():
+                with suppress(asyncio.CancelledError):
+                    await release.wait()
+
+        rig.during = commit
+        await rig.thread("t")
+        await rig.send("t")
+        await rig.changed.wait()
+        if lasts:
+            outage.failed(StoreError("away"))
+        await asyncio.gather(rig.motor.stop(0.0), rig.motor.stop(0.0))
+        release.set()
+        await rig.until(lambda: rig.drained == ["t"])
+    told = [
+        (each.levelname, each.getMessage()) for each in caplog.records if "'drain t'" in each.getMessage()
+    ]
+    if lasts:
+        assert told == [("INFO", "The task 'drain t' ends when the journal answers it.")]
+    else:
+        assert told == [("ERROR", "The task 'drain t' does not end when it is cancelled; it is left behind.")]
+
+
+@pytest.mark.idle_clock
 async def test_a_lost_lock_is_taken_back_though_a_drain_does_not_end() -> None:
     board: dict[str, SharedLock] = {}
     store, clock = MemoryStore(lambda _: None), SystemClock()
@@ -383,7 +418,7 @@ async def test_a_lost_lock_is_taken_back_though_a_drain_does_not_end() -> None:
     async def deaf(thread_id: str) -> None:
         began.set()
         while thread_id == "deaf" and not release.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):
                 await release.wait()
 
     rig.during = deaf

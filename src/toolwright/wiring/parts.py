@@ -8,6 +8,7 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
+from os import getpid
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -227,7 +228,7 @@ def _motor(
         slots=concurrency,
         keys=cipher.keys,
         files=marker,
-        address=settings.node_url or gethostname(),
+        address=settings.node_url or f"{gethostname()} (pid {getpid()})",
         alike=alike(settings),
         clock_moved=clock.moved,
         check=check,

@@ -21,7 +21,7 @@ from toolwright.core.text import words
 
 log = logger("toolwright.bus")
 
-PAUSE, PING = 1.0, 5  # seconds before it is tried to connect again, and between two signs of life
+PAUSE, PING = 1.0, 2  # seconds before it is tried to connect again, and between two signs of life
 # Seconds in which a server must answer, and for the whole check of a server, which is two attempts.
 CONNECT, REACH = 2, 4.5
 PENDING = 8 * 1024 * 1024  # bytes that wait to be sent, or to be read; more are lost

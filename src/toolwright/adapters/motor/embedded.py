@@ -169,8 +169,13 @@ class EmbeddedMotor:
                 task.cancel()
             if left:
                 _, left = await asyncio.wait(left, timeout=1.0)
-        for task in left:
-            log.error("The task %r does not end when it is cancelled; it is left behind.", task.get_name())
+        for task in left - self._stubborn:  # drains can be ended from two places, each waits
+            if self._outage.lasts:  # a commit under way cannot be taken back
+                log.info("The task %r ends when the journal answers it.", task.get_name())
+            else:
+                log.error(
+                    "The task %r does not end when it is cancelled; it is left behind.", task.get_name()
+                )
             self._stubborn.add(task)
             task.add_done_callback(self._stubborn.discard)
 

@@ -66,6 +66,7 @@ async def _work(app: App, settings: Settings, what: str) -> None:
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with app.runtime(settings, grace=GRACE):
-        print(f"Toolwright executes the runs of {what}. Ctrl-C stops it.", flush=True)
+    async with app.runtime(settings, grace=GRACE) as runtime:
+        does = "executes" if runtime.driving else "waits to execute"
+        print(f"Toolwright {does} the runs of {what}. Ctrl-C stops it.", flush=True)
         await ended.wait()

@@ -24,6 +24,11 @@ class Outage:
         self._told = False
         self._last_failure = self._last_line = -math.inf
 
+    @property
+    def lasts(self) -> bool:
+        """Return whether the journal has failed and has not answered since."""
+        return self._since is not None
+
     def failed(self, error: StoreError) -> None:
         """The journal could not be read or written."""
         now = self._clock.monotonic()

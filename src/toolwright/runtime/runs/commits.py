@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from logging import INFO, WARNING
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
@@ -42,6 +43,7 @@ from toolwright.wire.event import run_event, step_event
 from toolwright.wire.space import space_event
 
 _log = logger("toolwright.runtime")
+_MOST_UNKNOWN = 1_000  # agents that another process declares, and that a warning has named
 _LIMITS: Mapping[str | None, str] = {
     "max_steps": "its limit of steps (max_steps)",
     "max_seconds": "its time limit (max_seconds)",
@@ -149,6 +151,7 @@ class RunCommits:
         self._nested = nested
         self._reports = reports
         self._rounds = rounds
+        self._unknown_agents: set[str] = set()  # those that were warned of: not again for each run
         self.max_steps = max_steps
 
     async def commit(self, context: RunContext, make: Callable[[], Awaitable[Next]]) -> Answered:
@@ -255,11 +258,17 @@ class RunCommits:
         if is_shared:
             leaving = Leaving(gen=context.gen, due=until)
             await context.commit(Release, changed(changes, leaving=leaving), run)
-            _log.warning("Run %s is left to other processes: %s", run.id, waiting["error"])
+            self._log_left(run.id, str(waiting["error"]))
             return
         await context.commit(Release, back_off(context, changes, until), run)
         why = "its model failed" if waiting["reason"] == "model" else "its agent is not known here"
         _log.warning("Run %s is tried again in %.0f s, since %s: %s", run.id, pause, why, waiting["error"])
+
+    def _log_left(self, run_id: str, why: str) -> None:
+        is_known = why in self._unknown_agents
+        _log.log(INFO if is_known else WARNING, "Run %s is left to other processes: %s", run_id, why)
+        if len(self._unknown_agents) < _MOST_UNKNOWN:
+            self._unknown_agents.add(why)
 
     async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
         """The turn is over: every call without an answer gets one."""
