@@ -5,9 +5,12 @@ import gc
 import os
 import re
 import signal
+from collections import defaultdict
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 from typing import Any, cast
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -65,7 +68,8 @@ settings.register_profile(
 settings.load_profile("suite")
 PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
 REST = ("exhaustive", "outage", "browser", "peers")  # the marks of what `make test` leaves out
-MARKED = re.compile(rf"\bmark\.({'|'.join(REST)})\b|\b(sampled|kill_points)\(")
+MARKED = re.compile(rf"\bmark\.({'|'.join(REST)}|matrix)\b|\b(sampled|kill_points)\(")
+SAMPLE = 16  # one point of a matrix in so many belongs to `make test`, and one at least
 
 
 def has_marked_tests(module: Path) -> bool:
@@ -119,8 +123,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if has_marked_tests(collection_path) else True
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one half of the exhaustive tests if it is chosen, as `.ci/run` does, which has 30 minutes."""
+    """Mark the points of matrices that only `make test-rest` has.
+
+    Keep one half of the exhaustive tests if it is chosen, as `.ci/run` does, which has 30 minutes.
+    """
+    matrices = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("matrix"):
+            matrices[item.nodeid.partition("[")[0]].append(item)
+    for points in matrices.values():
+        points.sort(key=lambda item: crc32(item.nodeid.encode()))
+        for item in points[ceil(len(points) / SAMPLE) :]:
+            item.add_marker("exhaustive")
     half = os.environ.get("EXHAUSTIVE_HALF")
     if half is None:
         return

@@ -23,4 +23,4 @@ def deno_program(find: Callable[[], str] = FIND_DENO, environ: Mapping[str, str]
     try:
         return Path(find())
     except FileNotFoundError:
-        missing("There is no program `deno`: `pip install toolwright[sandbox]` brings it.", environ)
+        missing("There is no program `deno`: `pip install 'deno>=2.9,<3'` brings it.", environ)

@@ -2,7 +2,7 @@
 
 Offline it follows a script: `python office.py`, with the journal in memory, or `python office.py --db sqlite:///office.db`.
 With `OFFICE_MODEL=openai:gpt-5` (and that provider's key) a real model speaks for each of them. With `--trace`, which
-needs `toolwright[telemetry]`, the trace of the last question is printed: runs, their steps, and the calls of these.
+needs the extra `telemetry`, the trace of the last question is printed: runs, their steps, and the calls of these.
 """
 
 import argparse

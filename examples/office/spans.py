@@ -1,4 +1,4 @@
-"""The spans of runs, collected to be printed as a tree; this needs `toolwright[telemetry]`."""
+"""The spans of runs, collected to be printed as a tree; this needs the extra `telemetry`."""
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider

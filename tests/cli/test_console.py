@@ -48,7 +48,9 @@ def test_without_nicegui_the_server_says_what_to_install(shell: Shell) -> None:
     shell.write("sitecustomize.py", "import sys\n\nsys.modules['nicegui'] = None\n")
     with shell.start_anew("serve", "app:app", "--port", "0") as server:
         assert server.end() == 1
-    assert "The console needs an extra: install toolwright[console]." in server.shown
+    assert (
+        "The console needs nicegui, which is not installed: pip install 'toolwright-agents[console]'."
+    ) in server.shown
     assert "Traceback" not in server.shown
 
 

@@ -102,7 +102,7 @@ def test_a_key_that_can_be_guessed_is_refused_by_every_command(shell: Shell) -> 
 
 
 def test_every_extra_is_looked_for(empty: Shell) -> None:
-    declared = set(metadata("toolwright").get_all("Provides-Extra") or ())
+    declared = set(metadata("toolwright-agents").get_all("Provides-Extra") or ())
     assert EXTRAS.keys() == declared - {"all"}
     there = findings(empty)[1]["extras"]
     assert all(extra in there[1] for extra in EXTRAS), "all are installed for the tests"
@@ -248,7 +248,7 @@ def test_keys_are_printed_as_lines_of_an_env_file(empty: Shell) -> None:
 
 
 def test_the_version_is_that_of_the_package(empty: Shell) -> None:
-    assert empty.run("--version").stdout == f"toolwright {version('toolwright')}\n"
+    assert empty.run("--version").stdout == f"toolwright {version('toolwright-agents')}\n"
 
 
 def test_without_a_command_help_is_shown(empty: Shell) -> None:

@@ -141,7 +141,7 @@ def test_a_missing_extra_is_named(shell: Shell) -> None:
     shell.write("pydantic_ai.py", "raise ImportError('not installed')")
     code, line = shell.refused("chat", "helper", "--model", "openai:gpt-5")
     assert code == 1
-    assert "install toolwright[openai]" in line
+    assert "pip install 'toolwright-agents[openai]'" in line
 
 
 def test_an_agent_without_a_model_says_how_to_give_one(shell: Shell) -> None:

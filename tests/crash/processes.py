@@ -19,7 +19,6 @@ from tests.databases import database
 from toolwright.adapters.store.postgres.connection import connect
 
 KILLED = -9
-SAMPLE = 8
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 
 
@@ -105,15 +104,11 @@ async def scene_of(kind: str, processes: Processes, folder: Path) -> AsyncGenera
 
 
 def sampled(points: Iterable[int], *before: str) -> list[ParameterSet]:
-    """The points of a crash matrix: every eighth belongs to `make test`, the others are `exhaustive`.
+    """The points of a crash matrix: a sample of them belongs to `make test`, the others are `exhaustive`.
 
     What is the same for all of them, such as a `kind` of journal, comes before each.
     """
-    exhaustive = [pytest.mark.exhaustive]
-    return [
-        pytest.param(*before, point, marks=exhaustive if number % SAMPLE else [])
-        for number, point in enumerate(points)
-    ]
+    return [pytest.param(*before, point, marks=[pytest.mark.matrix]) for point in points]
 
 
 def kill_points(*, sqlite: range, postgres: range) -> list[ParameterSet]:

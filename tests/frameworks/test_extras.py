@@ -28,4 +28,4 @@ for call in {calls!r}:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert len(lines) == 2
-    assert all(line.endswith(f"need an extra: install toolwright[{extra}].") for line in lines)
+    assert all(line.endswith(f"not installed: pip install 'toolwright-agents[{extra}]'.") for line in lines)

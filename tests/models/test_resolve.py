@@ -86,13 +86,15 @@ def test_an_empty_key_is_a_missing_one(name: str, variable: str, monkeypatch: py
 
 
 def test_a_provider_whose_sdk_is_not_installed_says_what_to_install() -> None:
-    with pytest.raises(MissingExtra, match=r"install pydantic-ai-slim\[groq\]\.$"):
+    with pytest.raises(MissingExtra, match=r": pip install 'pydantic-ai-slim\[groq\]'\.$"):
         resolve("groq:llama-4")
 
 
 def test_our_own_extras_are_named_by_our_name() -> None:
     error = ImportError('Please install … `pip install "pydantic-ai-slim[openai]"`')
-    assert missing_sdk("openai:gpt-5", error).message.endswith("install toolwright[openai].")
+    assert missing_sdk("openai:gpt-5", error).message.endswith(
+        "needs pydantic-ai-slim[openai], which is not installed: pip install 'toolwright-agents[openai]'."
+    )
 
 
 async def test_a_resolver_makes_each_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -336,4 +336,6 @@ except tw.errors.MissingExtra as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "OpenAPI documents need an extra: install toolwright[openapi]."
+    assert done.stdout.strip() == (
+        "An OpenAPI document needs jsonref, which is not installed: pip install 'toolwright-agents[openapi]'."
+    )

@@ -50,5 +50,7 @@ async def test_without_the_library_the_extra_is_named(language: str) -> None:
     box = CodeSandbox(load=lacking)
     with pytest.raises(MissingExtra) as raised:
         box.start("1", read_options(language=language))
-    assert raised.value.message == "Code can only be run with an extra: install toolwright[sandbox]."
+    assert raised.value.message == (
+        "Running code needs an optional package, which is not installed: pip install 'toolwright-agents[sandbox]'."
+    )
     await box.close()

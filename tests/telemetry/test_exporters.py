@@ -100,7 +100,7 @@ def test_without_the_extra_it_says_what_to_install(variables: dict[str, str], ex
     def lacking(name: str) -> ModuleType:
         raise ModuleNotFoundError(name)
 
-    with pytest.raises(MissingExtra, match=rf"install toolwright\[{extra}\]"):
+    with pytest.raises(MissingExtra, match=rf"install 'toolwright-agents\[{extra}\]'"):
         open_telemetry(tw.Settings(), variables, lacking)
 
 
@@ -150,7 +150,7 @@ def test_an_endpoint_without_the_extra_is_one_warning(caplog: pytest.LogCaptureF
     variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     assert [open_telemetry(tw.Settings(), variables, lacking) for _ in range(3)] == [None] * 3
     [warning] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert "nothing is exported. Install toolwright[telemetry]" in warning
+    assert "nothing is exported: pip install 'toolwright-agents[telemetry]'" in warning
 
 
 def test_whoever_closes_a_runtime_waits_for_no_exporter() -> None:

@@ -206,7 +206,7 @@ async def test_without_telemetry_there_are_no_figures_and_it_says_how_to_have_so
     async with serving() as api:
         answer = await api.client.get("/metrics")
     assert answer.status_code == 404
-    assert "install toolwright[telemetry]" in answer.json()["error"]
+    assert "pip install 'toolwright-agents[telemetry]'" in answer.json()["error"]
 
 
 async def test_figures_are_for_services_where_there_are_keys() -> None:

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+from toolwright.core.errors import DISTRIBUTION
+
 cli = typer.Typer(add_completion=False, help="Tools for AI agents that never lose a result.")
 tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
@@ -34,7 +36,7 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"toolwright {version('toolwright')}")
+        print(f"toolwright {version(DISTRIBUTION)}")
         raise typer.Exit
 
 

@@ -22,7 +22,7 @@ from rich.text import Text
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import read_settings, the_app
-from toolwright.core.errors import ToolwrightError
+from toolwright.core.errors import DISTRIBUTION, ToolwrightError
 from toolwright.core.journal.units import IDLE
 from toolwright.core.model import ModelRequest, ModelSettings
 from toolwright.core.text import quantity
@@ -72,7 +72,7 @@ class Finding:
 
 def check_installation() -> Iterator[Finding]:
     """Python, Toolwright and its extras."""
-    yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version('toolwright')}")
+    yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version(DISTRIBUTION)}")
     there = [extra for extra, modules in EXTRAS.items() if all(map(_is_installed, modules))]
     missing = [extra for extra in EXTRAS if extra not in there]
     more = f"; not installed: {', '.join(missing)}" if missing else ""

@@ -397,3 +397,18 @@ class MissingExtra(ToolwrightError):
     """An optional dependency is not installed."""
 
     code = "missing_extra"
+
+
+DISTRIBUTION = "toolwright-agents"
+"""The name under which this package is installed; it is imported as `toolwright`."""
+
+
+def missing_extra(what: str, extra: str, error: Exception) -> MissingExtra:
+    """Return the error for `what`, whose import has failed with `error`: it names the package and the extra."""
+    package = (getattr(error, "name", None) or "an optional package").partition(".")[0]
+    return MissingExtra(f"{what} needs {package}, which is not installed: {install(extra)}.")
+
+
+def install(extra: str) -> str:
+    """Return the command that installs an extra of this distribution."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"

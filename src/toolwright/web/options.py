@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from fastapi.telemetry import TelemetryConfig
 from starlette.types import Receive, Scope, Send
 
+from toolwright.core.errors import DISTRIBUTION
 from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.ports import Clock
 from toolwright.web.auth.verifier import TokenVerifier
@@ -63,5 +64,5 @@ class GatewayOptions:
     mcp: OpenPart | None = None
     console: OpenPart | None = None
     node_url: str | None = None
-    version: str = field(default_factory=lambda: version("toolwright"))
+    version: str = field(default_factory=lambda: version(DISTRIBUTION))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -22,7 +22,7 @@ from toolwright.adapters.store.schema import (
 )
 from toolwright.adapters.store.sqlite.file import is_shrinkable, make_shrinkable
 from toolwright.core.broken_rows import BrokenRow
-from toolwright.core.errors import MissingExtra, StoreError
+from toolwright.core.errors import StoreError, missing_extra
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Node
@@ -172,7 +172,7 @@ def _postgres(part: str) -> Any:  # a module loaded by name has no static type
     try:
         return import_module(f"{_POSTGRES}.{part}")  # by name: asyncpg is there only with the extra
     except ImportError as error:
-        raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
+        raise missing_extra("A journal on Postgres", "postgres", error) from error
 
 
 def _sqlite_revision(path: Path) -> tuple[str | None, str | None]:

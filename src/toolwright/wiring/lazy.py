@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from toolwright.adapters.models.resolve import Resolver
-from toolwright.core.errors import MissingExtra, ModelRefused
+from toolwright.core.errors import ModelRefused, missing_extra
 from toolwright.core.model import Model
 from toolwright.core.spaces.tool_ui import ToolUI
 
@@ -81,7 +81,7 @@ def open_mcp(module: str) -> ModuleType:
     try:
         import_module("mcp")
     except ImportError as error:
-        raise MissingExtra("The MCP server needs an extra: install toolwright[mcp].") from error
+        raise missing_extra("The MCP server", "mcp", error) from error
     return import_module(f"toolwright.web.mcp.{module}")
 
 
@@ -90,7 +90,7 @@ def open_console(tool_uis: Sequence[ToolUI]) -> "OpenPart":
     try:
         import_module("nicegui")
     except ImportError as error:
-        raise MissingExtra("The console needs an extra: install toolwright[console].") from error
+        raise missing_extra("The console", "console", error) from error
     return partial(import_module("toolwright.web.console.console").Console, tool_uis=tool_uis)
 
 

@@ -26,12 +26,14 @@ from toolwright.adapters.system import ClusterClock, SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
 from toolwright.core.dependencies.opener import Overrides
 from toolwright.core.errors import (
+    DISTRIBUTION,
     CannotUnseal,
     DefinitionError,
     MissingExtra,
     NotFound,
     StoreError,
     ToolwrightError,
+    missing_extra,
 )
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
@@ -189,7 +191,7 @@ def _nats_relay(servers: str, database_url: str) -> Any:  # by name: it needs an
     try:
         nats = import_module("toolwright.adapters.bus.nats")
     except ImportError as error:
-        raise MissingExtra("A cluster with NATS needs an extra: install toolwright[nats].") from error
+        raise missing_extra("A cluster with NATS", "nats", error) from error
     return nats.NatsRelay(
         [each.strip() for each in servers.split(",")], urlsplit(database_url).path.strip("/")
     )
@@ -224,7 +226,7 @@ def _motor(
         return EmbeddedMotor(store, clock, lock, concurrency=concurrency, outage=outage, tell=tell)
     leases = import_module("toolwright.adapters.store.postgres.leases").PostgresLeases(
         settings.database_url,
-        version=version("toolwright"),
+        version=version(DISTRIBUTION),
         slots=concurrency,
         keys=cipher.keys,
         files=marker,

@@ -27,6 +27,7 @@ from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, said
 from toolwright.adapters.mcp.stdio import stdio_streams
 from toolwright.adapters.mcp.task_messages import TASKS, CreatedTask
 from toolwright.core.env.redact import Redactor
+from toolwright.core.errors import DISTRIBUTION
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.tools.mcp import McpTarget, Revision
 
@@ -107,7 +108,7 @@ async def open_session(
             elicitation_callback=callbacks.elicit,
             sampling_callback=callbacks.sample,
             message_handler=callbacks.hear,
-            client_info=types.Implementation(name="toolwright", version=version("toolwright")),
+            client_info=types.Implementation(name="toolwright", version=version(DISTRIBUTION)),
             extensions={TASKS: {}},
             result_claims={TASKS: [ResultClaim(result_type="task", model=CreatedTask, resolve=_unresolved)]},
         )

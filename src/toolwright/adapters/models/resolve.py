@@ -4,7 +4,7 @@ from importlib import import_module
 
 from toolwright.adapters.models.provider_guard import check_provider
 from toolwright.adapters.models.scripted import ScriptedModel
-from toolwright.core.errors import DefinitionError, MissingExtra
+from toolwright.core.errors import DefinitionError, missing_extra
 from toolwright.core.model import Model
 
 _PYDANTIC_AI = "toolwright.adapters.models.providers.model"
@@ -35,7 +35,8 @@ def resolve(name: str) -> Model:
     try:
         adapter = import_module(_PYDANTIC_AI)
     except ImportError as error:
-        raise MissingExtra(f"The model {name!r} needs pydantic-ai: install toolwright[openai].") from error
+        extra = provider if provider in ("openai", "anthropic") else "pydantic-ai"
+        raise missing_extra(f"The model {name!r}", extra, error) from error
     # Any: a module loaded by name has no static type
     model: Model = adapter.PydanticAIModel(name)
     return model

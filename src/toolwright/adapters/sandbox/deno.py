@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class DenoSandbox:
-    """The `Sandbox` port for JavaScript and TypeScript. It needs Linux, and the extra `toolwright[sandbox]`.
+    """The `Sandbox` port for JavaScript and TypeScript. It needs Linux, and the extra `sandbox`.
 
     The code's own limits are the kernel's and ours, the process has no permission at all, and of what it says only
     calls of the functions that the options name have an effect. `deno` is the program, if not the installed one.

@@ -97,7 +97,7 @@ _Function = Callable[..., Coroutine[Any, Any, JSON]]
 
 
 class MontySandbox:
-    """The `Sandbox` port for Python. It needs the extra `toolwright[sandbox]`.
+    """The `Sandbox` port for Python. It needs the extra `sandbox`.
 
     The result is that of the last expression, or of the function that `execute` names. Functions of the host are
     there by their names and are awaited.

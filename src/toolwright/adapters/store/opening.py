@@ -9,7 +9,7 @@ from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite.driver import SqliteDriver
 from toolwright.adapters.store.store import SqlStore
-from toolwright.core.errors import MissingExtra, StoreError
+from toolwright.core.errors import StoreError, missing_extra
 from toolwright.core.text import sentence
 
 
@@ -34,6 +34,6 @@ async def open_postgres(
         # Loaded by name: asyncpg is there only with the extra.
         opening = import_module("toolwright.adapters.store.postgres.opening")
     except ImportError as error:
-        raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
+        raise missing_extra("A journal on Postgres", "postgres", error) from error
     store: SqlStore = await opening.open_postgres(url, publish, is_node=is_node, locks=locks, **limits)
     return store

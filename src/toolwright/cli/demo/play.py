@@ -20,6 +20,7 @@ from toolwright.cli.keys import new_secret_key
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, log_briefly
 from toolwright.cli.settings import read_settings
+from toolwright.core.errors import install
 from toolwright.core.threads.run import OVER
 from toolwright.wiring.app import App
 from toolwright.wiring.gateway import serve
@@ -153,7 +154,7 @@ def _print_address(console: Console, url: str, key: str, link: str | None) -> No
     say = f"\nThe gateway stays at {url} until Ctrl-C.\n"
     say += f"  curl -H 'x-secret-key: {key}' {url}/api/runs\n"
     if link is None:
-        say += "For the console in your browser install toolwright[console]."
+        say += f"For the console in your browser: {install('console')}"
     else:
         say += f"The console is at {url}/console. This link signs you in, once, within ten minutes:\n  {link}"
     console.print(say, markup=False, highlight=False, soft_wrap=True)

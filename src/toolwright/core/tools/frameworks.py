@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 from toolwright.core.checks import brief_value
-from toolwright.core.errors import DefinitionError, MissingExtra
+from toolwright.core.errors import DefinitionError, missing_extra
 
 Framework: TypeAlias = Literal["pydantic_ai", "openai_agents", "langchain"]
 _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
@@ -26,7 +26,7 @@ def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) 
         return getattr(import_module(f"toolwright.adapters.frameworks.{framework}"), function)
     except ImportError as error:
         called, extra = _FRAMEWORKS[framework]
-        raise MissingExtra(f"Tools of {called} need an extra: install toolwright[{extra}].") from error
+        raise missing_extra(f"A tool of {called}", extra, error) from error
 
 
 _TAKEN_BY: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.env.form import MOST_TOOLS, Form, Words
-from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra
+from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
@@ -325,4 +325,4 @@ def _adapter(module: Literal["source", "reader"]) -> Any:  # a module of the ada
     try:
         return import_module(f"toolwright.adapters.openapi.{module}")
     except ImportError as error:
-        raise MissingExtra("OpenAPI documents need an extra: install toolwright[openapi].") from error
+        raise missing_extra("An OpenAPI document", "openapi", error) from error

@@ -28,7 +28,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.errors import DISTRIBUTION, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.mcp.offered import McpPermissions
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import SERVICE, Caller
@@ -88,7 +88,7 @@ def mcp_server(parts: McpParts) -> ToolServer:
 
     server = ToolServer(
         NAME,
-        version=version("toolwright"),
+        version=version(DISTRIBUTION),
         on_list_tools=list_tools,
         on_list_resources=resources.list,
         on_list_resource_templates=resources.templates,

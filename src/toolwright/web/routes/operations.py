@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.errors import NotFound, StoreError, install
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers.answer import Answer, answer, failures, status_of
 from toolwright.web.dependencies import Service
@@ -18,7 +18,7 @@ metrics_router = noun("", "metrics")
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NONE = (
-    "No figures are kept here: install toolwright[telemetry], and set OTEL_METRICS_EXPORTER=prometheus "
+    f"No metrics are kept here: {install('telemetry')}, and set OTEL_METRICS_EXPORTER=prometheus "
     "or an OTLP endpoint. A program with a MeterProvider of its own has them there."
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from toolwright.core.errors import MissingExtra
+from toolwright.core.errors import MissingExtra, missing_extra
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpServers, McpTaskState, McpUnavailable
@@ -14,8 +14,6 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.tools.pipeline import Executor, PreparedCall
 from toolwright.wiring.settings import Settings
-
-_EXTRA = "MCP servers need the extra 'mcp': pip install 'toolwright[mcp]'."
 
 
 class LazyMcp:
@@ -33,7 +31,7 @@ class LazyMcp:
             servers = await asyncio.to_thread(import_module, "toolwright.adapters.mcp.servers")
             executor = await asyncio.to_thread(import_module, "toolwright.adapters.mcp.executor")
         except ModuleNotFoundError as error:
-            raise MissingExtra(_EXTRA) from error
+            raise missing_extra("An MCP server", "mcp", error) from error
         if self._connections is None:  # nobody else has made them meanwhile
             resolve = import_module("toolwright.adapters.executors.connection").resolve
             self._connections = servers.McpConnections(resolve=resolve, allow=self._settings.http_allow)

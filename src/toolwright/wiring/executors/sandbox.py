@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-from toolwright.core.errors import MissingExtra
+from toolwright.core.errors import missing_extra
 from toolwright.core.state.sandbox import CodeHandle, CodeLimits, CodeOptions, Sandbox, read_options
 
 _DENO = ("toolwright.adapters.sandbox.deno", "DenoSandbox")
@@ -39,5 +39,5 @@ class CodeSandbox:
         try:
             made: Sandbox = getattr(self._load(module), name)(self._limits)
         except (ImportError, FileNotFoundError) as error:
-            raise MissingExtra("Code can only be run with an extra: install toolwright[sandbox].") from error
+            raise missing_extra("Running code", "sandbox", error) from error
         return made

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from toolwright.core.errors import MissingExtra
+from toolwright.core.errors import install, missing_extra
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.telemetry.choice import TelemetryChoice
@@ -45,7 +45,7 @@ def open_telemetry(
             _warn_of_missing_extra()
             return None
         extra = "sentry" if choice.sentry_dsn is not None else "telemetry"
-        raise MissingExtra(f"Telemetry needs an extra: install toolwright[{extra}].") from error
+        raise missing_extra("Telemetry", extra, error) from error
     return opened
 
 
@@ -53,8 +53,9 @@ def open_telemetry(
 def _warn_of_missing_extra() -> None:
     """Once a process: the endpoint may be set for all programs of this host."""
     log.warning(
-        "An OTLP endpoint is set, but the library for telemetry is not installed: nothing is exported. Install "
-        "toolwright[telemetry], or set OTEL_SDK_DISABLED=true."
+        "An OTLP endpoint is set, but opentelemetry-sdk is not installed, so nothing is exported: %s, or set "
+        "OTEL_SDK_DISABLED=true.",
+        install("telemetry"),
     )
 
 

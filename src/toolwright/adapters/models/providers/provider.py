@@ -6,7 +6,7 @@ import re
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
 
-from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
+from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused, install
 from toolwright.core.schemas.provider_forms import alias_of
 
 PROVIDERS = (
@@ -43,8 +43,9 @@ def missing_sdk(name: str, error: ImportError) -> MissingExtra:
     """The error that says what to install for the model `name`."""
     found = re.search(r"pydantic-ai-slim\[([\w-]+)\]", str(error))
     group = found.group(1) if found else name.partition(":")[0]
-    package = f"toolwright[{group}]" if group in _OUR_EXTRAS else f"pydantic-ai-slim[{group}]"
-    return MissingExtra(f"The model {name!r} needs an optional dependency: install {package}.")
+    package = f"pydantic-ai-slim[{group}]"
+    command = install(group) if group in _OUR_EXTRAS else f"pip install '{package}'"
+    return MissingExtra(f"The model {name!r} needs {package}, which is not installed: {command}.")
 
 
 def _unusable(name: str, message: str) -> DefinitionError | ModelRefused:
