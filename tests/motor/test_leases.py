@@ -15,16 +15,22 @@ import pytest
 from tests.motor.rig import Rig, leased
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
+from toolwright.adapters.motor import leases as motor_module
 from toolwright.adapters.motor.leases import LeaseMotor
+from toolwright.adapters.store.postgres import driver as driver_module
 from toolwright.adapters.store.postgres import leases as leases_module
 from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect
 from toolwright.adapters.store.postgres.leases import PostgresLeases
 from toolwright.adapters.store.postgres.lock import PostgresLock, look_for_executors
+from toolwright.adapters.store.postgres.opening import upgrade_postgres
+from toolwright.adapters.store.schema import HEAD
 from toolwright.adapters.system import ClusterClock, new_id
-from toolwright.core.errors import StoreError
-from toolwright.core.journal.units import Claim, Conflict
+from toolwright.core.errors import DefinitionError, StoreError
+from toolwright.core.journal.effects import SetTimer
+from toolwright.core.journal.units import Apply, Claim, Conflict
 from toolwright.core.ports import Drain, Verdict
 from toolwright.core.value import changed
+from toolwright.runtime.timers import Timers
 
 pytestmark = pytest.mark.anyio
 
@@ -361,7 +367,7 @@ async def test_the_time_that_connecting_takes_does_not_move_the_clock(
     times = SimpleNamespace(monotonic=lambda: time.monotonic() + passed, time=time.time)
     monkeypatch.setattr(leases_module, "time", times)
     monkeypatch.setattr(leases_module, "connect", slowly)
-    leases = PostgresLeases(url, ttl=TTL, clock_moved=moved.append)
+    leases = PostgresLeases(url, ttl=TTL, clock_moved=lambda ahead, _: moved.append(ahead))
     assert await leases.acquire()
     leases.turned(0)
 
@@ -685,8 +691,8 @@ async def test_a_node_whose_clock_is_wrong_goes_by_the_databases(
     moved = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def tell(by: timedelta) -> None:
-        clock.moved(by)
+    def tell(by: timedelta, took: float) -> None:
+        clock.moved(by, took)
         loop.call_soon_threadsafe(moved.set)
 
     leases = PostgresLeases(url, ttl=TTL, clock_moved=tell)
@@ -869,3 +875,231 @@ async def test_a_thread_that_is_due_when_it_is_given_back_is_drained_again_at_on
         await rig.post(name)
         rig.motor.wake(name)
         await rig.until_more_than(2)
+
+
+# ── clocks that differ by little, failovers, backups, newer versions ────────────────────────────────────────────────
+
+
+async def test_a_node_whose_clock_is_a_little_behind_fires_timers_once_they_are_due(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true_now = ClusterClock.now
+
+    def late(clock: ClusterClock) -> datetime:
+        return true_now(clock) - timedelta(milliseconds=40)
+
+    monkeypatch.setattr(ClusterClock, "now", late)
+    fired: list[str] = []
+
+    async def fire(what: str) -> None:
+        fired.append(what)
+
+    async with leased(url, sweep=0.05) as rig:
+        timers = Timers(rig.store, rig.drain, {"call": fire}, rig.clock, new_id)
+        rig.motor._drain = timers  # type: ignore[attr-defined]
+        due = datetime.now(UTC) + timedelta(milliseconds=300)
+        effects = tuple([SetTimer(name=f"call:{number}", due=due) for number in range(5)])
+        await rig.store.commit(Apply(token=new_id("unit"), at=rig.clock.now(), effects=effects))
+
+        async def all_fired() -> bool:
+            return len(fired) == 5
+
+        await until(all_fired)
+        admin = await connect(url)
+
+        async def none_is_left() -> bool:
+            return not await admin.fetchval("SELECT count(*) FROM wakes")
+
+        await until(none_is_left)
+        await admin.close()
+
+
+async def test_a_timer_of_a_newer_version_is_left_to_other_nodes(url: str) -> None:
+    async with leased(url) as rig:
+        timers = Timers(rig.store, rig.drain, {}, rig.clock, new_id)
+        assert await timers("later:x", node="node_1") == "elsewhere"
+
+
+def test_the_clock_goes_by_the_quickest_answer() -> None:
+    clock = ClusterClock()
+
+    def ahead() -> float:
+        return (clock.now() - datetime.now(UTC)).total_seconds()
+
+    clock.moved(timedelta(seconds=100.04), 0.08)
+    clock.moved(timedelta(seconds=100), 0.001)  # a better one
+    clock.moved(timedelta(seconds=100.03), 0.06)  # what can be the answer's delay is no news
+    assert abs(ahead() - 100) < 0.02
+    clock.moved(timedelta(seconds=90), 0.06)  # the machine's was set
+    assert abs(ahead() - 90) < 0.02
+
+
+async def test_sessions_to_an_old_primary_are_ended(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "PAUSES", (0.0, 0.05))
+    async with leased(url, sweep=0.05) as rig:
+        names = [await rig.thread(f"t{number}") for number in range(8)]
+        admin = await connect(url)
+        name = await admin.fetchval("SELECT current_database()")
+        await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        done = await asyncio.gather(*map(rig.post, names), return_exceptions=True)
+        assert [type(each) for each in done] == [StoreError] * 8
+        await admin.execute("SET default_transaction_read_only = off")
+        await admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        await admin.close()
+        await asyncio.gather(*map(rig.post, names))
+
+
+async def test_an_upgrade_that_waits_for_a_reader_holds_up_nobody(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin, reader, node = await connect(url), await connect(url), await connect(url)
+    for column in ("compactions.refused_by", "nodes.address", "nodes.alike"):
+        await admin.execute("ALTER TABLE {} DROP COLUMN {}".format(*column.split(".")))
+    await admin.execute("UPDATE alembic_version SET version_num = '0024'")
+    await reader.execute("BEGIN")
+    await reader.execute("LOCK TABLE compactions IN ACCESS SHARE MODE")
+    upgrade = asyncio.create_task(upgrade_postgres(url))
+    for _ in range(2):
+        await until(lambda: _waits(admin))
+        await node.fetch("SELECT * FROM compactions LIMIT 1")  # before the reader ends
+    assert not upgrade.done()
+    await reader.execute("COMMIT")
+    await upgrade
+    assert await admin.fetchval("SELECT version_num FROM alembic_version") == HEAD
+    assert len([each for each in caplog.messages if "waits for a session that reads its tables" in each]) == 1
+    for session in (admin, reader, node):
+        await session.close()
+
+
+async def _waits(admin: Connection) -> bool:
+    """Return whether a statement waits for the lock of a table."""
+    return bool(
+        await admin.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'")
+    )
+
+
+async def test_of_very_many_threads_that_others_must_drain_the_rest_is_put_off(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(motor_module, "MOST_OTHERS", 5)
+    drained: Counter[str] = Counter()
+
+    async def drain(name: str, *, alone: bool = False, node: str | None = None) -> Verdict:
+        drained[name] += 1
+        return "elsewhere"
+
+    async with leased(url) as rig:
+        rig.motor._drain = drain  # type: ignore[attr-defined]
+        for number in range(20):
+            await rig.post(await rig.thread(f"t{number}"))
+        admin = await connect(url)
+        due = "SELECT count(*) FROM wakes WHERE node IS NULL AND due <= extract(epoch FROM clock_timestamp()) * 1000000"
+
+        async def only_those_in_the_list_are_due() -> bool:
+            return len(drained) == 20 and await admin.fetchval(due) == 5
+
+        await until(only_those_in_the_list_are_due)
+        await admin.close()
+
+
+async def test_a_thread_whose_drain_fails_again_is_given_to_another_node(url: str) -> None:
+    async with leased(url) as old, leased(url) as new:
+
+        async def fail(_: str) -> None:
+            raise KeyError("of a newer version")
+
+        old.during = fail
+        await old.thread("a")
+        await old.send("a")
+        await new.until(lambda: new.drained == ["a"])
+
+
+async def test_a_process_that_may_not_join_again_says_why(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with leased(url) as rig:
+        leases, motor = rig.leases, rig.motor
+        assert isinstance(leases, PostgresLeases) and isinstance(motor, LeaseMotor)
+
+        async def refuse(_: str) -> None:
+            raise DefinitionError("Another node has other keys.")
+
+        leases._check = refuse  # pyright: ignore[reportPrivateUsage]
+        leases._is_lost = True  # pyright: ignore[reportPrivateUsage]  # as after it has stood still
+
+        async def is_told() -> bool:
+            return motor.unready == "Another node has other keys."
+
+        await until(is_told)
+        for _ in range(5):
+            await motor._turn()  # pyright: ignore[reportPrivateUsage]
+        leases._check = None  # pyright: ignore[reportPrivateUsage]
+
+        async def is_ready() -> bool:
+            return motor.unready is None
+
+        await until(is_ready)
+    assert len([each for each in caplog.messages if "cannot join the cluster again" in each]) == 1
+    assert not [each for each in caplog.messages if "after a fault" in each]
+
+
+async def test_a_node_that_joins_again_frees_what_it_could_not_give_back(url: str) -> None:
+    async with Proxy(url) as proxy:
+        leases = PostgresLeases(proxy.url, ttl=30.0)
+        assert await leases.acquire()
+        async with leased(url) as rig:
+            await rig.thread("a")
+            stop_heart(rig)
+        admin = await connect(url)
+        await admin.execute(
+            "INSERT INTO wakes (thread_id, due, gen, node) VALUES ('a', 1, 1, $1)", leases.node
+        )
+        await proxy.down()
+        leases._is_lost = True  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(StoreError):
+            await leases.acquire()
+        proxy.up()
+        assert await leases.acquire()
+        assert await admin.fetchval("SELECT node FROM wakes") is None
+        assert await admin.fetchval("SELECT count(*) FROM nodes WHERE id = $1", leases.node) == 1
+        await leases.release()
+        await admin.close()
+
+
+async def test_a_process_that_waits_for_the_lock_keeps_one_session(url: str) -> None:
+    first, second = PostgresLock(url), PostgresLock(url)
+    assert await first.acquire()
+    admin = await connect(url)
+    sessions = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() ORDER BY pid"
+    assert not await second.acquire()
+    before = await admin.fetch(sessions)
+    for _ in range(3):
+        assert not await second.acquire()
+    assert await admin.fetch(sessions) == before
+    await first.release()
+    assert await second.acquire()
+    await second.release()
+    await admin.close()
+
+
+async def test_a_wake_from_another_process_is_forgotten_with_its_lease(url: str) -> None:
+    async with leased(url, sweep=0.05) as rig:
+        motor = rig.motor
+        assert isinstance(motor, LeaseMotor)
+        names = [await rig.thread(f"t{number}") for number in range(100)]
+        for name in names:
+            await rig.post(name)
+            motor.woken_elsewhere(name, True)
+
+        async def all_drained() -> bool:
+            return {*rig.drained} == {*names}
+
+        await until(all_drained)
+        await until(lambda: _is_empty(motor._wanted))  # pyright: ignore[reportPrivateUsage]
+        assert not motor._from_elsewhere  # pyright: ignore[reportPrivateUsage]
+
+
+async def _is_empty(things: Collection[object]) -> bool:
+    return not things

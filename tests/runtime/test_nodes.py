@@ -23,10 +23,11 @@ from toolwright.adapters import system
 from toolwright.adapters.bus import cluster as cluster_bus
 from toolwright.adapters.bus.cluster import ClusterBus
 from toolwright.adapters.bus.memory import MOST_BYTES, QueueFollower
+from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.journal.units import Committed, Conflict, Result, Unit
+from toolwright.core.journal.units import Committed, Conflict, Node, Result, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.core.value import changed
@@ -552,6 +553,12 @@ async def test_a_process_without_the_key_that_seals_in_the_cluster_does_not_star
             pass
         async with opened(two):  # whose node has left
             pass
+        async with opened():
+            with pytest.raises(
+                tw.errors.DefinitionError, match=r"The node \w+ has no encryption keys, and this"
+            ):
+                async with opened(one):
+                    pass
 
 
 async def test_a_process_without_work_that_started_before_nodes_with_another_key_or_files_says_so(
@@ -602,8 +609,8 @@ async def test_of_processes_that_start_at_once_with_other_files_none_works_besid
 
         checked = parts._check_nodes  # pyright: ignore[reportPrivateUsage]  # holds both up between check and joining
 
-        async def check(*args: Any) -> str:
-            marker = await checked(*args)
+        async def check(*args: Any, **options: Any) -> str:
+            marker = await checked(*args, **options)
             if len(args) == 5:
                 await everyone.wait()
             return marker
@@ -652,6 +659,26 @@ async def test_a_process_whose_clock_is_ahead_goes_by_the_databases(
                 assert abs(thread.created_at - datetime.now(UTC)) < timedelta(minutes=1)
                 run = await rt.threads.send(thread.id, "Hello")
                 assert (await rt.runs.wait(run.id, 60)).status == "completed"
+
+
+async def test_files_that_do_not_answer_keep_no_node_from_joining(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Silent(MemoryFiles):
+        async def get(self, digest: str, part: slice | None = None) -> bytes:
+            asked.append(digest)
+            await asyncio.Event().wait()
+            return b""
+
+    monkeypatch.setattr(parts, "FILES", 0.01)
+    now = datetime.now(UTC)
+    nodes = [
+        Node(id="node", version="1", slots=1, busy=0, seen=now, files=files)
+        for files in ("own", "theirs", "theirs")
+    ]
+    async with asyncio.timeout(30):
+        assert await parts.node_faults(nodes, [], Silent(), "own") == []
+    assert asked == ["theirs"]
 
 
 async def test_secrets_are_sealed_by_the_newest_key_though_another_node_has_the_duty() -> None:

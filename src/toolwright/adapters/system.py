@@ -13,6 +13,7 @@ from toolwright.core.errors import StoreError
 COMPARE_EVERY = 5.0  # seconds
 SLOW = 1.0  # seconds
 DELAY = timedelta(milliseconds=50)
+DRIFT = 1e-4  # seconds a second by which two clocks can part
 
 
 class SystemClock:
@@ -36,6 +37,7 @@ class ClusterClock(SystemClock):
 
     def __init__(self) -> None:
         self._compared: tuple[datetime, float] | None = None
+        self._took = 0.0  # seconds that the answer of that comparison took, which bound its error
 
     def now(self) -> datetime:
         compared = self._compared
@@ -44,11 +46,16 @@ class ClusterClock(SystemClock):
         then, at = compared
         return then + timedelta(seconds=time.monotonic() - at)
 
-    def moved(self, ahead: timedelta) -> None:
-        """Take the database's clock to be so far ahead of the machine's. What can be the answer's delay is no news."""
-        now = datetime.now(UTC) + ahead
-        if self._compared is None or abs(now - self.now()) > DELAY:
-            self._compared = now, time.monotonic()
+    def moved(self, ahead: timedelta, took: float = 0.0) -> None:
+        """Take the database's clock to be so far ahead of the machine's, by an answer that took so many seconds.
+
+        A small difference counts only if this answer was at least as quick as the one that the clock goes by.
+        """
+        now, at = datetime.now(UTC) + ahead, time.monotonic()
+        age = 0.0 if self._compared is None else at - self._compared[1]
+        is_better = self._compared is None or took <= self._took + age * DRIFT
+        if is_better or abs(now - self.now()) > DELAY:
+            self._compared, self._took = (now, at), took
 
     async def compare(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
         """Set the clock by the database's. An answer that took longer than a second says too little: it is ignored."""
@@ -56,7 +63,7 @@ class ClusterClock(SystemClock):
         there = await database_time()
         took = time.monotonic() - began
         if self._compared is None or took < SLOW:
-            self.moved(there + timedelta(seconds=took / 2) - datetime.now(UTC))
+            self.moved(there + timedelta(seconds=took / 2) - datetime.now(UTC), took)
 
     async def follow(self, database_time: Callable[[], Awaitable[datetime]]) -> None:
         """Set the clock every few seconds, without end."""

@@ -21,6 +21,7 @@ log = logger("toolwright.runtime")
 LOOK_EVERY = 1.0  # seconds
 DUTY = 60.0  # seconds for which one process of a cluster moves plans
 LEAST = 1.0  # seconds that a clock is set by; what it gains or loses by itself is less
+BEHIND = 0.25  # seconds that the clock of a node can be behind the database's, by which the timer was leased
 
 Fire: TypeAlias = Callable[[str], Awaitable[None]]
 """Does what a timer is for; `what` is what its name says behind the kind. Does nothing if it is not due any more."""
@@ -45,9 +46,14 @@ class Timers:
         kind, _, what = name.partition(":")
         if not what:
             return await self._threads(name, alone=alone, node=node)
+        if kind not in self._kinds and node is not None:
+            return "elsewhere"  # of a newer version
         wake = await self._store.wake(name)
-        if wake is None or wake.due > self._clock.now():
+        rest = 0.0 if wake is None else (wake.due - self._clock.now()).total_seconds()
+        if wake is None or rest > (0.0 if node is None else BEHIND):
             return "done"
+        if rest > 0.0:
+            await self._clock.sleep(rest)
         await self._kinds[kind](what)
         leaving = Leaving(gen=wake.gen)  # nothing, where what it did has set or dropped it
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=name, leaving=leaving)

@@ -58,6 +58,8 @@ from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
 from toolwright.wiring.telemetry.opening import open_telemetry
 
+FILES = 1.0  # seconds in which the files must answer whether they are those of another node
+
 log = logging.getLogger("toolwright.serve")
 
 
@@ -128,14 +130,14 @@ async def open_parts(
         except ToolwrightError:
             await store.close()
             raise
-        if not settings.work:  # a node compares its clock with each heartbeat
+        if not settings.work or make_motor is not None:  # a node compares its clock with each heartbeat
             follows = asyncio.create_task(clock.follow(store.now), name="toolwright-cluster-clock")
     outage = Outage(clock)
     cluster = bus if isinstance(bus, ClusterBus) else None
     if make_motor is not None:
         motor = make_motor(store, clock)
     else:
-        check = partial(_check_nodes, settings, store, cipher.keys, files, clock)
+        check = partial(_check_nodes, settings, store, cipher.keys, files, clock, known=marker)
         motor = _motor(settings, store, clock, lock, outage, cluster, cipher, marker, check)
     models, functions = models_of(model), FunctionExecutor(overrides=overrides)
     http_tools, mcp = HttpTools(settings, telemetry), LazyMcp(settings)
@@ -303,14 +305,22 @@ def clock_of(settings: Settings) -> Clock:
 
 
 async def _check_nodes(
-    settings: Settings, store: Store, keys: Sequence[str], files: Files, clock: Clock, own: str = ""
+    settings: Settings,
+    store: Store,
+    keys: Sequence[str],
+    files: Files,
+    clock: Clock,
+    own: str = "",
+    *,
+    known: str = "",
 ) -> str:
     """Return the digest of bytes by which a node shows its files: those of the living nodes, or new ones.
 
-    Raises `DefinitionError` if this process, which is the node `own` if it has joined, cannot run beside them.
+    The bytes of the digest `known` are in this process's files. Raises `DefinitionError` if this process, which is the
+    node `own` if it has joined, cannot run beside the living nodes.
     """
     living = [node for node in await _living(store, clock) if node.id != own]
-    for fault in await node_faults(living, keys, files):
+    for fault in await node_faults(living, keys, files, known):
         raise DefinitionError(fault)
     if own or not settings.work:  # once
         for note in node_notes(living, settings):
@@ -325,9 +335,18 @@ async def _check_nodes(
         return ""
 
 
-async def node_faults(living: Sequence[Node], keys: Sequence[str], files: Files) -> list[str]:
-    """Return why a process with these keys and files cannot run beside the living nodes, a sentence for each reason."""
+async def node_faults(
+    living: Sequence[Node], keys: Sequence[str], files: Files, known: str = ""
+) -> list[str]:
+    """Return why a process with these keys and files cannot run beside the living nodes, a sentence for each reason.
+
+    The files have the bytes of the digest `known`.
+    """
     faults: list[str] = []
+    markers = [*{node.files for node in living} - {"", known}]
+    found = dict(
+        zip(markers, await asyncio.gather(*[_has_file(files, each) for each in markers]), strict=True)
+    )
     for node in living:
         theirs = node.keys.split(",") if node.keys else []
         if theirs and theirs[0] not in keys:
@@ -335,12 +354,17 @@ async def node_faults(living: Sequence[Node], keys: Sequence[str], files: Files)
                 f"The node {node.id} seals secrets with an encryption key that this process does not have: set the "
                 "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
-        elif theirs and keys and keys[0] not in theirs:
+        elif keys and not theirs:
+            faults.append(
+                f"The node {node.id} has no encryption keys, and this process seals secrets with one, which that node "
+                "could not read: set the same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
+            )
+        elif keys and keys[0] not in theirs:
             faults.append(
                 f"This process seals secrets with an encryption key that the node {node.id} does not have: give it to "
                 "all processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before it becomes the first."
             )
-        if node.files and not await _has_file(files, node.files):
+        if not found.get(node.files, True):
             faults.append(
                 f"The files of the node {node.id} are not those of this process: set the same TOOLWRIGHT_FILES_URL at "
                 "all processes of the cluster, s3://… or a folder that they share."
@@ -380,10 +404,11 @@ def node_notes(living: Sequence[Node], settings: Settings) -> list[str]:
 async def _has_file(files: Files, digest: str) -> bool:
     """Return whether those bytes are there, or cannot be looked for at the moment."""
     try:
-        await files.get(digest)
+        async with asyncio.timeout(FILES):  # a node must join before it would be taken for dead
+            await files.get(digest)
     except NotFound:
         return False
-    except StoreError:
+    except (StoreError, TimeoutError):
         pass  # it is shown by `/ready` and the doctor
     return True
 

@@ -327,7 +327,7 @@ class EmbeddedMotor:
             self._outage.failed(error)
             self._back_off(thread_id)
         except Exception:
-            delay = self._back_off(thread_id)
+            delay = self._failed(thread_id)
             log.exception("The drain of thread %s failed; it is tried again in %.0f s.", thread_id, delay)
 
     def _ended(self, thread_id: str) -> None:
@@ -345,6 +345,10 @@ class EmbeddedMotor:
 
     def _leave_to_others(self, thread_id: str) -> None:
         """Leave the thread to other processes; there are none where this one drains all."""
+
+    def _failed(self, thread_id: str) -> float:
+        """Note that the drain has met a fault; return for how many seconds the thread is let alone."""
+        return self._back_off(thread_id)
 
     def _back_off(self, thread_id: str) -> float:
         """How many seconds the thread is let alone."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from toolwright.adapters.motor.embedded import MOST_QUEUED, EmbeddedMotor
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import DefinitionError, StoreError
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Wake
@@ -21,6 +21,7 @@ OTHERS = 60.0  # seconds for which a thread is left to other nodes, since this o
 MOST_OTHERS = 5_000  # such threads that are not leased
 MOST_AT_ONCE = 50  # threads leased by one statement
 NO_HEARTBEAT = "This node of the cluster has no heartbeat at the moment."
+REFUSED = 5.0  # seconds before a process that may not join again tries to
 DUE = 5  # one free slot in so many is kept for what is due in the journal, however much is wanted
 
 
@@ -58,10 +59,10 @@ class Leases(Lock, Protocol):
         """Return the wakes of all threads that this node has leased."""
         ...
 
-    async def free(self, thread_ids: Collection[str]) -> bool:
+    async def free(self, thread_ids: Collection[str], delay: float = 0.0) -> bool:
         """Give these threads back, if this node still has them; those whose rows are locked stay leased.
 
-        Returns whether one of them is due again.
+        They are due in `delay` seconds at the earliest. Returns whether one of them is due again.
         """
         ...
 
@@ -98,8 +99,14 @@ class LeaseMotor(EmbeddedMotor):
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
         self._others: dict[str, float] = {}  # threads that only others can drain, until when
-        # The id of the node when this process joined last.
-        self._joined_as = ""
+        self._excess: set[str] = (
+            set()
+        )  # more of them than `_others` takes: they are put off when they are given back
+        self._joined_as = ""  # the id of the node when this process joined last
+        self._refused, self._join_at = (
+            "",
+            0.0,
+        )  # why this process may not join again, and when it is tried next
 
     @property
     def is_only_driver(self) -> bool:
@@ -112,6 +119,8 @@ class LeaseMotor(EmbeddedMotor):
             return None
         if self._stopping:
             return "This node of the cluster is stopping."
+        if self._refused:
+            return self._refused
         if self._leases.is_waiting:
             return (
                 "This node waits: a process without TOOLWRIGHT_CLUSTER executes the runs of this database. Stop that "
@@ -152,7 +161,18 @@ class LeaseMotor(EmbeddedMotor):
             self._stirred.clear()
 
     async def _try_lock(self) -> None:
-        await super()._try_lock()
+        if self._refused and self._clock.monotonic() < self._join_at:
+            return
+        try:
+            await super()._try_lock()
+        except DefinitionError as error:
+            if not self._joined_as:
+                raise
+            if error.message != self._refused:
+                log.warning("This process cannot join the cluster again: %s", error.message)
+            self._refused, self._join_at = error.message, self._clock.monotonic() + REFUSED
+            return
+        self._refused = ""
         node = self._leases.node
         if not self._leases.held or node == self._joined_as:
             return
@@ -189,17 +209,25 @@ class LeaseMotor(EmbeddedMotor):
             self._wanted[thread_id] = None
             self._stirred.set()
 
-    def _leave_to_others(self, thread_id: str) -> None:
-        self._others.pop(thread_id, None)  # they are in the order of their times
-        self._others[thread_id] = self._clock.monotonic() + OTHERS
-        if len(self._others) > MOST_OTHERS:
-            del self._others[next(iter(self._others))]
+    def _leave_to_others(self, thread_id: str, seconds: float = OTHERS) -> None:
+        if thread_id in self._others or len(self._others) < MOST_OTHERS:
+            self._others[thread_id] = self._clock.monotonic() + seconds
+        else:
+            self._excess.add(thread_id)
+
+    def _failed(self, thread_id: str) -> float:
+        """Let the thread alone. One that fails here again and again is left to other nodes: they may do better."""
+        is_known = thread_id in self._faults
+        delay = super()._failed(thread_id)
+        if is_known:
+            del self._not_before[thread_id]
+            self._leave_to_others(thread_id, delay)
+        return delay
 
     def _left_to_others(self) -> list[str]:
         """Return the threads that are not to be leased; after a while they are tried again."""
         now = self._clock.monotonic()
-        while self._others and self._others[first := next(iter(self._others))] <= now:
-            del self._others[first]
+        self._others = {thread_id: until for thread_id, until in self._others.items() if until > now}
         return [*self._others]
 
     def _has(self, thread_id: str) -> bool:
@@ -284,8 +312,11 @@ class LeaseMotor(EmbeddedMotor):
     async def _free_left(self) -> None:
         left, self._left = {each for each in self._left if not self._has(each)}, set()
         if left:
+            excess, self._excess = left & self._excess, set()
             try:
-                self._has_more |= await self._leases.free(left)
+                if excess:
+                    await self._leases.free(excess, OTHERS)
+                self._has_more |= await self._leases.free(left - excess)
             except StoreError:
                 self._left |= left
                 raise
@@ -303,6 +334,7 @@ class LeaseMotor(EmbeddedMotor):
 
     def _take(self, wake: Wake) -> None:
         self._wanted.pop(wake.thread_id, None)
+        self._from_elsewhere.discard(wake.thread_id)
         if wake.thread_id in self._running:
             self._again.add(wake.thread_id)
         else:
@@ -313,4 +345,5 @@ class LeaseMotor(EmbeddedMotor):
         await super()._yield_drains()
         self._wanted.clear()
         self._left.clear()
+        self._excess.clear()
         self._from_elsewhere.clear()

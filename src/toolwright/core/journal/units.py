@@ -82,8 +82,8 @@ class Node:
 
     `skew` is by how many microseconds its clock is ahead of the database's, `keys` the names of its encryption keys,
     the one that seals first, with commas, and `files` the digest of bytes that are among its files. `address` is the
-    URL at which other processes reach it, or the name of its machine. `alike` are settings that all nodes should have
-    alike: by what they send messages, and a digest of their secret keys.
+    URL at which other processes reach it, or the name of its machine with its pid. `alike` are settings that all nodes
+    should have alike: by what they send messages, and a digest of their secret keys.
     """
 
     id: str

@@ -6,7 +6,7 @@ Needs the extra `postgres`.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -135,6 +135,12 @@ class Lending:
         else:
             await self._give_back(connection)
 
+    def end_idle(self) -> None:
+        """End the sessions that nobody has borrowed."""
+        for connection in self._idle:  # whoever would borrow one next opens another instead
+            with suppress(asyncpg.InterfaceError):  # the server has ended it
+                connection.terminate()
+
     async def close(self) -> None:
         self._closing = True  # what comes back from now on is the pool's
         while self._idle:
@@ -214,6 +220,12 @@ class Pools:
         lent = [pool.used for pool in (self.commits, self.reads) if isinstance(pool, Lending)]
         return sum(used for used, _ in lent), sum(most for _, most in lent)
 
+    def end_idle(self) -> None:
+        """End the sessions that nobody uses: those to a server that is a primary no more would be read for ever."""
+        for pool in (self.commits, self.reads):
+            if isinstance(pool, Lending):
+                pool.end_idle()
+
     async def close(self, patience: float) -> None:
         """Close all sessions, those that stay silent without a word."""
         for pool in (self.commits, self.reads):
@@ -232,6 +244,9 @@ async def lent(pool: Pool) -> AsyncGenerator[Connection]:
         yield connection
     except (asyncio.CancelledError, TimeoutError):
         connection.terminate()  # to give it back would be to wait for it
+        raise
+    except asyncpg.ReadOnlySQLTransactionError:
+        connection.terminate()  # its server is a primary no more
         raise
     finally:
         await pool.release(connection)
@@ -297,6 +312,7 @@ _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # an administrator, or the server itself, ended the session
     asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still within a transaction
+    asyncpg.ReadOnlySQLTransactionError,  # after a failover, of a session to the old primary
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     OSError,  # TimeoutError among them

@@ -152,6 +152,8 @@ class PostgresDriver:
             except FAULTS as error:
                 if not isinstance(error, RETRIED) and not is_lost(error):
                     raise store_error(error) from error
+                if isinstance(error, asyncpg.ReadOnlySQLTransactionError):  # a failover
+                    self._pools.end_idle()
                 fault = error
         assert fault is not None
         raise store_error(fault) from fault

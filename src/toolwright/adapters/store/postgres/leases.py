@@ -70,7 +70,8 @@ _CLAIM = _timed("""
 WITH named AS (
   SELECT thread_id FROM wakes WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) FOR UPDATE SKIP LOCKED
 ), ripe AS (
-  SELECT thread_id FROM wakes WHERE node IS NULL AND due <= NOW AND thread_id <> ALL($4::text[])
+  SELECT thread_id FROM wakes
+  WHERE node IS NULL AND due <= NOW AND thread_id NOT IN (SELECT unnest($4::text[]))
   ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
 ), leased AS (
   UPDATE wakes SET node = $1 WHERE thread_id IN (SELECT thread_id FROM named UNION SELECT thread_id FROM ripe)
@@ -80,10 +81,12 @@ SELECT thread_id, due, gen, true FROM leased
 UNION ALL SELECT thread_id, due, gen, false FROM wakes
 WHERE thread_id = ANY($3::text[]) AND (node IS NULL OR node = $1) AND thread_id NOT IN (SELECT thread_id FROM leased)
 """)
-# A thread that is due again goes to the end of the queue. One that is woken in each of its drains
-# would otherwise always be first, since its wake keeps its time.
+# A thread that is due again goes to the end of the queue. One that is woken in each of its drains would otherwise
+# always be first, since its wake keeps its time. So does a timer: a node whose clock is behind would never fire it.
 _FREE = _timed("""
-UPDATE wakes SET node = NULL, due = greatest(due, NOW) WHERE thread_id IN (
+UPDATE wakes SET node = NULL,
+  due = CASE WHEN thread_id LIKE '%:%' THEN due ELSE greatest(due, NOW + $3::bigint) END
+WHERE thread_id IN (
   SELECT thread_id FROM wakes WHERE thread_id = ANY($2::text[]) AND node = $1 FOR UPDATE SKIP LOCKED
 )
 RETURNING due <= NOW
@@ -91,10 +94,10 @@ RETURNING due <= NOW
 _LEASED = "SELECT thread_id, due, gen FROM wakes WHERE node = $1"
 _FREE_ALL = """
 UPDATE wakes SET node = NULL WHERE thread_id IN (
-  SELECT thread_id FROM wakes WHERE node = $1 FOR UPDATE SKIP LOCKED
+  SELECT thread_id FROM wakes WHERE node = ANY($1::text[]) FOR UPDATE SKIP LOCKED
 )
 """
-_LEAVE = "WITH left_duties AS (DELETE FROM duties WHERE node = $1) DELETE FROM nodes WHERE id = $1"
+_LEAVE = "WITH left_duties AS (DELETE FROM duties WHERE node = ANY($1)) DELETE FROM nodes WHERE id = ANY($1)"
 _ON_DUTY = _timed("""
 INSERT INTO duties (name, node, until) VALUES ($1, $2, NOW + $3::bigint)
 ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until
@@ -110,7 +113,8 @@ class PostgresLeases:
     node that could not send one for a while takes its leases for lost (`held`), before other nodes may take them. It
     joins again under another id, so that what it has begun under the old one is refused.
 
-    `clock_moved` is called with the time by which the database's clock is ahead of this machine's.
+    `clock_moved` is called with the time by which the database's clock is ahead of this machine's, and the seconds that
+    the answer took.
     """
 
     def __init__(
@@ -124,7 +128,7 @@ class PostgresLeases:
         address: str = "",
         alike: str = "",
         ttl: float = TTL,
-        clock_moved: Callable[[timedelta], None] = lambda _: None,
+        clock_moved: Callable[[timedelta, float], None] = lambda _, __: None,
         check: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.node = ""
@@ -142,6 +146,9 @@ class PostgresLeases:
         self._is_lost = False  # other nodes have seen this one dead
         self._turned = 0.0
         self._is_waiting = self._is_silent = False
+        self._former: list[
+            str
+        ] = []  # this process's earlier nodes whose leaving the database has not confirmed
         self._heart: threading.Thread | None = None
         self._heart_session: Connection | None = None  # of the heart's event loop
         self._ending = threading.Event()
@@ -180,7 +187,7 @@ class PostgresLeases:
                 await self._check(node)
             except ToolwrightError:
                 with suppress(StoreError):
-                    await self._ask(lambda session: session.execute(_LEAVE, node))
+                    await self._ask(lambda session: session.execute(_LEAVE, [node]))
                 raise
         self._is_waiting = False
         with self._guard:
@@ -223,10 +230,10 @@ class PostgresLeases:
         rows = await self._ask(lambda session: session.fetch(_LEASED, node))
         return [Wake(thread_id=one, due=instant(due), gen=gen, node=node) for one, due, gen in rows]
 
-    async def free(self, thread_ids: Collection[str]) -> bool:
+    async def free(self, thread_ids: Collection[str], delay: float = 0.0) -> bool:
         """Give these threads back as `Leases.free` says; return whether one of them is due again."""
-        node = self.node
-        rows = await self._ask(lambda session: session.fetch(_FREE, node, list(thread_ids)))
+        node, micros = self.node, int(delay * 1_000_000)
+        rows = await self._ask(lambda session: session.fetch(_FREE, node, list(thread_ids), micros))
         return any(is_due for (is_due,) in rows)
 
     async def on_duty(self, name: str, seconds: float) -> bool:
@@ -256,10 +263,14 @@ class PostgresLeases:
         async with session.transaction():
             if not await session.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", DRAIN_LOCK):
                 return False
+            if self._former:
+                await session.execute(_FREE_ALL, self._former)
+                await session.execute(_LEAVE, self._former)
             began = time.monotonic()
             row = node, self._version, self._slots, self._skew, *self._shown
             seen = await session.fetchval(_JOIN, *row)
             self._compare_clocks(seen, began)  # before anything is recorded by a wrong clock
+        self._former = []
         return True
 
     def _compare_clocks(self, seen: int, began: float) -> None:
@@ -269,15 +280,18 @@ class PostgresLeases:
             return  # half of it could be the clock's fault, or the network's
         middle = time.time() - took / 2
         self._skew = int(middle * 1_000_000) - seen  # which the next heartbeat shows
-        self._clock_moved(timedelta(microseconds=-self._skew))
+        self._clock_moved(timedelta(microseconds=-self._skew), took)
 
     async def _leave(self) -> None:
         with self._guard:
             node, self.node = self.node, ""
-        if node:
-            with suppress(StoreError):  # then the other nodes free its threads after the TTL
-                await self._ask(lambda session: session.execute(_FREE_ALL, node))
-                await self._ask(lambda session: session.execute(_LEAVE, node))
+        if not node:
+            return
+        try:
+            await self._ask(lambda session: session.execute(_FREE_ALL, [node]))
+            await self._ask(lambda session: session.execute(_LEAVE, [node]))
+        except StoreError:  # other nodes free its threads after the TTL, or this one when it joins again
+            self._former = [*self._former[-9:], node]
 
     # ── the heart ───────────────────────────────────────────────────────────────────────────────────────────
 

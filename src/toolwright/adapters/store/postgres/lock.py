@@ -23,6 +23,7 @@ SELECT EXISTS (
     AND classid::bigint = $1::bigint AND objid::bigint = $2::bigint
 )
 """
+_TRY, _UNLOCK = "SELECT pg_try_advisory_lock($1)", "SELECT pg_advisory_unlock_all()"
 FREE_ALL = "UPDATE wakes SET node = NULL WHERE node IS NOT NULL"
 
 # Seconds between two signs of life, and for how long one is awaited. Together they must stay below the time
@@ -65,6 +66,7 @@ class PostgresLock:
         self._beat = beat
         self._patience = patience
         self._connection: Connection | None = None
+        self._asking: Connection | None = None  # the session of a process that waits for the lock
         self._heart: asyncio.Task[None] | None = None
 
     @property
@@ -74,18 +76,26 @@ class PostgresLock:
     async def acquire(self) -> bool:
         if self.held:
             return True
-        await self.release()
+        await self._let_go()
+        connection = self._asking
         try:
-            connection = await connect(self._url)
+            if connection is None or connection.is_closed():
+                connection = self._asking = await connect(self._url)
             if not await _try_lock(connection):
                 return False
         except FAULTS as error:
             raise store_error(error) from error
-        self._connection = connection
+        self._connection, self._asking = connection, None
         self._heart = asyncio.create_task(self._watch(connection), name="postgres-lock")
         return True
 
     async def release(self) -> None:
+        asking, self._asking = self._asking, None
+        if asking is not None and not asking.is_closed():
+            await _unlock(asking, self._patience)
+        await self._let_go()
+
+    async def _let_go(self) -> None:
         connection, self._connection = self._connection, None
         heart, self._heart = self._heart, None
         if heart is not None:
@@ -110,33 +120,43 @@ class PostgresLock:
 
 
 async def _try_lock(connection: Connection) -> bool:
-    got = False
+    """Take the lock unless another process has it or a node lives; the session stays open for the next attempt."""
     try:
-        if await connection.fetchval("SELECT pg_try_advisory_lock($1)", DRAIN_LOCK):
-            got = await _has_no_nodes(connection)
-    finally:
-        if not got:
-            await _unlock(connection)
-    return got
+        # Looked for first: a node that joins while the lock is held for a moment would be refused.
+        if await _has_nodes(connection) or not await connection.fetchval(_TRY, DRAIN_LOCK):
+            return False
+        if await _has_no_nodes(connection):
+            return True
+        await connection.execute(_UNLOCK)
+    except BaseException:
+        await _unlock(connection)
+        raise
+    return False
 
 
 async def _unlock(connection: Connection, patience: float = PATIENCE) -> None:
     """Give the lock back and close the session: a pooler keeps it open for others."""
     try:
         async with asyncio.timeout(patience):
-            await connection.execute("SELECT pg_advisory_unlock_all()")
+            await connection.execute(_UNLOCK)
     except (*FAULTS, TimeoutError):  # then the server ends the session, and the lock with it
         connection.terminate()
     else:
         await connection.close(timeout=patience)
 
 
+async def _has_nodes(connection: Connection) -> bool:
+    """Return whether a node of a cluster lives; false also for a database that is not migrated yet."""
+    try:
+        return bool(await connection.fetchval(_LIVING, DEAD_AFTER))
+    except asyncpg.UndefinedTableError:
+        return False
+
+
 async def _has_no_nodes(connection: Connection) -> bool:
     """Free what nodes of a cluster have left, unless one lives; true also for a database that is not migrated yet."""
-    try:
-        if await connection.fetchval(_LIVING, DEAD_AFTER):
-            return False
+    if await _has_nodes(connection):
+        return False
+    with suppress(asyncpg.UndefinedTableError):
         await connection.execute(FREE_ALL)
-    except asyncpg.UndefinedTableError:
-        pass
     return True

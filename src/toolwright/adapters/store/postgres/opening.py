@@ -1,10 +1,12 @@
 """Opening a journal on Postgres, and the inspection of a whole one. Needs the extra `postgres`."""
 
+import asyncio
 from typing import Any
 
 import asyncpg
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.inspection import PAGE, broken_in, queries
@@ -21,7 +23,10 @@ from toolwright.adapters.store.postgres.driver import PostgresDriver
 from toolwright.adapters.store.schema import HEAD, READ_LEAST, READ_REVISION, REVISIONS, is_current
 from toolwright.adapters.store.store import SqlStore
 from toolwright.core.broken_rows import BrokenRow
+from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
+
+log = logger("toolwright.journal")
 
 _SAYS_LEAST = "SELECT to_regclass('compatibility') IS NOT NULL"
 _ABOUT_SESSION = "SELECT current_setting('server_encoding'), pg_backend_pid()"
@@ -30,6 +35,7 @@ POOLED = (
     "only. The lock that keeps other processes from executing the same runs needs a session of its own: connect to "
     "Postgres directly, or set TOOLWRIGHT_CLUSTER."
 )
+LOCK_SECONDS, LOCK_PAUSE = 1.0, 3.0  # that a migration waits for a lock, and before it tries again
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
@@ -105,12 +111,37 @@ async def _migrate_alone(url: str) -> None:
         return await connect(url, None)  # a migration takes its time
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=creator)
+    waits = False
+    try:
+        while not await _try_to_migrate(engine):
+            if not waits:
+                log.warning(
+                    "The upgrade of the database waits for a session that reads its tables, such as a backup."
+                )
+            waits = True
+            await asyncio.sleep(LOCK_PAUSE)
+    finally:
+        await engine.dispose()
+
+
+async def _try_to_migrate(engine: AsyncEngine) -> bool:
+    """Migrate; return whether all tables could be locked.
+
+    While a lock is waited for, every later statement on that table waits too, heartbeats of nodes among them: not for
+    long, therefore, and then again.
+    """
     try:
         async with engine.begin() as connection:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+            await connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS:g}s'"))
             await connection.run_sync(migrate)
-    finally:
-        await engine.dispose()
+    except StoreError as error:
+        cause = error.__cause__
+        sqlstate = getattr(cause.orig, "sqlstate", None) if isinstance(cause, DBAPIError) else None
+        if sqlstate == asyncpg.LockNotAvailableError.sqlstate:
+            return False
+        raise
+    return True
 
 
 def _check_encoding(name: str) -> None:
