@@ -1,10 +1,13 @@
 """The reference of the documentation's site has every public name."""
 
+import ast
 import re
 
 import toolwright as tw
 from tests.docs.test_guides import GUIDES, ROOT
 from toolwright.cli.serve.serve import GRACE
+from toolwright.core import errors
+from toolwright.web.answers.answer import status_of
 
 SHOWN = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 ALIASES = {"RunEvent", "ToolContent"}
@@ -17,6 +20,57 @@ def test_every_public_name_is_in_the_reference() -> None:
     wanted = {f"toolwright.{name}" for name in tw.__all__ if name not in ALIASES | {"ToolwrightError"}}
     assert wanted - shown == set()
     assert {"toolwright.testing", "toolwright.core.errors", "toolwright.client.Client"} <= shown
+
+
+def codes() -> set[str]:
+    """The codes of errors and of results that stand in the code."""
+    found = set[str]()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.keyword(arg="error_code", value=ast.Constant(value=str(code))):
+                    found.add(code)
+                case ast.Call(func=ast.Name(id="CodeError"), keywords=keywords):
+                    found |= {
+                        str(each.value.value)
+                        for each in keywords
+                        if each.arg == "code" and isinstance(each.value, ast.Constant)
+                    }
+                case ast.ClassDef(body=body):
+                    for each in body:
+                        match each:
+                            case ast.Assign(
+                                targets=[ast.Name(id="code")], value=ast.Constant(value=str(code))
+                            ):
+                                found.add(code)
+                            case ast.AnnAssign(
+                                target=ast.Name(id="code"), value=ast.Constant(value=str(code))
+                            ):
+                                found.add(code)
+                            case _:
+                                pass
+                case _:
+                    pass
+    return found
+
+
+def test_every_code_of_an_error_is_in_the_reference_with_its_cause_and_a_remedy() -> None:
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", page, re.MULTILINE)
+    assert codes() - {code for code, _ in rows} == set()
+    assert [code for code, row in rows if not all(cell.strip() for cell in row.split("|"))] == []
+    assert len({code for code, _ in rows}) == len(rows)
+
+
+def test_the_reference_says_with_which_class_and_status_an_error_is_answered() -> None:
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\d+) \|", page, re.MULTILINE)
+    classes = [
+        each
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, errors.ToolwrightError)
+    ]
+    assert {(each.code, each.__name__, str(status_of(each))) for each in classes} == set(rows)
 
 
 def test_the_site_begins_with_the_shortest_program() -> None:
