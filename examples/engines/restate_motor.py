@@ -16,7 +16,7 @@ import restate
 
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
-from toolwright.core.ports import Alone, Clock, Drain
+from toolwright.core.ports import Clock, Drain, RetryInIsolation
 
 log = logging.getLogger("toolwright.motor")
 
@@ -123,7 +123,7 @@ class RestateMotor:
             del self._drains[thread_id]
             is_woken = thread_id in self._again
             self._again.discard(thread_id)
-        if isinstance(verdict, Alone):
+        if isinstance(verdict, RetryInIsolation):
             await self._send(thread_id, alone=True, after=verdict.after)
         elif verdict == "again" or is_woken:
             await self._send(thread_id)

@@ -14,7 +14,7 @@ from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
 from toolwright.core.threads.child import Link
-from toolwright.runtime.children.start import Birth, birth_json
+from toolwright.runtime.children.start import NewChildRows, birth_json
 from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.persons import SharedSecret
 
@@ -56,7 +56,7 @@ class Town:
 
 def asked_for_child(thread_id: str, agent_id: str) -> VariablesRequest:
     """A request of the thread, for a child of it that begins when somebody answers."""
-    birth = Birth(
+    birth = NewChildRows(
         thread_id="thr_child",
         parent_id=thread_id,
         agent_id=agent_id,

@@ -20,7 +20,7 @@ from tests.play import (
 
 from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import KnownMessages, Sight, Store
+from toolwright.core.journal.store import CallVisibility, KnownMessages, Store
 from toolwright.core.journal.units import Apply, Claim, Committed, Finish, Result, Submit
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.compaction import Compaction
@@ -32,9 +32,9 @@ from toolwright.core.value import changed
 pytestmark = pytest.mark.anyio
 
 
-def seen_by(*users: str) -> Sight:
+def seen_by(*users: str) -> CallVisibility:
     """What people see who are in no space."""
-    return Sight(users=users, entity_id="ent_none")
+    return CallVisibility(users=users, entity_id="ent_none")
 
 
 HOSTILE = {

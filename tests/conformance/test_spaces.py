@@ -31,7 +31,7 @@ from toolwright.core.journal.effects import (
     Unreact,
 )
 from toolwright.core.journal.retention import Prune, SweepThreads
-from toolwright.core.journal.store import Sight, Store
+from toolwright.core.journal.store import CallVisibility, Store
 from toolwright.core.journal.units import (
     Answer,
     Apply,
@@ -445,9 +445,11 @@ async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: S
     assert timer is not None and timer.due == later(60)
     types = [event.type for event in journal.published]
     assert sorted(types) == ["agent.active", "run.queued", "space.message", "tool.started"]
-    [found] = await room.calls(sees=Sight(users=["ent_ann"], entity_id="ent_ann"), status=["waiting"])
+    [found] = await room.calls(
+        sees=CallVisibility(users=["ent_ann"], entity_id="ent_ann"), status=["waiting"]
+    )
     assert found == call
-    assert list(await room.calls(sees=Sight(users=["ent_bob"], entity_id="ent_bob"))) == []
+    assert list(await room.calls(sees=CallVisibility(users=["ent_bob"], entity_id="ent_bob"))) == []
     assert list(await room.calls(space_id="spc_2")) == []
     assert [one.id for one in await room.calls(space_id="spc_1", agent="helper")] == [call.id]
 
@@ -458,11 +460,11 @@ async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: S
     assert [type for _, type in await told(room)] == ["agent.active", "space.message", "message_updated"]
     assert isinstance(await room.commit(replace(settled, token=token())), Conflict)
 
-    sight = Sight(users=["ent_ann"], entity_id="ent_ann")
+    sight = CallVisibility(users=["ent_ann"], entity_id="ent_ann")
     assert [one.id for one in await room.calls(sees=sight)] == [call.id]
     await committed(room, act(Erase(space_id="spc_1", message_id=said.id)))
     assert list(await room.calls(sees=sight)) == []
-    assert list(await room.calls(sees=Sight(users=["ent_owner"], entity_id="ent_ann"))) == []
+    assert list(await room.calls(sees=CallVisibility(users=["ent_owner"], entity_id="ent_ann"))) == []
     assert [one.id for one in await room.calls()] == [call.id]
 
 

@@ -11,7 +11,7 @@ import toolwright as tw
 from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.errors import DefinitionError
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs, lacking
 
 
 class Region(Enum):
@@ -51,13 +51,13 @@ def test_a_whole_number_may_be_written_as_a_fraction_and_nothing_else_is_coerced
     assert isinstance(read, dict)
     assert read["limit"] == 3
     for wrong in ("3", True, 3.5, None):
-        assert isinstance(NEEDS.read({"store_id": "vs", "limit": wrong}), Lacking)
+        assert isinstance(NEEDS.read({"store_id": "vs", "limit": wrong}), MissingTenvs)
 
 
 @requirement("S2-9.2-1")
 def test_everything_that_is_wrong_is_told_at_once_and_no_value_is_in_it() -> None:
     read = NEEDS.read({"limit": "topsecret", "region": "mars-topsecret", "place": {"city": 7}})
-    assert isinstance(read, Lacking)
+    assert isinstance(read, MissingTenvs)
     assert read.missing == ("store_id",)
     assert {name for name, _ in read.invalid} == {"limit", "region", "place"}
     assert "topsecret" not in str(read)
@@ -75,7 +75,7 @@ def test_a_validator_of_ones_own_does_not_echo_the_value() -> None:
             raise ValueError(f"no such code {value}")
 
     read = Needs(Own, "t").read({"code": "hunter2hunter2"})
-    assert isinstance(read, Lacking)
+    assert isinstance(read, MissingTenvs)
     assert read.invalid == (("code", "is not accepted"),)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolwright.core.supervision import Supervision
-from toolwright.runtime.context.execution import Abort
+from toolwright.runtime.context.execution import Cancellation
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_aborted_work_goes_no_step_further_though_it_was_about_to() -> Non
         await go_on.wait()
         steps.append("went on")
 
-    work, abort = Supervision(wait(), "wait"), Abort()
+    work, abort = Supervision(wait(), "wait"), Cancellation()
     abort.within(work)
     await asyncio.sleep(0)
     go_on.set()  # as the nudge that tells of a cancellation

@@ -13,7 +13,7 @@ from tests.mcp.peers.bare import Answer, Bare, HttpLine, JSONObject, Line, encod
 from tests.mcp.peers.serving import Served
 from toolwright.adapters.executors.connection import resolve
 from toolwright.adapters.mcp.http import JudgedNetwork, client
-from toolwright.adapters.mcp.peer import CALLER, Nobody
+from toolwright.adapters.mcp.peer import CALLER, NoPeer
 from toolwright.core.tools.http.addresses import anywhere
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_a_call_may_keep_silent_for_longer_than_a_stream_that_no_call_wait
     serving = asyncio.create_task(peer.over_http(listener, stop, "http"))
     network = JudgedNetwork(resolve, anywhere)
     async with client(network, httpx2.create_ssl_context(), (), lambda _: None, silence=0.05) as http:
-        token = CALLER.set(Nobody())
+        token = CALLER.set(NoPeer())
         call = asyncio.create_task(http.post(url, json={"method": "tools/call"}))
         CALLER.reset(token)
         await began.wait()

@@ -13,7 +13,7 @@ from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.units import Wake
-from toolwright.core.ports import Alone, Verdict
+from toolwright.core.ports import RetryInIsolation, Verdict
 from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -280,7 +280,7 @@ async def test_a_thread_that_may_only_run_alone_waits_for_the_others_and_holds_t
         async def drain(thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
             if thread_id == "poison" and not alone:
                 release.set()
-                return Alone(0.0)
+                return RetryInIsolation(0.0)
             if thread_id == "long":
                 await release.wait()
             order.append(f"{thread_id} {len(order)}")
@@ -445,7 +445,7 @@ async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None
     async def drain(thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
         if thread_id == "poison" and not alone:
             asked.set()
-            return Alone(0.0)
+            return RetryInIsolation(0.0)
         if thread_id == "poison":
             by_itself.set()
         if thread_id in release:

@@ -9,7 +9,7 @@ import pytest
 from tests.ahead import Ahead
 from toolwright.core.errors import ModelUnavailable
 from toolwright.core.supervision import Supervision
-from toolwright.runtime.context.execution import Abort
+from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.model.ask import AnswerLimit
 
 
@@ -39,7 +39,7 @@ async def _turn() -> None:
 
 def test_a_model_that_says_something_in_time_may_go_on() -> None:
     async def body(loop: Ahead) -> None:
-        limit = AnswerLimit(600, 3_600, Abort())
+        limit = AnswerLimit(600, 3_600, Cancellation())
 
         async def speak() -> None:
             for _ in range(5):
@@ -55,7 +55,7 @@ def test_a_model_that_says_something_in_time_may_go_on() -> None:
 @pytest.mark.parametrize(("steps", "what"), [((608,), "silent"), ((599,) * 7, "not complete")])
 def test_silence_and_a_long_answer_end_the_scope(steps: tuple[int, ...], what: str) -> None:
     async def body(loop: Ahead) -> None:
-        limit = AnswerLimit(600, 3_600, Abort())
+        limit = AnswerLimit(600, 3_600, Cancellation())
 
         async def speak() -> None:
             for step in steps:
@@ -72,7 +72,7 @@ def test_silence_and_a_long_answer_end_the_scope(steps: tuple[int, ...], what: s
 
 def test_an_abort_is_not_undone_by_what_the_model_says_after_it() -> None:
     async def body(loop: Ahead) -> None:
-        abort = Abort()
+        abort = Cancellation()
         limit = AnswerLimit(600, 3_600, abort)
 
         async def speak() -> None:
@@ -89,7 +89,7 @@ def test_an_abort_is_not_undone_by_what_the_model_says_after_it() -> None:
 
 def test_a_stream_of_small_events_does_not_set_the_timer_again_and_again() -> None:
     async def body(loop: Ahead) -> None:
-        limit = AnswerLimit(600, 3_600, Abort())
+        limit = AnswerLimit(600, 3_600, Cancellation())
 
         async def speak() -> None:
             timers = loop.timers

@@ -41,7 +41,7 @@ from toolwright.core.threads.child import Link
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.runtime.threads.family import first_run, message_for
+from toolwright.runtime.threads.thread_tree import first_run, message_for
 from toolwright.wire.event import run_event
 
 pytestmark = pytest.mark.anyio

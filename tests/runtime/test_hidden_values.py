@@ -11,7 +11,7 @@ from tests.behaviour.marks import requirement
 from tests.runtime.family_rig import DONE, call, journal, worker
 from tests.watched import Watched
 from toolwright import testing
-from toolwright.runtime.threads.family import child_id_of
+from toolwright.runtime.threads.thread_tree import child_id_of
 
 pytestmark = pytest.mark.anyio
 

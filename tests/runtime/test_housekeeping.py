@@ -18,7 +18,7 @@ from toolwright.core.ports import Files
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
-from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper, Kept
+from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper, RetentionPeriods
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import Events
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
@@ -38,7 +38,7 @@ class Tidied(MemoryFiles):
         return 0
 
 
-def housekeeper(rig: Rig, files: Files, kept: Kept | None = None) -> Housekeeper:
+def housekeeper(rig: Rig, files: Files, kept: RetentionPeriods | None = None) -> Housekeeper:
     store, clock = rig.store, rig.clock
     keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
     deletion = Deletion(store, rig.motor.wake, MemoryBus(), files, clock, new_id)

@@ -14,7 +14,7 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.journal.store import Store
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
-from toolwright.runtime.housekeeping import Housekeeper, Kept
+from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 from toolwright.wiring.settings import Settings, read_duration
@@ -30,7 +30,7 @@ def keeper(store: Store, days: float, **kept: timedelta | None) -> Housekeeper:
     motor, files = ManualMotor(store, clock), MemoryFiles()
     deletion = Deletion(store, motor.wake, MemoryBus(), files, clock, new_id)
     keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
-    return Housekeeper(store, motor, keys, files, clock, new_id, deletion, Kept(**kept))
+    return Housekeeper(store, motor, keys, files, clock, new_id, deletion, RetentionPeriods(**kept))
 
 
 async def done(store: Store, thread_id: str, days: float) -> Drain:

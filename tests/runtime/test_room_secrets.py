@@ -13,7 +13,7 @@ from tests.runtime.rig import running
 from tests.runtime.test_space_stream import ENTERS, Piece, Slow
 from tests.runtime.test_spaces import CONFIRM, ENTER, House, calls, says
 from toolwright.core.journal.reads import SpaceReads
-from toolwright.core.journal.store import Sight, Store
+from toolwright.core.journal.store import CallVisibility, Store
 from toolwright.core.spaces.space import Member
 from toolwright.core.threads.event import Event, Topic
 from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
@@ -89,10 +89,12 @@ async def test_what_a_visible_call_shows_holds_no_secret_of_another() -> None:
             ({"question": "[redacted:KEY]"}, None),
         ]
         [call] = await made.rt.calls.list()
-        [seen] = await made.rt.calls.list(sees=Sight(users=[], entity_id=made.husam))
+        [seen] = await made.rt.calls.list(sees=CallVisibility(users=[], entity_id=made.husam))
         assert (seen.id, seen.arguments) == (call.id, '{"question":"[redacted:KEY]"}')
         await made.rt.calls.submit(call.run_id, call.id, {"was": SECRET})
-        seen = (await made.rt.calls.list(status=["resolved"], sees=Sight(users=[], entity_id=made.husam)))[0]
+        seen = (
+            await made.rt.calls.list(status=["resolved"], sees=CallVisibility(users=[], entity_id=made.husam))
+        )[0]
         assert seen.result == {"status": "success", "result": {"was": "[redacted:KEY]"}}
         assert (await made.said())[-1].metadata["result"] == {"was": "[redacted:KEY]"}
         assert SECRET not in await everything(made)

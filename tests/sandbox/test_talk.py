@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolwright.adapters.sandbox.deno import Names
-from toolwright.adapters.sandbox.host_functions import Hosted
+from toolwright.adapters.sandbox.host_functions import HostFunctions
 from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.protocol import Talk, longest_line
 from toolwright.core.concurrency import DaemonThreads
@@ -31,7 +31,7 @@ async def talking(*lines: str, **functions: object) -> AsyncGenerator[tuple[Talk
         sys.executable, str(SPEAKER), json.dumps(lines), stdin=-1, stdout=-1, limit=longest_line(MOST)
     )
     log, threads = Log(100_000, str), DaemonThreads(2, "test")
-    talk = Talk(process, Hosted(functions, threads, MOST), log, MOST)  # type: ignore[arg-type]  # what tests give
+    talk = Talk(process, HostFunctions(functions, threads, MOST), log, MOST)  # type: ignore[arg-type]  # what tests give
     async with asyncio.timeout(30):
         await talk.begin(CodeOptions(), 1000)
         yield talk, log

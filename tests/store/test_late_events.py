@@ -8,7 +8,7 @@ from tests.play import AT, begun, committed
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSONObject
-from toolwright.core.threads.event import LateDraft, Topic
+from toolwright.core.threads.event import LazyEventDraft, Topic
 from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 async def test_only_what_is_read_is_rendered() -> None:
     rendered: list[int] = []
 
-    def draft(number: int) -> LateDraft:
+    def draft(number: int) -> LazyEventDraft:
         def render() -> JSONObject:
             rendered.append(number)
             return {"number": number}
 
-        return LateDraft("tool.progress", render)
+        return LazyEventDraft("tool.progress", render)
 
     store = MemoryStore(lambda _: None)
     drain = await begun(store, "th_1")
@@ -49,7 +49,7 @@ async def test_the_oldest_are_taken_away_also_in_the_middle_of_a_unit() -> None:
     thread = Topic(kind="thread", id="th_1")
     before = [event.n for event in await store.events(thread)]
     drafts = tuple(
-        LateDraft("tool.progress", lambda number=number: {"number": number}) for number in range(4)
+        LazyEventDraft("tool.progress", lambda number=number: {"number": number}) for number in range(4)
     )
     unit = drain.unit(Result, events=drafts)
     await drain.do(unit)

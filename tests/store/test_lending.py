@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from toolwright.adapters.store.postgres.connection import Connection, Lending
+from toolwright.adapters.store.postgres.connection import Connection, SessionPool
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ class Sessions:
 
 async def test_a_session_is_lent_again_without_a_word_to_the_pool() -> None:
     pool = Sessions()
-    lending = Lending(pool, 1)
+    lending = SessionPool(pool, 1)
     session = await lending.acquire()
     await lending.release(session)
     assert (await lending.acquire() is session, pool.out) == (True, 1)
@@ -55,7 +55,7 @@ async def test_a_session_is_lent_again_without_a_word_to_the_pool() -> None:
 
 async def test_a_session_that_comes_back_while_the_pool_closes_is_the_pools_again() -> None:
     pool = Sessions()
-    lending = Lending(pool, 1)
+    lending = SessionPool(pool, 1)
     session = await lending.acquire()
     closing = asyncio.create_task(lending.close())
     await asyncio.sleep(0)
@@ -72,7 +72,7 @@ async def _turn() -> None:
 
 async def test_those_who_wait_get_the_session_in_the_order_of_their_coming() -> None:
     pool = Sessions()
-    lending = Lending(pool, 1)
+    lending = SessionPool(pool, 1)
     session = await lending.acquire()
     waiting = [asyncio.create_task(lending.acquire()) for _ in range(3)]
     await _turn()
@@ -85,7 +85,7 @@ async def test_those_who_wait_get_the_session_in_the_order_of_their_coming() -> 
 
 
 async def test_who_is_cancelled_while_it_waits_takes_no_session_with_it() -> None:
-    lending = Lending(Sessions(), 1)
+    lending = SessionPool(Sessions(), 1)
     session = await lending.acquire()
     first, second = (asyncio.create_task(lending.acquire()) for _ in range(2))
     await _turn()
@@ -103,7 +103,7 @@ async def test_who_is_cancelled_while_it_waits_takes_no_session_with_it() -> Non
 
 async def test_a_session_that_was_cut_off_makes_room_for_another() -> None:
     pool = Sessions()
-    lending = Lending(pool, 1)
+    lending = SessionPool(pool, 1)
     session = await lending.acquire()
     waiting = asyncio.create_task(lending.acquire())
     await _turn()
@@ -125,7 +125,7 @@ async def test_a_session_that_cannot_be_opened_makes_room_for_who_waits() -> Non
                 raise OSError("no route")
             return await super().acquire()
 
-    lending = Lending(Refusing(), 1)
+    lending = SessionPool(Refusing(), 1)
     refused, waiting = (asyncio.create_task(lending.acquire()) for _ in range(2))
     with pytest.raises(OSError, match="no route"):
         await refused
@@ -135,7 +135,7 @@ async def test_a_session_that_cannot_be_opened_makes_room_for_who_waits() -> Non
 
 async def test_an_idle_session_that_was_cut_off_is_not_lent_again() -> None:
     pool = Sessions()
-    lending = Lending(pool, 1)
+    lending = SessionPool(pool, 1)
     session = await lending.acquire()
     await lending.release(session)
     cast("Any", session).closed = True
@@ -144,7 +144,7 @@ async def test_an_idle_session_that_was_cut_off_is_not_lent_again() -> None:
 
 async def test_a_session_of_one_who_is_cancelled_while_the_pool_closes_is_the_pools_again() -> None:
     pool = Sessions()
-    lending = Lending(pool, 1)
+    lending = SessionPool(pool, 1)
     session = await lending.acquire()
     waiting = asyncio.create_task(lending.acquire())
     await asyncio.sleep(0)
@@ -157,7 +157,7 @@ async def test_a_session_of_one_who_is_cancelled_while_the_pool_closes_is_the_po
 
 async def test_a_session_that_is_cut_off_on_its_way_to_who_waits_is_not_lent() -> None:
     pool = Sessions()
-    lending = Lending(pool, 1)
+    lending = SessionPool(pool, 1)
     session = await lending.acquire()
     waiting = asyncio.create_task(lending.acquire())
     await asyncio.sleep(0)

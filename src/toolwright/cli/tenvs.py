@@ -10,7 +10,7 @@ from toolwright.core.env.env import EnvVar
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.tools.tenvs_needed import Lacking, Needs
+from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs
 from toolwright.core.tools.tool import Tool
 from toolwright.wiring.app import App
 
@@ -34,7 +34,7 @@ def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> J
     """
     values = {**promised, **{name: _value(name, text, tool.needs) for name, text in texts.items()}}
     lacking = None if tool.needs is None else tool.needs.read(values)
-    if isinstance(lacking, Lacking):
+    if isinstance(lacking, MissingTenvs):
         raise Refusal(
             f"The tool {tool.name!r} needs other tenvs than these: {lacking}. Give each as --tenv NAME=VALUE, or as "
             "--tenv NAME if it is in the environment."
@@ -55,7 +55,7 @@ def _value(name: str, text: str, needs: Needs | None) -> JSON:
 
 def _refused(name: str, value: JSON, needs: Needs) -> bool:
     read = needs.read({name: value})
-    return isinstance(read, Lacking) and name in dict(read.invalid)
+    return isinstance(read, MissingTenvs) and name in dict(read.invalid)
 
 
 def variables_of(tool: Tool) -> list[JSON]:

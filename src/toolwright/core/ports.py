@@ -28,17 +28,17 @@ class NewId(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class RetryInIsolation:
     """A drain declines: this thread may only be drained by itself, and not before `after` seconds."""
 
     after: float
 
 
-Verdict: TypeAlias = Literal["done", "again", "elsewhere"] | Alone
+Verdict: TypeAlias = Literal["done", "again", "elsewhere"] | RetryInIsolation
 
 
 class Drain(Protocol):
-    """Drains a thread once, or fires a timer: `done`, `again` when it was woken meanwhile, or only `Alone`.
+    """Drains a thread once, or fires a timer: `done`, `again` when it was woken meanwhile, or only `RetryInIsolation`.
 
     `elsewhere` if only another process of a cluster can go on with it, for this one does not know its agent.
 

@@ -30,7 +30,7 @@ BATCH = 500
 
 
 @value
-class Kept:
+class RetentionPeriods:
     """How long events are kept, and threads in which nothing runs any more; None is for ever."""
 
     events: timedelta | None = EVENTS_KEPT
@@ -60,7 +60,7 @@ class Housekeeper:
         clock: Clock,
         new_id: NewId,
         deletion: Deletion,
-        kept: Kept | None = None,
+        kept: RetentionPeriods | None = None,
         semantics: "Semantics | None" = None,
     ) -> None:
         self._store = store
@@ -70,7 +70,7 @@ class Housekeeper:
         self._clock = clock
         self._new_id = new_id
         self._deletion = deletion
-        self._kept = kept or Kept()
+        self._kept = kept or RetentionPeriods()
         self._semantics = semantics
 
     async def run(self) -> None:

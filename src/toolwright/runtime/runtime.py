@@ -28,8 +28,8 @@ from toolwright.runtime.pending.app_calls import AppCalls
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts.preview import Prompts
-from toolwright.runtime.runs.drain import Drainer
 from toolwright.runtime.runs.sent_prompts import SentPrompts
+from toolwright.runtime.runs.worker import RunWorker
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
 from toolwright.runtime.spaces.spaces import Spaces
@@ -51,7 +51,7 @@ class Runtime:
         agents: Agents,
         store: Store,
         motor: Motor,
-        drainer: Drainer,
+        drainer: RunWorker,
         timers: Timers,
         threads: Threads,
         runs: Runs,

@@ -11,7 +11,7 @@ from toolwright.core.plain import surely_longer
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.compaction import Compaction, Measure
 from toolwright.core.threads.event import Event as EventRow
-from toolwright.core.threads.event import EventDraft, EventType, LateDraft
+from toolwright.core.threads.event import EventDraft, EventType, LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.wire.message import message_json
@@ -63,7 +63,7 @@ def _bounded(payload: JSONObject) -> JSONObject:
 
 def message_event(message: Message) -> EventDraft:
     """`message {message}`; of a large one only its id, role and place."""
-    return LateDraft("message", partial(_message_payload, message))
+    return LazyEventDraft("message", partial(_message_payload, message))
 
 
 def _message_payload(message: Message) -> JSONObject:
@@ -79,7 +79,7 @@ def _message_payload(message: Message) -> JSONObject:
 def run_event(run: Run) -> EventDraft:
     """`run.queued`, `run.started` and so on, by the run's status."""
     status = "started" if run.status == "running" else run.status
-    return LateDraft(f"run.{status}", partial(_run_payload, run))
+    return LazyEventDraft(f"run.{status}", partial(_run_payload, run))
 
 
 def _run_payload(run: Run) -> JSONObject:
@@ -98,7 +98,7 @@ def step_event(type_: EventType, number: int, usage: Usage | None = None) -> Eve
     """`step.started` and `step.done {stepNumber, usage?}`."""
     if usage is None:
         return EventDraft(type=type_, payload={"stepNumber": number})
-    return LateDraft(type_, partial(_step_payload, number, usage))
+    return LazyEventDraft(type_, partial(_step_payload, number, usage))
 
 
 def _step_payload(number: int, usage: Usage) -> JSONObject:
@@ -135,7 +135,7 @@ def subagent_event(
 
 def tool_event(type_: EventType, call_id: str, name: str, payload: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
-    return LateDraft(type_, partial(_tool_payload, call_id, name, payload))
+    return LazyEventDraft(type_, partial(_tool_payload, call_id, name, payload))
 
 
 def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObject:

@@ -26,7 +26,7 @@ from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.agents.plans import Plans
 from toolwright.runtime.agents.rounds import Rounds
-from toolwright.runtime.agents.speakers import Equipment, Speakers
+from toolwright.runtime.agents.speakers import BuiltinTools, Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers
 from toolwright.runtime.calls.nested import Nested
@@ -45,7 +45,7 @@ from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.gauges import Gauges
 from toolwright.runtime.health import Health
-from toolwright.runtime.housekeeping import Housekeeper, Kept
+from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.mcp.offer import McpOffers
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
@@ -56,9 +56,9 @@ from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts.preview import Prompts
 from toolwright.runtime.prompts.system_prompt import SystemPrompts
 from toolwright.runtime.runs.commits import RunCommits
-from toolwright.runtime.runs.drain import Drainer
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.sent_prompts import SentPrompts
+from toolwright.runtime.runs.worker import RunWorker
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
@@ -128,7 +128,7 @@ def assemble(
     semantics = _semantics(parts)
     equipment = _equipment(store, spaces, speech, semantics)
     offers = Offers(store, motor, clock, shared.outage, parts.bus, parts.telemetry)
-    speakers = Speakers(agents, equipment.equip, shared.request_agents)
+    speakers = Speakers(agents, equipment.with_builtins, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait)
     plans = Plans(store, agents, shared.deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
@@ -164,7 +164,7 @@ def assemble(
         mcp=AgentServers(
             store,
             agents,
-            equipment.equip,
+            equipment.with_builtins,
             shared.lineages,
             shared.mcp_offers,
             parts.models,
@@ -193,7 +193,9 @@ def assemble(
         minds=Minds(store, agents, keepers, effect_commits, clock, ids),
         blocks=Blocks(store, agents, keepers, effect_commits, clock),
         passages=Passages(store, keepers, effect_commits, clock, ids, semantics),
-        prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip, shared.mcp_offers),
+        prompts=Prompts(
+            store, agents, shared.system_prompts, membership, equipment.with_builtins, shared.mcp_offers
+        ),
         sent_prompts=SentPrompts(store, speakers, shared.lineages),
         inboxes=Inboxes(store, agents, shared.deliveries, effect_commits, motor, clock, ids),
         entities=entities,
@@ -219,7 +221,7 @@ def assemble(
             clock,
             ids,
             deletion,
-            Kept(events=settings.retain_events, runs=settings.retain_runs),
+            RetentionPeriods(events=settings.retain_events, runs=settings.retain_runs),
             semantics,
         ),
         clock_watch=ClockWatch(store, motor, clock, ids),
@@ -237,7 +239,7 @@ def _unready(settings: Settings, motor: Motor) -> str | None:
     return motor.unready if isinstance(motor, LeaseMotor) else NO_HEARTBEAT
 
 
-def _pending(shared: _Shared, drainer: Drainer) -> PendingCalls:
+def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
     """The calls that somebody outside has."""
     parts = shared.parts
     return PendingCalls(
@@ -254,14 +256,14 @@ def _pending(shared: _Shared, drainer: Drainer) -> PendingCalls:
     )
 
 
-def _toolkit_parts(shared: _Shared, equipment: Equipment) -> ToolkitParts:
+def _toolkit_parts(shared: _Shared, equipment: BuiltinTools) -> ToolkitParts:
     """The parts of the toolkits that are given to loops of others."""
     parts = shared.parts
     return ToolkitParts(
         store=parts.store,
         catalog=shared.catalog,
         agents=shared.agents,
-        tools_of=lambda active, user_id: callable_tools(equipment.equip(active, user_id)),
+        tools_of=lambda active, user_id: callable_tools(equipment.with_builtins(active, user_id)),
         lineages=shared.lineages,
         files=shared.keeper,
         motor=parts.motor,
@@ -284,7 +286,7 @@ def _semantics(parts: Parts) -> "Semantics | None":
     return made
 
 
-def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semantics | None") -> Equipment:
+def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semantics | None") -> BuiltinTools:
     """The built-in tools by toolkit."""
     kits = {
         SPACES: SpacesToolkit(spaces, speech),
@@ -292,7 +294,7 @@ def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semanti
         CHANNELS: ChannelsToolkit(spaces, speech),
         MEMORY: MemoryToolkit(store, semantics),
     }
-    return Equipment({name: kit.tools for name, kit in kits.items()})
+    return BuiltinTools({name: kit.tools for name, kit in kits.items()})
 
 
 def _shared(
@@ -341,8 +343,8 @@ def _drainer(
     speakers: Speakers,
     offers: Offers,
     inline_wait: float,
-) -> Drainer:
-    """Drainer of runs, with all that is on a run's way."""
+) -> RunWorker:
+    """Return the worker of runs, with everything that it calls."""
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
     store, clock, ids = parts.store, parts.clock, parts.new_id
     subagents = Subagents(store, shared.agents, shared.child_start, clock, ids, settings.max_subagent_depth)
@@ -370,7 +372,7 @@ def _drainer(
         settings.longest_outage,
     )
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
-    return Drainer(
+    return RunWorker(
         store,
         loop,
         calls,

@@ -15,7 +15,7 @@ from toolwright.web.auth.access import SERVICE, Caller
 from toolwright.web.auth.permits import Permits
 from toolwright.web.console.pages.pending import count_pending
 from toolwright.web.console.pending.calls import Filter, answerers, open_requests, read_again, read_page
-from toolwright.web.console.runs.timeline import Course
+from toolwright.web.console.runs.timeline import RunDetail
 from toolwright.web.console.tool_ui.facts import facts_of_row
 from toolwright.web.console.visit import Visit
 
@@ -145,7 +145,7 @@ async def test_a_step_is_counted_from_when_its_model_was_asked() -> None:
     async with testing.runtime(tw.App(agents=[agent])) as rt:
         thread = await rt.threads.create("clerk")
         run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
-        course = Course(visit_of(rt, SERVICE), run)
+        course = RunDetail(visit_of(rt, SERVICE), run)
         await course.read()
         answers = [each for each in await rt.runs.messages(run.id) if each.role == "tool"]
         assert [each.step for each in answers] == [1]

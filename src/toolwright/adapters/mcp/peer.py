@@ -100,7 +100,7 @@ class Peer(Protocol):
         ...
 
 
-class Nobody:
+class NoPeer:
     """The peer of a request for the result of a task: no run waits for it in memory, so nobody can be asked."""
 
     def __init__(self) -> None:

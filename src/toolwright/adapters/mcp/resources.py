@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.mcp.connection import MOST_PAGES, Connection
 from toolwright.adapters.mcp.http import OF_OURS
-from toolwright.adapters.mcp.peer import Nobody, said
+from toolwright.adapters.mcp.peer import NoPeer, said
 from toolwright.adapters.mcp.results import content_of
 from toolwright.adapters.mcp.session import OpenSession
 from toolwright.core.errors import InvalidJSON
@@ -30,7 +30,7 @@ _FAULTS = (MCPError, ValidationError, RuntimeError, ValueError)
 async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
     """The prompts that the server lists now; none if it does not declare that it has prompts."""
     try:
-        async with asyncio.timeout(seconds), connection.calling(Nobody()):
+        async with asyncio.timeout(seconds), connection.calling(NoPeer()):
             session = await connection.session()
             if getattr(session.client.server_capabilities, "prompts", None) is None:
                 return McpPrompts()
@@ -58,7 +58,7 @@ async def _entries(session: OpenSession) -> list[JSON]:
 
 async def written_prompt(connection: Connection, name: str, arguments: Mapping[str, str]) -> McpPromptText:
     """The prompt as the server writes it with these arguments. Raises `McpUnavailable` and `McpRefused`."""
-    async with connection.calling(Nobody()):
+    async with connection.calling(NoPeer()):
         session = await connection.session()
         try:
             answer = await session.client.get_prompt(name, dict(arguments))

@@ -10,7 +10,7 @@ import httpx2
 
 from toolwright.adapters.mcp.connection import Connection
 from toolwright.adapters.mcp.http import JudgedNetwork, Lost, client
-from toolwright.adapters.mcp.peer import Nobody, within
+from toolwright.adapters.mcp.peer import NoPeer, within
 from toolwright.adapters.mcp.resources import listed_prompts, written_prompt
 from toolwright.adapters.mcp.tasks import answer_task, cancel_task, task_state
 from toolwright.core.json_value import JSON, JSONObject
@@ -82,7 +82,7 @@ class McpConnections:
         """The state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
         connection = self.of(target)
         with connection.logging(), within(session):
-            nobody = connection.calling(Nobody())
+            nobody = connection.calling(NoPeer())
             return await task_state(await connection.session(), task_id, output, nobody)
 
     async def answer_task(

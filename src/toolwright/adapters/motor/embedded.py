@@ -11,7 +11,7 @@ from toolwright.core.errors import StoreError
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Wake
-from toolwright.core.ports import Alone, Clock, Drain, Lock
+from toolwright.core.ports import Clock, Drain, Lock, RetryInIsolation
 
 log = logging.getLogger("toolwright.motor")
 
@@ -317,7 +317,7 @@ class EmbeddedMotor:
             if self._faults.pop(thread_id, None) is not None:
                 self._outage.over()
             self._not_before.pop(thread_id, None)
-            if isinstance(verdict, Alone):
+            if isinstance(verdict, RetryInIsolation):
                 self._solo[thread_id] = self._clock.monotonic() + verdict.after
             if verdict == "elsewhere":
                 self._leave_to_others(thread_id)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from toolwright.core.journal.store import Store
-from toolwright.core.ports import Alone, Drain
+from toolwright.core.ports import Drain, RetryInIsolation
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -101,7 +101,7 @@ class ManualMotor:
         self._draining = thread_id
         try:
             verdict = await self._drain(thread_id)
-            if isinstance(verdict, Alone):
+            if isinstance(verdict, RetryInIsolation):
                 self._clock.advance(verdict.after)
                 verdict = await self._drain(thread_id, alone=True)
             if verdict == "again":

@@ -12,7 +12,7 @@ from pathlib import Path
 from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has no types
 
 from toolwright.adapters.sandbox.handle import Handle, Runs
-from toolwright.adapters.sandbox.host_functions import THREADS, Hosted
+from toolwright.adapters.sandbox.host_functions import THREADS, HostFunctions
 from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.process import Memory, limit, opened, sweep
 from toolwright.adapters.sandbox.protocol import Talk, longest_line
@@ -80,7 +80,7 @@ class DenoSandbox:
         memory = options.memory_limit_bytes
         assert memory is not None
         files = {"imports.json": json.dumps({"imports": names.import_map(source)})}
-        hosted = Hosted(options.imports, self._threads, self._limits.result)
+        hosted = HostFunctions(options.imports, self._threads, self._limits.result)
         longest = longest_line(self._limits.result)
         async with opened(partial(self._command, memory), _environment, files, longest) as process:
             self._bound(process.pid, options)

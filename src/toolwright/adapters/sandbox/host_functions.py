@@ -20,7 +20,7 @@ class HostError(Exception):
     """Error that code sees instead of a value."""
 
 
-class Hosted:
+class HostFunctions:
     """The functions of one run, by name; nothing else can be called. Plain ones are called in `threads`.
 
     `read` makes JSON of what they are called with, or raises `InvalidJSON`.

@@ -18,7 +18,7 @@ from pydantic_monty import (
 )
 
 from toolwright.adapters.sandbox.handle import Handle, Runs
-from toolwright.adapters.sandbox.host_functions import THREADS, Hosted
+from toolwright.adapters.sandbox.host_functions import THREADS, HostFunctions
 from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.process import limit
 from toolwright.core.concurrency import DaemonThreads
@@ -131,7 +131,7 @@ class MontySandbox:
                 await asyncio.sleep(_SETTLE)  # its threads abort a process that ends at the same moment
 
     async def _run(self, source: str, options: CodeOptions, log: Log) -> CodeResult:
-        hosted = Hosted(options.imports, self._threads, self._limits.result, read)
+        hosted = HostFunctions(options.imports, self._threads, self._limits.result, read)
         going = _Going()
         functions = {name: _function(hosted, name, going) for name in options.imports}
         pool = await self._processes()
@@ -228,7 +228,7 @@ class _Going:
                 task.cancel()
 
 
-def _function(hosted: Hosted, name: str, going: _Going) -> _Function:
+def _function(hosted: HostFunctions, name: str, going: _Going) -> _Function:
     async def called(*args: object, **named: object) -> JSON:
         with going.one():
             return await hosted.call(name, args, named)

@@ -6,7 +6,7 @@ import json
 import secrets
 from typing import NoReturn, cast
 
-from toolwright.adapters.sandbox.host_functions import Hosted, HostError
+from toolwright.adapters.sandbox.host_functions import HostError, HostFunctions
 from toolwright.adapters.sandbox.logged import Log
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -39,7 +39,9 @@ def longest_line(most: int) -> int:
 class Talk:
     """One run's talk. Only lines with its token count; any other text is something that the code has written."""
 
-    def __init__(self, process: asyncio.subprocess.Process, hosted: Hosted, log: Log, most: int) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, hosted: HostFunctions, log: Log, most: int
+    ) -> None:
         assert process.stdin is not None and process.stdout is not None
         self._in, self._out = process.stdin, process.stdout
         self._hosted = hosted

@@ -27,7 +27,7 @@ from toolwright.core.broken_rows import Rows
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import KnownMessages, Order, Sight, ThreadView
+from toolwright.core.journal.store import CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.entity import Entity
@@ -167,7 +167,7 @@ class SqlStore:
         run_id: str | None = None,
         agent: str | None = None,
         space_id: str | None = None,
-        sees: Sight | None = None,
+        sees: CallVisibility | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:

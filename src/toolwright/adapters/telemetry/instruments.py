@@ -54,7 +54,7 @@ class Failure:
 
 
 @contextmanager
-def harmless() -> Generator[None]:
+def suppress_errors() -> Generator[None]:
     """What watches a run never fails it: processors of spans are the program's own, and may raise anything."""
     try:
         yield

@@ -7,7 +7,7 @@ from time import time_ns
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, set_span_in_context
 
-from toolwright.adapters.telemetry.instruments import Instruments, harmless
+from toolwright.adapters.telemetry.instruments import Instruments, suppress_errors
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
 from toolwright.core.text import brief, words
 
@@ -50,7 +50,7 @@ class WatchedModel:
         }
         if self._compacted:
             asked["gen_ai.conversation.compacted"] = True
-        with harmless():
+        with suppress_errors():
             span = self._instruments.tracer.start_span(
                 f"chat {model}", self._parent, SpanKind.CLIENT, asked, start_time=began
             )
@@ -68,7 +68,7 @@ class WatchedModel:
         finally:
             if response is not None:
                 span.set_attributes(_attributes(response, model))
-            with harmless():
+            with suppress_errors():
                 span.end()
             usage, cost = (None, None) if response is None else (response.usage, response.cost)
             seconds = (time_ns() - began) / 1e9

@@ -9,7 +9,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from toolwright.adapters.telemetry.call_span import CallSpan
-from toolwright.adapters.telemetry.instruments import Instruments, harmless
+from toolwright.adapters.telemetry.instruments import Instruments, suppress_errors
 from toolwright.adapters.telemetry.model_span import WatchedModel
 from toolwright.adapters.telemetry.trace_context import Waiting, context_of, traceparent_of
 from toolwright.core.journal.units import Advance, Claim
@@ -22,7 +22,7 @@ from toolwright.core.value import changed
 T = TypeVar("T")
 
 
-class Stretch:
+class OpenSpan:
     """An open span of a run or of a step, with what its commits have cost."""
 
     def __init__(
@@ -75,10 +75,10 @@ class RunSpans:
         self._counted = run.opened_again
         self._known = {call.id: call for call in calls}
         self._traceparent = run.traceparent or _root(instruments, run, agent)
-        self._led = Stretch(instruments, f"invoke_agent {agent}", context_of(self._traceparent))
+        self._led = OpenSpan(instruments, f"invoke_agent {agent}", context_of(self._traceparent))
         self._led.span.set_attributes(_attributes(run, agent))
-        self._step: Stretch | None = None
-        self._steps_within: dict[str, Stretch] = {}
+        self._step: OpenSpan | None = None
+        self._steps_within: dict[str, OpenSpan] = {}
         self._calls: dict[str, CallSpan] = {}
         self._since = self._led.began
         self._token = attach(self._led.context)
@@ -96,7 +96,7 @@ class RunSpans:
 
     def committed(self, unit: Advance, seconds: float) -> None:
         """Begin and end what begins and ends with the unit."""
-        with harmless():
+        with suppress_errors():
             self._follow(unit, seconds)
 
     def _follow(self, unit: Advance, seconds: float) -> None:
@@ -126,7 +126,7 @@ class RunSpans:
 
     def model(self, model: Model, within: str | None, compacted: bool) -> Model:
         """The model with a span for its answer; what came before that since the last commit made its prompt."""
-        with harmless():
+        with suppress_errors():
             return self._watched(model, within, compacted)
         return model
 
@@ -153,7 +153,7 @@ class RunSpans:
     def end(self, run: Run) -> None:
         """End all spans that are open."""
         detach(self._token)
-        with harmless():
+        with suppress_errors():
             self._end(run)
 
     def _end(self, run: Run) -> None:
@@ -220,10 +220,10 @@ class RunSpans:
         self._end_within(call.id)
         self._calls.pop(call.id).end(call, outcome)
 
-    def _next_within(self, span: CallSpan) -> Stretch:
+    def _next_within(self, span: CallSpan) -> OpenSpan:
         """The next step in the conversation of a prompt tool, which this call is."""
         last = self._end_within(span.call.id)
-        step = Stretch(self._instruments, "step", span.context, 1 if last is None else last + 1)
+        step = OpenSpan(self._instruments, "step", span.context, 1 if last is None else last + 1)
         self._steps_within[span.call.id] = step
         return step
 
@@ -235,12 +235,12 @@ class RunSpans:
         self._instruments.metrics.step(step.end(), self._instruments.agent)
         return step.number
 
-    def _step_for(self, number: int) -> Stretch:
+    def _step_for(self, number: int) -> OpenSpan:
         """The step at work; one that was begun in another process has another span here."""
         return self._begin_step(number) if self._step is None else self._step
 
-    def _begin_step(self, number: int) -> Stretch:
-        self._step = Stretch(self._instruments, "step", self._led.context, number)
+    def _begin_step(self, number: int) -> OpenSpan:
+        self._step = OpenSpan(self._instruments, "step", self._led.context, number)
         return self._step
 
     def _end_step(self) -> None:

@@ -19,7 +19,14 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from toolwright.adapters.telemetry.instruments import NAME, UNKNOWN, Failure, Instruments, Metrics, harmless
+from toolwright.adapters.telemetry.instruments import (
+    NAME,
+    UNKNOWN,
+    Failure,
+    Instruments,
+    Metrics,
+    suppress_errors,
+)
 from toolwright.adapters.telemetry.run_spans import RunSpans
 from toolwright.adapters.telemetry.trace_context import W3C, Waiting, traceparent_of
 from toolwright.core.journal.telemetry import Gauge, RunTrace
@@ -60,7 +67,7 @@ class OpenTelemetry:
         self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
     ) -> RunTrace | None:
         """The spans of a run."""
-        with harmless():
+        with suppress_errors():
             return RunSpans(self._instruments, self._waiting, run, agent, calls, redact)
         return None
 
@@ -80,7 +87,7 @@ class OpenTelemetry:
     def _request(self, method: str, template: str) -> Generator["HttpSpan"]:
         attributes = {"http.request.method": method, "url.template": template}
         name, span = f"{method} {template}", INVALID_SPAN
-        with harmless():
+        with suppress_errors():
             span = self._instruments.tracer.start_span(name, None, SpanKind.CLIENT, attributes)
         token = attach(set_span_in_context(span))
         try:
@@ -92,7 +99,7 @@ class OpenTelemetry:
             raise
         finally:
             detach(token)
-            with harmless():
+            with suppress_errors():
                 span.end()
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:

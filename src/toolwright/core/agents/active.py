@@ -15,7 +15,7 @@ from toolwright.core.schemas.answer_form import AnswerForm
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import AgentCall, AgentTool, Handoff, SubagentToolConfig, SubpromptConfig
-from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs, lacking
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
@@ -83,13 +83,13 @@ class ActiveAgent:
         return self.stops.max_steps
 
     @property
-    def lacks_at_home(self) -> Lacking:
+    def missing_home_tenvs(self) -> MissingTenvs:
         """Values that its tools need and its home thread would lack: nobody brings tenvs there (D4)."""
         return self.lacking({})
 
-    def lacking(self, brought: Mapping[str, JSON]) -> Lacking:
+    def lacking(self, brought: Mapping[str, JSON]) -> MissingTenvs:
         """Values that its tools need and a thread with these tenvs would lack; each prompt's see its own (D4)."""
-        total = Lacking()
+        total = MissingTenvs()
         for active in self.voices:
             total |= lacking(active.needs, {**active.tenvs, **brought})
         return total

@@ -16,7 +16,7 @@ OTHER: dict[Side, Side] = {"side_a": "side_b", "side_b": "side_a"}
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CallSummary:
     """A call of a step that is over: its tool, the JSON text of its arguments, and whether it went well."""
 
     name: str
@@ -31,7 +31,7 @@ def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
     return side_over(active, run, "end_turn")
 
 
-def after_calls(active: ActiveAgent, run: Run, made: Sequence[Made]) -> tuple[Run, StopReason | None]:
+def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
     """The run and its stop reason once all calls of a step are answered."""
     stops = active.stops
     if not stops.ending:

@@ -26,7 +26,7 @@ _FARTHEST = math.sqrt(2 * (1 - LEAST_ALIKE))
 
 
 @value
-class Near:
+class VectorMatch:
     """A passage whose vector is near a query's: the distance of the two, 0 for the same direction."""
 
     id: str
@@ -59,7 +59,9 @@ def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
     return Vector(embedder=embedder, floats=_in_order(floats).tobytes())
 
 
-def nearest(query: Vector, rows: Iterable[PlacedVector], before: Sequence[Near] = ()) -> list[Near]:
+def nearest(
+    query: Vector, rows: Iterable[PlacedVector], before: Sequence[VectorMatch] = ()
+) -> list[VectorMatch]:
     """The nearest to the query of `rows` and those found `before`, at most `MOST_NEAR`; of equals the newer first.
 
     Only vectors of the same embedder and size are compared. The rows come with the newest first.
@@ -71,7 +73,7 @@ def nearest(query: Vector, rows: Iterable[PlacedVector], before: Sequence[Near] 
             continue
         distance = math.dist(_direction(row.floats), direction)
         if distance < _FARTHEST:
-            near.append(Near(id=row.id, place=row.place, distance=distance))
+            near.append(VectorMatch(id=row.id, place=row.place, distance=distance))
     return nsmallest(MOST_NEAR, near, key=lambda each: each.distance)
 
 

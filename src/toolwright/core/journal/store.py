@@ -70,7 +70,7 @@ class KnownMessages:
 
 
 @value
-class Sight:
+class CallVisibility:
     """The calls that somebody sees: of the threads of `users`, and shown in a space that `entity_id` sees."""
 
     users: Sequence[str]
@@ -212,7 +212,7 @@ class Store(Protocol):
         run_id: str | None = None,
         agent: str | None = None,
         space_id: str | None = None,
-        sees: Sight | None = None,
+        sees: CallVisibility | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:

@@ -23,7 +23,7 @@ from toolwright.core.state.elicitation import Elicited, question
 from toolwright.core.state.sampling import Sampled, sampling
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.text import brief
-from toolwright.core.threads.child import Child, Kin
+from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import QueuedCall, Side
@@ -317,12 +317,12 @@ class MemoryState:
         sampling(messages, system, max_tokens, temperature, source)
         raise ModelError("There is no model to ask here.")
 
-    async def get_child_thread(self, reference: str) -> Kin | None:
+    async def get_child_thread(self, reference: str) -> RelatedThread | None:
         """There is none."""
         given.text("The reference of a child", reference)
         return None
 
-    async def get_parent_thread(self) -> Kin | None:
+    async def get_parent_thread(self) -> RelatedThread | None:
         """There is none."""
         return None
 

@@ -12,7 +12,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.state.elicitation import Elicited
 from toolwright.core.state.sampling import Sampled
 from toolwright.core.state.sandbox import CodeHandle
-from toolwright.core.threads.child import Child, Kin
+from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side
 
@@ -173,11 +173,11 @@ class ThreadState(Protocol):
         """The threads that this one has made, as they stood when the call began, or were ended in it."""
         ...
 
-    async def get_child_thread(self, reference: str) -> Kin | None:
+    async def get_child_thread(self, reference: str) -> RelatedThread | None:
         """The child of that reference, None if there is none."""
         ...
 
-    async def get_parent_thread(self) -> Kin | None:
+    async def get_parent_thread(self) -> RelatedThread | None:
         """The thread that has made this one, None if none has."""
         ...
 

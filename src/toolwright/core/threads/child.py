@@ -63,7 +63,7 @@ class Child:
     status: ChildStatus
 
 
-class Kin(Protocol):
+class RelatedThread(Protocol):
     """Another thread of the family, as a handler sees it: a child, or the parent."""
 
     @property

@@ -29,7 +29,7 @@ class EventDraft:
     payload: JSONObject
 
 
-class LateDraft(EventDraft):
+class LazyEventDraft(EventDraft):
     """A draft whose payload is rendered when it is first read: in a journal in memory hardly anybody reads it."""
 
     __slots__ = ("_render",)

@@ -17,7 +17,7 @@ from toolwright.core.schemas.meta import latent_result, read_call
 from toolwright.core.state.state import ThreadState
 from toolwright.core.supervision import Supervision
 from toolwright.core.text import brief, sentence
-from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import value
 
@@ -127,7 +127,7 @@ async def carry_out(
     if tool.needs is not None:
         tenvs = state.tenvs
         built = tool.needs.build(tenvs)
-        if isinstance(built, Lacking):
+        if isinstance(built, MissingTenvs):
             return lacks_tenvs(tool.name, built)
         tenvs.adopt(built, tool.needs.named(built))
     try:
@@ -178,7 +178,7 @@ def answer_by_model(prepared: PreparedCall) -> ToolResult:
     return latent_result(tool.meta, call)
 
 
-def lacks_tenvs(name: str, lacking: Lacking) -> ToolResult:
+def lacks_tenvs(name: str, lacking: MissingTenvs) -> ToolResult:
     """The error result of a tool whose thread does not bring what it needs (D4)."""
     invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
     return ToolResult.fail(

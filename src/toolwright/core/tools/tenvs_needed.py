@@ -22,7 +22,7 @@ _MISSING = "is missing"
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissingTenvs:
     """The faults of a thread's tenvs: required names that are missing, and values of a wrong type.
 
     `invalid` are pairs of a name and a sentence; no value is ever in it. `faults` are the same with whole paths.
@@ -35,8 +35,8 @@ class Lacking:
     def __bool__(self) -> bool:
         return bool(self.missing or self.invalid)
 
-    def __or__(self, other: "Lacking") -> "Lacking":
-        return Lacking(
+    def __or__(self, other: "MissingTenvs") -> "MissingTenvs":
+        return MissingTenvs(
             tuple(dict.fromkeys(self.missing + other.missing)),
             tuple(dict.fromkeys(self.invalid + other.invalid)),
             tuple(dict.fromkeys(self.faults + other.faults)),
@@ -47,7 +47,7 @@ class Lacking:
         return "; ".join([*parts, *self.faults])
 
 
-def tenvs_lacking(what: str, lacking: Lacking) -> TenvsLacking:
+def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsLacking:
     """The error that says `what` cannot be, and names all that is lacking (S2 §9.3)."""
     return TenvsLacking(
         sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
@@ -79,16 +79,16 @@ class Needs:
         self._judge = Judge(self.schema, tool)
         self._judge.compile()
 
-    def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | Lacking:
+    def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | MissingTenvs:
         """The declared names with their values, built as the model says; or what is wrong with them.
 
         An optional name that is absent has its default. Names are as in JSON and as in Python.
         """
         built = self.build(values)
-        return built if isinstance(built, Lacking) else self.named(built)
+        return built if isinstance(built, MissingTenvs) else self.named(built)
 
     def build(self, values: Mapping[str, JSON] | Tenvs) -> object:
-        """Return the instance of the model that these values make, or a `Lacking` that says what is wrong."""
+        """Return the instance of the model that these values make, or a `MissingTenvs` that says what is wrong."""
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
             judged = self._judge.read(wanted)
@@ -105,17 +105,17 @@ class Needs:
         return named | {key: named[name] for key, name in self._fields.items()}
 
 
-def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> Lacking:
+def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
     """The faults that all of these needs together find."""
-    total = Lacking()
+    total = MissingTenvs()
     for each in needs:
         read = each.read(values)
-        if isinstance(read, Lacking):
+        if isinstance(read, MissingTenvs):
             total |= read
     return total
 
 
-def _lacking(faults: Iterable[Fault]) -> Lacking:
+def _lacking(faults: Iterable[Fault]) -> MissingTenvs:
     """A fault within a value is told with its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
@@ -127,7 +127,7 @@ def _lacking(faults: Iterable[Fault]) -> Lacking:
         else:
             invalid.append((name, str(Fault(below, fault.text))))
             texts.append(f"{spell((name, *below))} {fault.text}")
-    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(texts)))
+    return MissingTenvs(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(texts)))
 
 
 def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:

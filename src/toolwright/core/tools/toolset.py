@@ -39,7 +39,7 @@ Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 
 
 @value
-class Told:
+class RenamedTool:
     """A tool that a model was told under another name, or with other names of properties."""
 
     name: str
@@ -94,7 +94,7 @@ class Toolset:
         self._executors.setdefault("internal", answer_internal)
         self._executors.setdefault("latent", answer_latent)
         self._rendered: dict[tuple[Format, Provider | None], str] = {}
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, RenamedTool] = {}
         self._model_definitions: tuple[ToolDefinition, ...] | None = None
 
     @property
@@ -123,7 +123,7 @@ class Toolset:
         forms = [provider_form(tool.definition, _known(provider)) for tool in self]
         return [form for form in forms if isinstance(form, ToolFault)]
 
-    def told(self, name: str) -> Told | None:
+    def told(self, name: str) -> RenamedTool | None:
         """Return what stands behind a name that a model was told by `definitions`, or None if it is the tool's own."""
         return self._told.get(name)
 
@@ -140,7 +140,7 @@ class Toolset:
             if provider is not None:
                 alias = alias_of(tool.name)
                 if alias != tool.name or form.names is not None:
-                    self._told[alias] = Told(name=tool.name, names=form.names)
+                    self._told[alias] = RenamedTool(name=tool.name, names=form.names)
                 form = changed(form, definition=changed(form.definition, name=alias))
             yield form
 
@@ -184,7 +184,9 @@ class Toolset:
             error_code="pending_outside_run",
         )
 
-    async def _call_told(self, told: Told, args: RawArguments, state: ThreadState | None) -> ToolResult:
+    async def _call_told(
+        self, told: RenamedTool, args: RawArguments, state: ThreadState | None
+    ) -> ToolResult:
         own = self._with([self[told.name]])  # which knows the tool by its own name alone
         return told.result(await own.call(told.name, told.arguments(args), state))
 

@@ -27,7 +27,7 @@ from toolwright.core.ports import Clock, Models, NewId
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.openapi import OperationFault, ReadApi, api_entries, with_apis
-from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.runtime.agents.configured import (
     bare_agent,
     check_description,
@@ -62,7 +62,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class AgentView:
     """An agent, and its configuration without its values; None for one that the app declares."""
 
     agent: Agent
@@ -100,12 +100,14 @@ class Agents:
         """The agent as it is now; one whose configuration no longer fits the app has neither tools nor values."""
         return (await self.show(name_or_id)).agent
 
-    async def show(self, name_or_id: str) -> Shown:
+    async def show(self, name_or_id: str) -> AgentView:
         """The agent of that name or id, with its configuration."""
         agent = await self._find(name_or_id)
         if isinstance(agent, ConfiguredAgent):
             return await self._view(agent)
-        return Shown(agent=self.catalog.agent(name_or_id) if agent is None else agent)  # raises, with a hint
+        return AgentView(
+            agent=self.catalog.agent(name_or_id) if agent is None else agent
+        )  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
         """The agent's id; that of one which is gone is taken as it is, since it may still have runs."""
@@ -119,10 +121,10 @@ class Agents:
         rows = await self.show_all(limit, offset)
         return rows.made_of([each.agent for each in rows])
 
-    async def show_all(self, limit: int = 50, offset: int = 0) -> Rows[Shown]:
+    async def show_all(self, limit: int = 50, offset: int = 0) -> Rows[AgentView]:
         """A page of all agents, with their configurations."""
         page(limit, offset)
-        declared = [Shown(agent=agent) for agent in self.declared[offset : offset + limit]]
+        declared = [AgentView(agent=agent) for agent in self.declared[offset : offset + limit]]
         rest = type(limit)(limit - len(declared))
         if not rest:
             return Rows(declared)
@@ -162,11 +164,15 @@ class Agents:
         except (InvalidRequest, DefinitionError):
             return None
 
-    async def missing_home_tenvs(self, agent_id: str) -> Lacking:
+    async def missing_home_tenvs(self, agent_id: str) -> MissingTenvs:
         """The tenvs that the agent's tools would miss in a new home thread; nothing if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        lacks = Lacking() if agent is None else agent.lacks_at_home
-        return lacks if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None else Lacking()
+        lacks = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        return (
+            lacks
+            if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None
+            else MissingTenvs()
+        )
 
     async def exists(self, agent_id: str) -> bool:
         """Whether there is such an agent now, whether it can run or not."""
@@ -340,7 +346,7 @@ class Agents:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
-        if agent.toolkits and (lacking := active.lacks_at_home):
+        if agent.toolkits and (lacking := active.missing_home_tenvs):
             message = f"are not what its tools need in its home thread: {lacking}"
             raise faulty([{"path": "config.tenvs", "message": message}])
         return agent
@@ -373,12 +379,12 @@ class Agents:
         except ToolwrightError:
             return
 
-    async def _view(self, row: ConfiguredAgent) -> Shown:
+    async def _view(self, row: ConfiguredAgent) -> AgentView:
         config: JSONObject = {name: part for name, part in row.config.items() if name != "trusted"}
         try:
-            return Shown(agent=(await self._activate(row)).agent, config=config)
+            return AgentView(agent=(await self._activate(row)).agent, config=config)
         except (InvalidRequest, DefinitionError):
-            return Shown(agent=bare_agent(row), config=config)
+            return AgentView(agent=bare_agent(row), config=config)
 
     def _read(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
         tools = {tool.name: tool for tool in self.catalog.tools}

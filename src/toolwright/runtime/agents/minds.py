@@ -35,7 +35,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.text import brief, sentence
-from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.checks import by_list, page
@@ -95,7 +95,7 @@ class Minds:
         """Have it give up a goal. Raises `NotFound` if it is not there."""
         agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.goals(agent_id)
-        _check_there("goal", goal_id, rows, {goal.id: goal for goal in rows})
+        _require_existing("goal", goal_id, rows, {goal.id: goal for goal in rows})
         await self._commit([DropGoal(agent_id=agent_id, id=goal_id)])
 
     async def memories(
@@ -123,7 +123,7 @@ class Minds:
         """Have it forget a memory. Raises `NotFound` if it is not there."""
         agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.memories(agent_id)
-        _check_there("memory", key, rows, {memory.key: memory for memory in rows})
+        _require_existing("memory", key, rows, {memory.key: memory for memory in rows})
         await self._commit([DropMemory(agent_id=agent_id, key=key)])
 
     async def plans(
@@ -154,7 +154,7 @@ class Minds:
         """Have it give up a plan. Raises `NotFound` if it is not there."""
         agent_id = await self._keepers.of(agent, user_id)
         rows = await self._minds.plans(agent_id)
-        _check_there("plan", plan_id, rows, {plan.id: plan for plan in rows})
+        _require_existing("plan", plan_id, rows, {plan.id: plan for plan in rows})
         await self._commit([DropPlan(agent_id=agent_id, id=plan_id)])
 
     async def people(self, agent: str) -> Sequence[str]:
@@ -183,7 +183,7 @@ def check_mind(
     return CheckMind(agent_id=agent_id, kind=kind, keys=keys, most=most, seen=was)
 
 
-def refuse_homeless(missing_home_tenvs: Lacking) -> None:
+def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
     """Raise `InvalidRequest` for plans of an agent whose home thread would lack these values."""
     if missing_home_tenvs:
         raise InvalidRequest(
@@ -194,7 +194,7 @@ def refuse_homeless(missing_home_tenvs: Lacking) -> None:
         )
 
 
-def _check_there(noun: str, name: str, rows: Sequence[T], items: Mapping[str, T]) -> None:
+def _require_existing(noun: str, name: str, rows: Sequence[T], items: Mapping[str, T]) -> None:
     """Raise `NotFound` for what is not there, `RowBroken` where it may be among what cannot be read."""
     if name not in items:
         all_of(rows)

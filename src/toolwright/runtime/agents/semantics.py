@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 
 from toolwright.core.agents.memory import Passage, Vector
-from toolwright.core.agents.vectors import SCANNED, Near, embedded_text, nearest, shortened, vector_of
+from toolwright.core.agents.vectors import SCANNED, VectorMatch, embedded_text, nearest, shortened, vector_of
 from toolwright.core.broken_rows import broken_of
 from toolwright.core.journal.effects import SetVector
 from toolwright.core.journal.store import Store
@@ -80,9 +80,9 @@ class Semantics:
             await self._store.commit(unit)
         return len(effects)
 
-    async def _near(self, agent_id: str, query: Vector) -> list[Near]:
+    async def _near(self, agent_id: str, query: Vector) -> list[VectorMatch]:
         """The nearest of the agent's newest passages, read and compared page by page, in a thread."""
-        near: list[Near] = []
+        near: list[VectorMatch] = []
         before: int | None = None
         for _ in range(0, SCANNED, PAGE):
             rows = await self._store.agents.vectors(agent_id, before=before, limit=PAGE)

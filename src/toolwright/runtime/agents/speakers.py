@@ -24,10 +24,13 @@ class Speakers:
     """Finds agents for runs, with the tools of their toolkits."""
 
     def __init__(
-        self, agents: Agents, equip: Callable[[ActiveAgent, str | None], ActiveAgent], requests: RequestAgents
+        self,
+        agents: Agents,
+        with_builtins: Callable[[ActiveAgent, str | None], ActiveAgent],
+        requests: RequestAgents,
     ) -> None:
         self._agents = agents
-        self._equip = equip
+        self._equip = with_builtins
         self._requests = requests
 
     def forget(self, thread: Thread) -> None:
@@ -77,14 +80,14 @@ class Speakers:
 REMEMBERED = 1_000  # equipped agents
 
 
-class Equipment:
+class BuiltinTools:
     """The built-in tools by toolkit, and the agents that have them."""
 
     def __init__(self, kits: Mapping[str, Sequence[Tool]]) -> None:
         self._kits = kits
         self._ready: dict[tuple[int, bool], tuple[ActiveAgent, ActiveAgent]] = {}
 
-    def equip(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
+    def with_builtins(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
         """The agent with its toolkits' tools behind its own; the same one for the same agent.
 
         In a thread that belongs to a user it has none of them if it declares so.

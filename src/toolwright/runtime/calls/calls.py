@@ -20,9 +20,15 @@ from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.calls.approvals import asked, needs_approval
-from toolwright.runtime.calls.messages import INTERRUPTED, Instant, LastWords, answer_message, call_message
+from toolwright.runtime.calls.messages import (
+    INTERRUPTED,
+    AbandonedCallResults,
+    Instant,
+    answer_message,
+    call_message,
+)
 from toolwright.runtime.calls.request_state import resolver, write_output, written_size
-from toolwright.runtime.calls.variables import changed_for, lacking_for
+from toolwright.runtime.calls.variables import changed_for, missing_for
 from toolwright.runtime.calls.visible import finished, outside_any_space, show
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
 from toolwright.runtime.context.changes import Changes
@@ -87,7 +93,7 @@ class Calls:
             tool = prepared.tool
             if is_held and not (running < most and can_run_concurrently(tool)):
                 return
-            if (tool.variables or active.nested) and lacking_for(context, tool):
+            if (tool.variables or active.nested) and missing_for(context, tool):
                 return
             if changes.env and changed_for(context, tool, changes):
                 return
@@ -227,7 +233,7 @@ class Calls:
         else:
             context.say(changes, message)  # its text was made anew
 
-    def settle_lost(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
+    def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """A waiting call that nobody will end is taken back."""
         self._armed.pop(call.id, None)
         if call.is_asked and call.expires_at is not None:
@@ -272,7 +278,7 @@ class Calls:
         return error
 
     def give_up(
-        self, context: RunContext, changes: Changes, words: LastWords, below: Iterable[Call] = ()
+        self, context: RunContext, changes: Changes, words: AbandonedCallResults, below: Iterable[Call] = ()
     ) -> None:
         """The run ends: every call without an answer gets one, in words that fit how far it came.
 
@@ -294,9 +300,9 @@ class Calls:
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
                 case "waiting" if call.is_asked:
-                    self.settle_lost(context, changes, call, words.unapproved)
+                    self.cancel_waiting(context, changes, call, words.unapproved)
                 case "waiting" if call.ends_with_run and words.stops_children:
-                    self.settle_lost(
+                    self.cancel_waiting(
                         context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                     )
                 case "waiting":
@@ -311,7 +317,7 @@ class Calls:
         error = f"{what} before this call began."
         self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
 
-    def close(self, context: RunContext, changes: Changes, call: Call, words: LastWords) -> None:
+    def close(self, context: RunContext, changes: Changes, call: Call, words: AbandonedCallResults) -> None:
         """The call that has made this one is over: who still has this one brings a late result to the inbox (D9).
 
         But a child is stopped with the run that it was called in.
@@ -321,11 +327,11 @@ class Calls:
             case "created" | "running":
                 self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
             case "waiting" if call.is_asked:
-                self.settle_lost(context, changes, call, words.unapproved)
+                self.cancel_waiting(context, changes, call, words.unapproved)
             case "waiting" if call.name == ELICIT or (
                 call.ends_with_run and (context.abort.aborted or words.stops_children)
             ):
-                self.settle_lost(
+                self.cancel_waiting(
                     context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                 )
             case "waiting":
@@ -344,7 +350,7 @@ class Calls:
     def refusal(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
         """A call that is waited for in memory does not wait for variables: its caller reads what is missing (D4)."""
         tool = tools.get(call.name)
-        missing = () if tool is None else lacking_for(context, tool)
+        missing = () if tool is None else missing_for(context, tool)
         if not missing:
             return None
         return lacks_variables(call.name, [each.name for each in missing])

@@ -28,13 +28,13 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.state import Invoke, RunState
-from toolwright.runtime.threads.family import children_of
+from toolwright.runtime.threads.thread_tree import children_of
 
 ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has to end before it is cancelled
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class HandlerOutcome:
     """The outcome of a call that was carried out, and the state that it wrote to."""
 
     outcome: Outcome | None  # None: it was cancelled with its run
@@ -78,7 +78,9 @@ class Handlers:
             children,
         )
 
-    async def carry_out(self, context: RunContext, call: Call, prepared: PreparedCall, invoke: Invoke) -> Ran:
+    async def carry_out(
+        self, context: RunContext, call: Call, prepared: PreparedCall, invoke: Invoke
+    ) -> HandlerOutcome:
         """Run the started call to its end, or until its time is over or its run is cancelled.
 
         A cancelled run cancels the handler at once, or after a grace period if the handler has read the abort signal or
@@ -97,8 +99,8 @@ class Handlers:
             else:
                 work = self._watched(context.trace, prepared, state)
             if ends_at_once(self._executors.get(prepared.tool.carrier), prepared.tool):
-                return Ran(await work, state)
-            return Ran(await self._in_time(context, work, prepared.tool, state), state)
+                return HandlerOutcome(await work, state)
+            return HandlerOutcome(await self._in_time(context, work, prepared.tool, state), state)
         finally:
             CALL_ID.reset(token)
 
@@ -133,7 +135,7 @@ class Handlers:
             await state.close()
 
     async def keep(
-        self, context: RunContext, ran: Ran, call: Call, outcome: Outcome
+        self, context: RunContext, ran: HandlerOutcome, call: Call, outcome: Outcome
     ) -> tuple[Outcome, Changes]:
         """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
 

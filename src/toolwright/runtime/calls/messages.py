@@ -86,7 +86,7 @@ CANCELLED = "Run cancelled while this call was running; its effect is unknown."
 
 
 @dataclass(frozen=True, slots=True)
-class LastWords:
+class AbandonedCallResults:
     """The result of a call whose run ends before it: `what` happened, and the text and code if it was `running`.
 
     `stops_children`: children at work are stopped with it, so that no late result of theirs can come.

@@ -28,11 +28,11 @@ def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = No
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
 
-def lacking_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
+def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
     """The variables that a call of the tool lacks, by what is known of the env."""
     below = context.active.nested.get(tool.name)
     if below is not None:
-        return lacking_of(context.env_for, below)
+        return missing_of(context.env_for, below)
     return lacking(context.env, tool.variables, tool.name) if tool.variables else ()
 
 
@@ -48,16 +48,16 @@ def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
     return bool(names) and any(each.name in names for each in needed_by(context, tool))
 
 
-async def lacking_now(context: RunContext) -> tuple[Variable, ...]:
+async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
     """The variables that are missing before a model is asked, the env read anew."""
     await context.retry_until_available(context.look_at_env)
     active = context.active
-    return lacking_of(context.env_for, active) if active.variables else ()
+    return missing_of(context.env_for, active) if active.variables else ()
 
 
-def still_lacking(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
+def still_missing(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
     """The variables that a parked run still lacks, of those that it waits for; only what is needed is missing."""
-    return tuple([each for each in lacking_of(env_for, active) if each.name in asked])
+    return tuple([each for each in missing_of(env_for, active) if each.name in asked])
 
 
 async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answered:
@@ -94,12 +94,12 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
     }
 
 
-def lacking_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
+def missing_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
     """The variables that an active agent lacks; a tool's own may come from what is configured for that tool alone."""
     env = env_for(active)
     own = lacking(env, active.prompt.variables)
     tools = [each for tool in active.tools for each in lacking(env, tool.variables, tool.name)]
-    below = [each for nested in active.nested.values() for each in lacking_of(env_for, nested)]
+    below = [each for nested in active.nested.values() for each in missing_of(env_for, nested)]
     if not active.mcp:
         return merged([*own, *tools, *below])
     servers = [NamedVariable(name, "secret") for server in active.mcp for name in server.variables]

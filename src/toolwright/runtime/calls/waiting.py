@@ -89,7 +89,7 @@ class Waiting:
         if await self._awaited(context, call):
             return None
         lost = ToolResult.fail(LOST, error_code="lost")
-        self._calls.settle_lost(context, changes, call, lost)
+        self._calls.cancel_waiting(context, changes, call, lost)
         return lost
 
     async def _awaited(self, context: RunContext, call: Call) -> bool:
@@ -118,7 +118,7 @@ class Waiting:
         if call.status != "waiting":
             return None
         changes = Changes()
-        self._calls.settle_lost(context, changes, call, ToolResult.fail(LOST, error_code="lost"))
+        self._calls.cancel_waiting(context, changes, call, ToolResult.fail(LOST, error_code="lost"))
         return changes
 
     async def _park(self, context: RunContext, call: Call, left: float) -> None:

@@ -21,7 +21,7 @@ from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.pending.settlement import late_result
-from toolwright.runtime.threads.family import copy_files, described, notice_for
+from toolwright.runtime.threads.thread_tree import copy_files, described, notice_for
 from toolwright.wire.event import outcome_event, subagent_event
 from toolwright.wire.result import model_text, result_to_json
 

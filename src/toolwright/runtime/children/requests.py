@@ -20,9 +20,9 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.speakers import Speakers
-from toolwright.runtime.calls.variables import still_lacking
+from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.checks import by_id, can_be_id, refuse_object
-from toolwright.runtime.children.start import Birth, ChildStart, birth_from_json
+from toolwright.runtime.children.start import ChildStart, NewChildRows, birth_from_json
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import subagent_event
@@ -187,7 +187,7 @@ class Requests:
         kept = [row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in named]
         resolve = await self._lineages.resolver(thread)
         rows = [*kept, *added]
-        return still_lacking(lambda each: resolve(thread, each, rows), active, _names(request.required))
+        return still_missing(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
     def _rows(self, request: VariablesRequest, values: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
         """The rows of the values: the thread's own, or those of the child to be."""
@@ -233,7 +233,7 @@ class Requests:
             raise NoRoom(f"There are as many children of {request.agent!r} as there may be.")
         return not isinstance(answer, Conflict)
 
-    def _birth(self, request: VariablesRequest) -> Birth | None:
+    def _birth(self, request: VariablesRequest) -> NewChildRows | None:
         """The child that is put off."""
         return None if request.child is None else birth_from_json(request.child, self._clock)
 

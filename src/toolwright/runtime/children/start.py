@@ -16,16 +16,16 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.child import Link, link_from_json, link_json
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
-from toolwright.runtime.calls.variables import lacking_of, typed
+from toolwright.runtime.calls.variables import missing_of, typed
 from toolwright.runtime.env.env import Environment
-from toolwright.runtime.threads.family import NAME_TAG, copy_files, first_run, message_for
+from toolwright.runtime.threads.thread_tree import NAME_TAG, copy_files, first_run, message_for
 from toolwright.wire.event import run_event
 
 REQUEST_LIFE = timedelta(hours=24)
 
 
 @value
-class Birth:
+class NewChildRows:
     """The initial rows of a child. `files` are those of its parent that it gets copies of.
 
     `most` is how many children of its agent there may be at once, None for any number.
@@ -54,7 +54,7 @@ class ChildStart:
         self._new_id = new_id
 
     async def lacking(
-        self, birth: Birth, agent: ActiveAgent, added: Sequence[EnvRow] = ()
+        self, birth: NewChildRows, agent: ActiveAgent, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
         """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
         if not any(each.scoped for side in agent.sides.values() for each in side.variables):
@@ -68,12 +68,12 @@ class ChildStart:
         users = [row for row in await self._store.env(birth.parent_id) if row.owner not in threads]
         thread, rows = self._thread(birth), [*own.values(), *users]
         sides = [
-            lacking_of(lambda each: self._environment.of(thread, each, rows), side)
+            missing_of(lambda each: self._environment.of(thread, each, rows), side)
             for side in agent.sides.values()
         ]
         return merged([each for missing in sides for each in missing if each.scoped])
 
-    async def spawn(self, birth: Birth, report: str | None) -> Spawn:
+    async def spawn(self, birth: NewChildRows, report: str | None) -> Spawn:
         """The effect with which it begins; `report` is the call that waits for its end."""
         drafts = FileDrafts(NoFiles())
         refs = await copy_files(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
@@ -92,7 +92,7 @@ class ChildStart:
         )
 
     def request(
-        self, birth: Birth, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
+        self, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
     ) -> VariablesRequest:
         """The request for what it lacks."""
         now = self._clock.now()
@@ -107,7 +107,7 @@ class ChildStart:
             created_at=now,
         )
 
-    def _thread(self, birth: Birth, run_id: str | None = None, report: str | None = None) -> Thread:
+    def _thread(self, birth: NewChildRows, run_id: str | None = None, report: str | None = None) -> Thread:
         begins = run_id is not None
         return Thread(
             id=birth.thread_id,
@@ -126,7 +126,7 @@ class ChildStart:
         )
 
 
-def birth_json(birth: Birth) -> JSONObject:
+def birth_json(birth: NewChildRows) -> JSONObject:
     """A birth that is put off, for the journal."""
     files: list[JSON] = [
         [each.path, each.name, each.mime_type, each.size, each.digest, each.width, each.height]
@@ -147,10 +147,10 @@ def birth_json(birth: Birth) -> JSONObject:
     }
 
 
-def birth_from_json(written: JSONObject, clock: Clock) -> Birth:
+def birth_from_json(written: JSONObject, clock: Clock) -> NewChildRows:
     """The birth that `birth_json` wrote."""
     kept = cast("dict[str, Any]", written)  # as written above
-    return Birth(
+    return NewChildRows(
         thread_id=kept["threadId"],
         parent_id=kept["parentId"],
         agent_id=kept["agentId"],

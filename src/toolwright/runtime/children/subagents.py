@@ -27,16 +27,16 @@ from toolwright.core.text import brief, sentence
 from toolwright.core.threads.child import Link
 from toolwright.core.tools.pipeline import PreparedCall, lacks_tenvs
 from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
-from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.prompt_tools import paths, spoken
 from toolwright.runtime.calls.variables import waiting_json
-from toolwright.runtime.children.start import Birth, ChildStart
+from toolwright.runtime.children.start import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room
 from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.state.state import RunState
-from toolwright.runtime.threads.family import child_id_of, copy_files, first_run, message_for
+from toolwright.runtime.threads.thread_tree import child_id_of, copy_files, first_run, message_for
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
 from toolwright.wire.variables import required_json
@@ -191,7 +191,7 @@ class Subagents:
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
             )
         agent = await self._usable(relation.agent_id)
-        birth = Birth(
+        birth = NewChildRows(
             thread_id=child_id_of(state.call_id),
             parent_id=state.thread_id,
             agent_id=relation.agent_id,
@@ -207,7 +207,7 @@ class Subagents:
         return await self.begin(state, birth, agent, relation)
 
     async def begin(
-        self, state: RunState, birth: Birth, agent: ActiveAgent, relation: AgentCall | None = None
+        self, state: RunState, birth: NewChildRows, agent: ActiveAgent, relation: AgentCall | None = None
     ) -> Outcome:
         """Begin a child of that agent; or ask for what it lacks, and it begins when it is given."""
         if await self._is_deep(state):
@@ -238,7 +238,7 @@ class Subagents:
         above = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
         return len(above) >= self._max_depth
 
-    async def _spawned(self, relation: AgentCall | None, birth: Birth, report: str | None) -> Spawn:
+    async def _spawned(self, relation: AgentCall | None, birth: NewChildRows, report: str | None) -> Spawn:
         """The child's beginning, while there is room for it: others may have begun meanwhile."""
         if relation is not None:
             await self._check_room(birth.parent_id, relation)
@@ -256,7 +256,7 @@ class Subagents:
             )
 
     def _ask(
-        self, state: RunState, birth: Birth, agent: ActiveAgent, missing: Sequence[Variable]
+        self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
     ) -> ToolResult:
         """The child is put off until somebody gives what it lacks (S0 §6)."""
         request = self._child_start.request(
@@ -287,7 +287,7 @@ def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
-def _lacks_tenvs(name: str, lacking: Lacking, relation: AgentCall | None) -> ToolResult:
+def _lacks_tenvs(name: str, lacking: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """The error result of a call whose child would lack tenvs."""
     way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:

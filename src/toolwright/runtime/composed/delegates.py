@@ -26,12 +26,12 @@ from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.request_state import state_of
-from toolwright.runtime.children.start import Birth
+from toolwright.runtime.children.start import NewChildRows
 from toolwright.runtime.children.subagents import Subagents
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.state.state import RunState
-from toolwright.runtime.threads.family import child_id_of
+from toolwright.runtime.threads.thread_tree import child_id_of
 
 
 class Delegates:
@@ -59,7 +59,7 @@ class Delegates:
             return ToolResult.fail(error.message, error_code=error.code)
         return outcome
 
-    async def _birth(self, tool: Tool, call: Call, state: RunState) -> tuple[ActiveAgent, Birth]:
+    async def _birth(self, tool: Tool, call: Call, state: RunState) -> tuple[ActiveAgent, NewChildRows]:
         name, context = call.delegate or ANONYMOUS, state.run_context
         texts = [each.content for each in context.frame.messages]
         measured = [context.thread.arguments, context.values, call.args, texts]
@@ -88,7 +88,7 @@ class Delegates:
 
     def _request(
         self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller
-    ) -> tuple[ActiveAgent, Birth]:
+    ) -> tuple[ActiveAgent, NewChildRows]:
         """A request in a thread of its own, of the caller's model unless it names one."""
         base = anonymous_request(tool) if name == ANONYMOUS else self._catalog.requests[name]
         context = state.run_context
@@ -108,8 +108,8 @@ class Delegates:
 
     def _birth_of(
         self, state: RunState, agent_id: str, message: str, arguments: JSONObject, link: Link
-    ) -> Birth:
-        return Birth(
+    ) -> NewChildRows:
+        return NewChildRows(
             thread_id=child_id_of(state.call_id),
             parent_id=state.thread_id,
             agent_id=agent_id,

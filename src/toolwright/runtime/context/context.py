@@ -40,7 +40,7 @@ from toolwright.runtime.context.commit import (
     ThreadLost,
     UnitWriter,
 )
-from toolwright.runtime.context.execution import Abort
+from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.context.record import RunRecord
 from toolwright.runtime.env.env import Resolve, ThreadEnv
 from toolwright.runtime.env.redaction import clean_message
@@ -105,7 +105,7 @@ class RunContext(RunRecord):
         self._streamed: dict[str, str] = {}
         self._call_ids: dict[int, str] = {}
         self.nudged = asyncio.Event()
-        self.abort = Abort()
+        self.abort = Cancellation()
         self._turn = asyncio.Lock()
         self.trace: RunTrace | None = None
         self.dependencies, self.lifespan = Scope(), lifespan
@@ -139,7 +139,7 @@ class RunContext(RunRecord):
         return self.time_limit - (self.clock.now() - self.run.started_at).total_seconds()
 
     @property
-    def goes_on_speaking(self) -> bool:
+    def agent_unchanged(self) -> bool:
         """Whether the one who leads the thread's own conversation does so at the next step too, as it is."""
         active = self.root.active
         return (

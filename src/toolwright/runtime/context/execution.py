@@ -23,7 +23,7 @@ class Scope(Protocol):
     def reschedule(self, when: float) -> None: ...
 
 
-class Abort:
+class Cancellation:
     """Raised once when the run is being cancelled: then it is `aborted`."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class RunExecution:
 
     step_count: int
     current_side: Side
-    abort: Abort
+    abort: Cancellation
     reads_abort: bool = False
     stopped: bool = False
     side_stopped: bool = False
@@ -93,7 +93,7 @@ class RunExecution:
     cost: float | None = None
 
     @property
-    def abort_signal(self) -> Abort:
+    def abort_signal(self) -> Cancellation:
         """Signal of the run's cancellation. A handler that reads it gets time to end by itself."""
         self.reads_abort = True
         return self.abort

@@ -27,7 +27,7 @@ REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a c
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class ParentScope:
     """A thread above another one: which names are `scoped` there (D5), and which values no model below may see.
 
     Those are of the names `hidden` from its agents' models, and its own of the names `private` to it (D6).
@@ -116,7 +116,7 @@ class Environment:
         thread: Thread,
         agent: ActiveAgent | None,
         rows: Sequence[EnvRow],
-        above: Sequence[Above] = (),
+        above: Sequence[ParentScope] = (),
         hidden: frozenset[str] = NO_NAMES,
     ) -> ThreadEnv:
         """Env of the thread for that agent, whose stored values are `rows`.

@@ -14,7 +14,7 @@ from toolwright.core.value import changed
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldBackTools:
     """Lists without the tools that are held back, these, and what the journal does not know of it yet."""
 
     listings: Sequence[McpListing]
@@ -24,7 +24,7 @@ class Held:
 
 def hold_back(
     agent_id: str, listings: Sequence[McpListing], known: Sequence[McpDefinition], at: datetime
-) -> Held:
+) -> HeldBackTools:
     """Take out the tools of servers with `hold_changes` whose definition is not the one that was used first."""
     first = {(each.server, each.tool): each for each in known}
     kept: list[McpListing] = []
@@ -58,7 +58,7 @@ def hold_back(
                 )
                 news.append(hold)
         kept.append(changed(listing, tools=tuple(tools)))
-    return Held(kept, tuple(held), tuple(news))
+    return HeldBackTools(kept, tuple(held), tuple(news))
 
 
 def pin(agent_id: str | None, tool: Tool, at: datetime) -> tuple[PinMcpTool, ...]:

@@ -19,7 +19,7 @@ from toolwright.core.tools.mcp import McpServer, McpTarget, target_of
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import LIFECYCLE, reserved
 from toolwright.runtime.env.env import ThreadEnv
-from toolwright.runtime.mcp.definitions import Held, hold_back
+from toolwright.runtime.mcp.definitions import HeldBackTools, hold_back
 
 FIRST_WAIT = 5.0
 """Seconds that a run waits for the first list of a server; after that it goes on without its tools."""
@@ -67,7 +67,7 @@ class McpOffers:
         listings: Sequence[McpListing] = await asyncio.gather(
             *[self._listing(server, env) for server in active.mcp]
         )
-        held = Held(listings, (), ())
+        held = HeldBackTools(listings, (), ())
         if any(server.hold_changes for server in active.mcp):
             known = await self._store.mcp.definitions(active.agent_id)
             held = hold_back(active.agent_id, listings, known, self._clock.now())

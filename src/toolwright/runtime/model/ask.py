@@ -24,7 +24,7 @@ from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import arranged, as_read
-from toolwright.runtime.context.execution import Abort
+from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.answer import checked
@@ -65,7 +65,7 @@ class AnswerLimit:
 
     __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_total")
 
-    def __init__(self, silence: float, total: float, abort: Abort) -> None:
+    def __init__(self, silence: float, total: float, abort: Cancellation) -> None:
         self._reading: Supervision[Any] | None = None
         self._loop = asyncio.get_running_loop()
         self._silence, self._total = silence, total
@@ -297,7 +297,7 @@ class ModelAnswers:
     ) -> ModelResponse | None:
         """Return the answer, or None if its run was cancelled; raises `ModelUnavailable` if it takes too long."""
         silence, total = self._answer_limits
-        abort = Abort() if context is None else context.abort
+        abort = Cancellation() if context is None else context.abort
         if context is not None and context.trace is not None:
             model = context.trace.model(model, context.frame.id, compacted)
         if context is not None and context.time_limit is not None:

@@ -7,7 +7,7 @@ from toolwright.core.agents.catalog import APP_TOOLS
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import AlreadyOver, CallCancelled, CallResolved, NotFound, RunOver, StoreError
-from toolwright.core.journal.store import Sight
+from toolwright.core.journal.store import CallVisibility
 from toolwright.core.journal.units import Committed, CreateThread
 from toolwright.core.ports import Cipher, Follower
 from toolwright.core.results.result import ToolResult
@@ -126,7 +126,7 @@ class AppCalls:
         if thread is None or not theirs or thread.agent != APP_TOOLS.id:
             raise NotFound(f"There is no thread {thread_id!r}.")
 
-    async def list(self, sees: Sight | None, limit: int, offset: int) -> Sequence[Call]:
+    async def list(self, sees: CallVisibility | None, limit: int, offset: int) -> Sequence[Call]:
         """Calls that hosts have made, the oldest first; those that `sees` may see if it is given."""
         return await self._calls.list(status=EVERY, agent=APP_TOOLS.id, sees=sees, limit=limit, offset=offset)
 

@@ -23,7 +23,7 @@ from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import SetTimer, Source
-from toolwright.core.journal.store import Sight, Store
+from toolwright.core.journal.store import CallVisibility, Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import (
     Apply,
@@ -109,7 +109,7 @@ class PendingCalls:
         run_id: str | None = None,
         agent: str | None = None,
         space_id: str | None = None,
-        sees: Sight | None = None,
+        sees: CallVisibility | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Sequence[Call]:

@@ -30,7 +30,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class RecentMessages:
     """What was said last in a place, in order, with the names of the authors by their ids."""
 
     space: Space
@@ -47,12 +47,12 @@ class ChannelHistory:
         self._store = store
         self._agents = agents
 
-    async def last(self, entity_id: str, places: Sequence[Place]) -> list[Said]:
+    async def last(self, entity_id: str, places: Sequence[Place]) -> list[RecentMessages]:
         """The last messages of those of the places that the entity may read, the places in their order."""
         said = [await self._last(entity_id, place) for place in places[-MOST_PLACES:]]
         return [each for each in said if each is not None]
 
-    async def _last(self, entity_id: str, place: Place) -> Said | None:
+    async def _last(self, entity_id: str, place: Place) -> RecentMessages | None:
         spaces = self._store.spaces
         space = await spaces.space(place.space_id)
         if space is None:
@@ -66,7 +66,7 @@ class ChannelHistory:
         reactions = all_of(await spaces.reactions([each.id for each in messages]))
         entities = {entity_id, *[each.entity_id for each in (*messages, *reactions)]}
         names = {each: await self.name(each) for each in entities}
-        return Said(
+        return RecentMessages(
             space=space,
             parent_id=place.parent_id,
             messages=messages,
@@ -102,7 +102,7 @@ def distinct(names: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def conversation(said: Said, me: str, company: Mapping[str, str], room: int | None = None) -> str:
+def conversation(said: RecentMessages, me: str, company: Mapping[str, str], room: int | None = None) -> str:
     """Return what was said in a place as lines. What others wrote is quoted: it cannot look like another line.
 
     No speaker has the name of another, or of a member who has not spoken. The lines have at most
@@ -123,7 +123,7 @@ def conversation(said: Said, me: str, company: Mapping[str, str], room: int | No
     return "\n".join([f"The last messages {where}:", *lines])
 
 
-def _line(message: SpaceMessage, said: Said, names: Mapping[str, str], me: str, most: int) -> str:
+def _line(message: SpaceMessage, said: RecentMessages, names: Mapping[str, str], me: str, most: int) -> str:
     who = "You" if message.entity_id == me else names[message.entity_id]
     if message.shows_call:
         tool = plain_line(str(message.metadata.get("toolName")))

@@ -24,7 +24,7 @@ class Told:
 
 
 class Prompts:
-    """Looks at agents as a run does at each step; `equip` gives them the tools of their toolkits."""
+    """Looks at agents as a run does at each step; `with_builtins` gives them the tools of their toolkits."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class Prompts:
         agents: Agents,
         system_prompts: SystemPrompts,
         membership: Membership,
-        equip: Callable[[ActiveAgent, str | None], ActiveAgent],
+        with_builtins: Callable[[ActiveAgent, str | None], ActiveAgent],
         mcp: McpOffers,
     ) -> None:
         self._store = store
         self._agents = agents
         self._system_prompts = system_prompts
         self._membership = membership
-        self._equip = equip
+        self._equip = with_builtins
         self._mcp = mcp
 
     async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> Told:

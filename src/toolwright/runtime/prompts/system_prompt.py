@@ -16,7 +16,13 @@ from toolwright.core.text import clean_text
 from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.prompts.channel_history import ChannelHistory, Place, Said, conversation, distinct
+from toolwright.runtime.prompts.channel_history import (
+    ChannelHistory,
+    Place,
+    RecentMessages,
+    conversation,
+    distinct,
+)
 from toolwright.wire.text import plain_line, readable
 
 MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
@@ -64,7 +70,7 @@ class Home:
     plans: Sequence[Plan] = ()
     blocks: Sequence[tuple[Block, str | None]] = ()
     """Memory blocks by label, each with the name of its owner if that is another agent."""
-    said: Sequence[Said] = ()
+    said: Sequence[RecentMessages] = ()
     """What was said last where the agent was spoken to."""
 
 

@@ -16,7 +16,7 @@ from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import prepare
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
-from toolwright.runtime.calls.variables import lacking_now, park_for
+from toolwright.runtime.calls.variables import missing_variables, park_for
 from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
@@ -24,7 +24,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.model.answer import asked_call, outside_calls, queued_message
 from toolwright.runtime.runs.commits import RunCommits, end_of_calls
 from toolwright.runtime.runs.step_calls import StepCalls
-from toolwright.runtime.threads.family import child_id_of
+from toolwright.runtime.threads.thread_tree import child_id_of
 
 MOST_AT_ONCE = 100  # calls from outside that are begun in one step
 
@@ -46,7 +46,7 @@ class BeforeStep:
         self._step_tools = step_tools
         self._environment = environment
 
-    async def has_speaker(self, context: RunContext) -> bool:
+    async def select_agent(self, context: RunContext) -> bool:
         """Let the side speak whose turn it is, of the agent that answers now; false if there is none."""
         base, answering = context.base, _answering(context)
         if base is None or base.agent_id != answering:
@@ -64,7 +64,7 @@ class BeforeStep:
 
     async def ready(self, context: RunContext) -> bool:
         """Whether the model is to be asked now; else what comes before that is done."""
-        if not context.goes_on_speaking and not await self.has_speaker(context):
+        if not context.agent_unchanged and not await self.select_agent(context):
             return False
         if context.inbox and (asked := context.joined_calls()):
             lost = [event for event in asked if event.content["agent"] != context.thread.answering]
@@ -95,7 +95,7 @@ class BeforeStep:
             return False
         active = context.active
         if active.variables or context.thread.parent_id is not None:
-            missing = await lacking_now(context)
+            missing = await missing_variables(context)
             if missing:
                 await park_for(context, missing)
                 return False

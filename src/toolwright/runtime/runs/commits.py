@@ -21,7 +21,7 @@ from toolwright.core.threads.run import Run, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
 from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.messages import CANCELLED, INTERRUPTED, LastWords
+from toolwright.runtime.calls.messages import CANCELLED, INTERRUPTED, AbandonedCallResults
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes, End, Next
@@ -114,20 +114,22 @@ def presence(context: RunContext, space_id: str | None, type_: EventType) -> lis
     return [Tell(space_id=space_id, source=source_of(context), events=(event,))]
 
 
-def last_words(context: RunContext, end: End) -> LastWords:
+def last_words(context: RunContext, end: End) -> AbandonedCallResults:
     """Last answers of the calls that have none yet when the run ends so."""
     stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
     match end.status:
         case "cancelled":
-            return LastWords(what="Run cancelled", running=CANCELLED, code="cancelled", stops_children=stops)
+            return AbandonedCallResults(
+                what="Run cancelled", running=CANCELLED, code="cancelled", stops_children=stops
+            )
         case "failed":
-            return LastWords(
+            return AbandonedCallResults(
                 what="The run failed", running=INTERRUPTED, code="interrupted", stops_children=stops
             )
         case _:
             what = "The session was stopped"
             running = f"{what} while this call was running; its effect is unknown."
-            return LastWords(what=what, running=running, code="stopped", stops_children=stops)
+            return AbandonedCallResults(what=what, running=running, code="stopped", stops_children=stops)
 
 
 def _ends_family(context: RunContext, *, terminated: bool) -> bool:

@@ -113,7 +113,7 @@ class Loop:
     async def go(self, context: RunContext) -> None:
         """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
         try:
-            if await self._before_step.has_speaker(context):
+            if await self._before_step.select_agent(context):
                 await self._lead(context)
         finally:
             if context.run.status not in ("queued", "waiting"):  # over, given back, or another owner's

@@ -22,7 +22,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.calls.approvals import decide
 from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.handlers import Handlers, Ran
+from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
 from toolwright.runtime.calls.request_state import write_output
 from toolwright.runtime.calls.waiting import Waiting
@@ -256,7 +256,7 @@ class PromptRuns:
         try:
             if prepared.tool.carrier == "prompt":
                 result = await self._converse(context, state, call, prepared)
-                ran = Ran(result, self._handlers.state(context, call, self.invoke))
+                ran = HandlerOutcome(result, self._handlers.state(context, call, self.invoke))
             else:
                 ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         finally:
@@ -280,7 +280,7 @@ class PromptRuns:
             context.leave_frames(depth)
         return frame.answer or (CANCELLED if context.abort.aborted else STOPPED)
 
-    async def _take(self, context: RunContext, call: Call, ran: Ran) -> None:
+    async def _take(self, context: RunContext, call: Call, ran: HandlerOutcome) -> None:
         """Commit what became of a handler's call."""
 
         async def taken() -> Next:

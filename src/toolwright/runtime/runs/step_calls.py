@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from toolwright.core.agents.turns import Made, after_calls, side_over
+from toolwright.core.agents.turns import CallSummary, after_calls, side_over
 from toolwright.core.concurrency import is_cancelled
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import Unwritable
@@ -20,10 +20,10 @@ from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.calls.approvals import decide
 from toolwright.runtime.calls.calls import Calls, can_run_concurrently, max_concurrent
-from toolwright.runtime.calls.handlers import Handlers, Ran
-from toolwright.runtime.calls.messages import LastWords
+from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
+from toolwright.runtime.calls.messages import AbandonedCallResults
 from toolwright.runtime.calls.nested import Nested
-from toolwright.runtime.calls.variables import lacking_for, needed_by, park_for
+from toolwright.runtime.calls.variables import missing_for, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.commit import EffectRefused
@@ -38,7 +38,7 @@ from toolwright.wire.event import step_event
 
 log = logger("toolwright.runtime")
 
-ENDED = LastWords(
+ENDED = AbandonedCallResults(
     code="interrupted",
     what="The call that made this one ended",
     running="The call that made this one ended before it; its effect is unknown.",
@@ -148,7 +148,7 @@ class StepCalls:
         changes = Changes()
         if tool is not None and needed_by(context, tool):
             await context.retry_until_available(context.look_at_env)
-            missing = lacking_for(context, tool)
+            missing = missing_for(context, tool)
             if missing and context.holder is None and not context.answers_nothing:
                 await park_for(context, missing)
                 return
@@ -172,7 +172,7 @@ class StepCalls:
         Each recorded result lets another call start. After a call that was cancelled with its run no more results are
         recorded: in a sequential run the following calls would not have started.
         """
-        frame, running = context.frame, dict[str, asyncio.Task[Ran]]()
+        frame, running = context.frame, dict[str, asyncio.Task[HandlerOutcome]]()
         try:
             while True:
                 for call in () if context.stopping or context.abort.aborted else frame.unanswered():
@@ -207,10 +207,10 @@ class StepCalls:
     async def leave(self, context: RunContext, call: Call, result: ToolResult) -> None:
         """The conversation of a prompt tool is over, and so its call."""
         context.unprepare(call.id)
-        ran = Ran(result, self._handlers.state(context, call, self._invoke))
+        ran = HandlerOutcome(result, self._handlers.state(context, call, self._invoke))
         await self._take(context, call, ran, result)
 
-    async def _take(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> None:
+    async def _take(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> None:
         """Commit what became of a call; an error in its place, if the journal cannot hold it."""
         try:
             await self._commits.commit(context, partial(self._result, context, call, ran, outcome))
@@ -219,7 +219,7 @@ class StepCalls:
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
             await self._commit(context, changes)
 
-    async def _result(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> Next:
+    async def _result(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> Next:
         """Next unit: the result of a call, with what follows."""
         kept, changes = await self._handlers.keep(context, ran, call, outcome)
         await self.close_below(context, changes, call)
@@ -326,7 +326,7 @@ def _next_calls(context: RunContext) -> list[Call]:
     return calls[:1] if calls[0].status == "created" else [call for call in calls if call.status == "waiting"]
 
 
-async def _cancel_all(tasks: Collection["asyncio.Task[Ran]"]) -> None:
+async def _cancel_all(tasks: Collection["asyncio.Task[HandlerOutcome]"]) -> None:
     """Cancel these calls and wait until they have ended, even if the caller is cancelled again."""
     for each in tasks:
         each.cancel()
@@ -367,8 +367,8 @@ def _at_work(call: Call) -> bool:
     return call.status in ("created", "running", "waiting")
 
 
-def _calls_of_step(context: RunContext, changes: Changes) -> list[Made]:
+def _calls_of_step(context: RunContext, changes: Changes) -> list[CallSummary]:
     """The calls of the step with how they went, some of them by these changes."""
     calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls.values())}
     status = {m.call_id: m.status for m in (*context.root.messages, *changes.messages) if m.role == "tool"}
-    return [Made(c.name, c.arguments, status.get(c.id) == "success") for c in calls.values()]
+    return [CallSummary(c.name, c.arguments, status.get(c.id) == "success") for c in calls.values()]

@@ -21,7 +21,7 @@ LONGEST_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class MessageView:
     """A message as people see it: with its author and the reactions to it."""
 
     message: SpaceMessage
@@ -38,7 +38,7 @@ class History:
 
     async def messages(
         self, space_id: str, limit: int, after: int | None, before: int | None
-    ) -> Sequence[Shown]:
+    ) -> Sequence[MessageView]:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         page(limit)
         for name, seq in (("after", after), ("before", before)):
@@ -47,7 +47,7 @@ class History:
         rows = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
         return await self.shown(rows)
 
-    async def newest(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
+    async def newest(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
         """A page of what was said, in order, which ends `offset` messages before the newest."""
         page(limit, offset)
         return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
@@ -59,12 +59,12 @@ class History:
             raise NotFound(f"There is no message {message_id!r}.")
         return row
 
-    async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
+    async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
         authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
         rows = [
-            Shown(
+            MessageView(
                 message=message,
                 author=authors[message.entity_id],
                 reactions=[each for each in reactions if each.message_id == message.id],

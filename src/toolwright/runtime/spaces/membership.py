@@ -10,7 +10,7 @@ from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Member, Space, open_to
-from toolwright.core.tools.tenvs_needed import Lacking, tenvs_lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs, tenvs_lacking
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of
 from toolwright.runtime.spaces.showing import Intended, Showing
@@ -51,7 +51,7 @@ class Membership:
         Raises `TenvsLacking`.
         """
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
-        lacking = Lacking() if agent is None else agent.lacks_at_home
+        lacking = MissingTenvs() if agent is None else agent.missing_home_tenvs
         if lacking:
             raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", lacking)
 

@@ -48,14 +48,14 @@ from toolwright.runtime.spaces.fields import (
     role_of,
     text_of,
 )
-from toolwright.runtime.spaces.history import History, Reactions, Shown
+from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.speech import Speech, own_metadata, words_of
 from toolwright.wire.space import edited_event, joined_event, left_event, space_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
+class PostedMessage:
     """A message that is in the journal, and the runs that read it: the ids by agent."""
 
     message: SpaceMessage
@@ -139,7 +139,7 @@ class Spaces:
             raise NotFound(f"There is no space {space_id!r}.")
         return space
 
-    async def _check_there(self, space_id: str) -> None:
+    async def _require_existing(self, space_id: str) -> None:
         """`NotFound` if there is no such space; what lies below one whose row is broken can be read."""
         if not await is_there(self._store.spaces.space(by_id("space", space_id))):
             raise NotFound(f"There is no space {space_id!r}.")
@@ -170,7 +170,7 @@ class Spaces:
 
     async def members(self, space_id: str) -> Sequence[Member]:
         """The members of the space, in the order in which they came."""
-        await self._check_there(space_id)
+        await self._require_existing(space_id)
         return await self._store.spaces.members(space_id)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
@@ -259,7 +259,7 @@ class Spaces:
         content: str,
         metadata: JSONObject | None = None,
         parent_id: str | None = None,
-    ) -> Spoken:
+    ) -> PostedMessage:
         """An entity speaks in a space; every other agent in it is woken.
 
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
@@ -283,16 +283,16 @@ class Spaces:
                 runs = dict(answer.runs)
                 heard = [each.thread for each in post.deliveries if each.thread.id in runs]
                 by_agent = {each.agent: runs[each.id] for each in heard}
-                return Spoken(message=changed(post.message, seq=answer.seq), runs=by_agent)
+                return PostedMessage(message=changed(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
-    ) -> Sequence[Shown]:
+    ) -> Sequence[MessageView]:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
-        await self._check_there(space_id)
+        await self._require_existing(space_id)
         return await self._history.messages(space_id, limit, after, before)
 
-    async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
+    async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
         """A page of what was said, in order, which ends `offset` messages before the newest."""
         await self.get(space_id)
         return await self._history.newest(space_id, limit, offset)
@@ -301,7 +301,7 @@ class Spaces:
         """The entity of that id, None if there is none any more."""
         return await self._entities.known(by_id("entity", entity_id))
 
-    async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
+    async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Messages with their authors and reactions."""
         return await self._history.shown(messages)
 
@@ -309,7 +309,7 @@ class Spaces:
         """The message."""
         return await self._history.message(message_id)
 
-    async def edit(self, message_id: str, content: str) -> Shown:
+    async def edit(self, message_id: str, content: str) -> MessageView:
         """Another text for a message. That of a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:

@@ -22,7 +22,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Injected
 from toolwright.runtime.context.context import RunContext
@@ -50,11 +50,11 @@ class Facts:
         return self._context.thread
 
     @property
-    def missing_home_tenvs(self) -> Lacking:
+    def missing_home_tenvs(self) -> MissingTenvs:
         """Values that the agent's tools need and its home thread would lack, for built-in tools."""
         active = self._context.base
         at_home = active is None or self._context.thread.id == home_thread_id_of(self._context.thread.agent)
-        return Lacking() if at_home or active is None else active.lacks_at_home
+        return MissingTenvs() if at_home or active is None else active.missing_home_tenvs
 
     async def reach(self) -> Reach:
         """What the agent that makes the call may reach in this thread, for built-in tools."""

@@ -19,7 +19,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
-from toolwright.runtime.threads.family import copy_files, first_run, message_for, notice_for
+from toolwright.runtime.threads.thread_tree import copy_files, first_run, message_for, notice_for
 from toolwright.wire.event import run_event
 
 Make = Callable[[], Awaitable[Effect]]
@@ -27,7 +27,7 @@ Make = Callable[[], Awaitable[Effect]]
 
 
 class Relative:
-    """Another thread of the family; a `Kin`."""
+    """Another thread of the family; a `RelatedThread`."""
 
     def __init__(self, thread: Thread, family: "Family") -> None:
         self._thread = thread

@@ -18,7 +18,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.state import checks as given
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.child import Child, Kin
+from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
@@ -33,7 +33,7 @@ from toolwright.runtime.state.facts import CallsWithin, Words
 from toolwright.runtime.state.family import Family
 from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
-from toolwright.runtime.threads.family import described
+from toolwright.runtime.threads.thread_tree import described
 from toolwright.wire.event import bounded, live_event, subagent_event
 
 T = TypeVar("T")
@@ -256,11 +256,11 @@ class RunState(Questions):
         """The threads that this one has made, as they stood when the call began, or were ended in it."""
         return self._family.children
 
-    async def get_child_thread(self, reference: str) -> Kin | None:
+    async def get_child_thread(self, reference: str) -> RelatedThread | None:
         """The child of that reference, None if there is none."""
         return await self._family.child(reference)
 
-    async def get_parent_thread(self) -> Kin | None:
+    async def get_parent_thread(self) -> RelatedThread | None:
         """The thread that has made this one, None if none has."""
         return await self._family.parent()
 

@@ -8,7 +8,7 @@ from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.journal.store import Store
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.env.env import NO_NAMES, Above, Environment, Resolve, ThreadEnv
+from toolwright.runtime.env.env import NO_NAMES, Environment, ParentScope, Resolve, ThreadEnv
 
 
 class Lineages:
@@ -37,16 +37,16 @@ class Lineages:
         resolve = await self.resolver(thread)
         return resolve(thread, active, await self._store.env(thread.id))
 
-    async def _above(self, thread: Thread) -> list[Above]:
+    async def _above(self, thread: Thread) -> list[ParentScope]:
         """The threads above it, the nearest first."""
         return [await self._scope_of(each) for each in await self._store.children.lineage(thread.id)]
 
-    async def _scope_of(self, thread: Thread) -> Above:
+    async def _scope_of(self, thread: Thread) -> ParentScope:
         scoped, hidden = await self._agent(thread.answering)
         if thread.active_agent is not None:
             hidden |= (await self._agent(thread.agent))[1]
         private = frozenset(thread.link.hidden if thread.link is not None else ())
-        return Above(thread.id, scoped, hidden, private)
+        return ParentScope(thread.id, scoped, hidden, private)
 
     async def _agent(self, agent_id: str) -> tuple[frozenset[str], frozenset[str]]:
         """The names that are scoped by an agent, and those that it hides."""

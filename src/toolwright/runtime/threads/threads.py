@@ -50,11 +50,11 @@ from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.threads.deletion import Deletion
-from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import kept_ref
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.streams import RunStreams
+from toolwright.runtime.threads.thread_tree import first_run
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
 
@@ -216,7 +216,7 @@ class Threads:
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
         """The threads that this one has made, the oldest first."""
         page(limit, offset)
-        await self._check_there(thread_id)
+        await self._require_existing(thread_id)
         return await self._store.children.children(thread_id, limit=limit, offset=offset)
 
     async def messages(
@@ -225,7 +225,7 @@ class Threads:
         """The thread's messages, the oldest first, those of one run if it is named; none that no run has read yet."""
         page(limit, offset)
         by_text("run_id", run_id)
-        await self._check_there(thread_id)
+        await self._require_existing(thread_id)
         if run_id is not None and (await self._runs.get(run_id)).thread_id != thread_id:
             raise NotFound(f"There is no run {run_id!r} in the thread {thread_id!r}.")
         return await self._store.messages(thread_id, limit, offset, run_id=run_id)
@@ -235,10 +235,10 @@ class Threads:
     ) -> Sequence[Message]:
         """The last messages of the thread that stand before that place in it, or of all, in order."""
         page(limit, 0 if seq is None else seq)
-        await self._check_there(thread_id)
+        await self._require_existing(thread_id)
         return await self._store.messages_before(thread_id, seq, limit)
 
-    async def _check_there(self, thread_id: str) -> None:
+    async def _require_existing(self, thread_id: str) -> None:
         """`NotFound` if there is no such thread; what lies below one whose row is broken can be read."""
         if not await is_there(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
@@ -246,12 +246,12 @@ class Threads:
     async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Compaction]:
         """Return what was left out of the thread's conversations, the first compaction first."""
         page(limit, offset)
-        await self._check_there(thread_id)
+        await self._require_existing(thread_id)
         return await self._store.compactions(thread_id, None, limit, offset)
 
     async def summaries(self, thread_id: str) -> Sequence[Compaction]:
         """Return the compactions in force of the thread's own conversation, one for each side of an agent with two."""
-        await self._check_there(thread_id)
+        await self._require_existing(thread_id)
         return in_effect(await self._store.compactions(thread_id, ""))
 
     async def edit_summary(
@@ -319,7 +319,7 @@ class Threads:
         `NotFound` for one that is not in the thread's own conversation.
         """
         by_kind("pinned", pinned, bool, "true or false")
-        await self._check_there(thread_id)
+        await self._require_existing(thread_id)
         while True:
             message = await self._store.message(thread_id, by_id("message", message_id))
             if message is None or message.seq is None:

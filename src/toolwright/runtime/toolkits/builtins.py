@@ -17,7 +17,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.decorator import tool
-from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 
@@ -43,7 +43,7 @@ class BuiltinState(Protocol):
         ...
 
     @property
-    def missing_home_tenvs(self) -> Lacking:
+    def missing_home_tenvs(self) -> MissingTenvs:
         """Values that the agent's tools need and its home thread would lack."""
         ...
 

@@ -17,7 +17,7 @@ from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed, value
 from toolwright.runtime.env.redaction import clean_arguments, clean_name
-from toolwright.runtime.threads.family import first_run
+from toolwright.runtime.threads.thread_tree import first_run
 from toolwright.wire.event import run_event
 
 

@@ -26,13 +26,13 @@ from toolwright.runtime.threads.lineages import Lineages
 
 
 class AgentServers:
-    """Looks at the servers of agents, and accepts what they have changed; `equip` gives agents their toolkits."""
+    """Reads the servers of agents, accepts what they have changed, and gives agents their toolkits."""
 
     def __init__(
         self,
         store: Store,
         agents: Agents,
-        equip: Callable[[ActiveAgent], ActiveAgent],
+        with_builtins: Callable[[ActiveAgent], ActiveAgent],
         lineages: Lineages,
         offers: McpOffers,
         models: Models,
@@ -44,7 +44,7 @@ class AgentServers:
         self._default_model = default_model
         self._store = store
         self._agents = agents
-        self._equip = equip
+        self._equip = with_builtins
         self._lineages = lineages
         self._offers = offers
         self._clock = clock

@@ -15,7 +15,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief
 from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
+from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech, words_of
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
@@ -171,7 +171,7 @@ def _space(space: Space) -> JSONObject:
     }
 
 
-def _messages(messages: Sequence[Shown]) -> list[JSON]:
+def _messages(messages: Sequence[MessageView]) -> list[JSON]:
     return [
         {
             "messageId": each.message.id,

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
-from toolwright.core.journal.store import Sight
+from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON
 from toolwright.core.spaces.entity import Entity
 from toolwright.web.auth.verifier import Named, TokenVerifier
@@ -111,9 +111,11 @@ class Caller:
         return FOR_SERVICES if self.kind == "service" else FOR_PEOPLE
 
     @property
-    def sight(self) -> Sight | None:
+    def sight(self) -> CallVisibility | None:
         """Sight of calls: None for a service, which sees all."""
-        return None if self.entity_id is None else Sight(users=self.user_ids, entity_id=self.entity_id)
+        return (
+            None if self.entity_id is None else CallVisibility(users=self.user_ids, entity_id=self.entity_id)
+        )
 
 
 SERVICE = Caller(kind="service")

@@ -26,7 +26,7 @@ from toolwright.web.console.live import ENGINE
 from toolwright.web.console.presence import Presence
 from toolwright.web.console.sessions import COOKIE, LINK_LIFE, OPEN, Session, Sessions
 from toolwright.web.console.sign_in import Form, form_of, sign_in_page
-from toolwright.web.console.visit import SCOPE, Site
+from toolwright.web.console.visit import SCOPE, ConsoleApp
 from toolwright.web.dependencies import address_of, person_of
 from toolwright.web.routes.files import get_file
 from toolwright.web.serving import Serving
@@ -57,7 +57,7 @@ class Console:
 
     def __init__(self, serving: Serving, tool_uis: Sequence[ToolUI] = ()) -> None:
         sessions = Sessions(serving.options.clock, serving.options.secret_keys)
-        self.site = Site(
+        self.site = ConsoleApp(
             serving=serving,
             sessions=sessions,
             presence=Presence(lambda: serving.runtime.events.bus),

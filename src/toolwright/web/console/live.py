@@ -13,7 +13,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.threads.events import Following
 from toolwright.web.console.visit import Visit
 from toolwright.web.options import NO_TELEMETRY
-from toolwright.web.streams.visible_to import Eyes
+from toolwright.web.streams.visible_to import EventFilter
 
 RECONNECT = 10.0  # seconds for which a page waits for its browser to come back
 
@@ -84,7 +84,7 @@ async def follow(
     read it, `read` is called again. `lost` is told when the connection to the journal is, and when it is back.
     Once the session is over nothing more is drawn, whether the browser goes to the sign-in or not.
     """
-    eyes = Eyes(visit.site.serving, visit.caller, topic)
+    eyes = EventFilter(visit.site.serving, visit.caller, topic)
 
     async def draw_to_session(events: Sequence[Event]) -> None:
         visit.caller  # noqa: B018 - `Unauthorized`
@@ -121,7 +121,7 @@ async def look_again(
 
 
 async def _draw_all(
-    following: Following, eyes: Eyes, draw: Callable[[Sequence[Event]], Awaitable[object]]
+    following: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
     """Until the reader raises, or too much waits: then what is waiting is given up."""
     waiting: list[Event] = []

@@ -50,7 +50,7 @@ class Sessions:
 
     A cookie holds its session, signed with a key made of the server's secret keys: it outlives a restart, and ends when
     those keys change. Without secret keys it ends with the process. The journal keeps which were signed out, see
-    `Site.sign_out`; this process knows its own without asking. `links` sign in once, within ten minutes.
+    `ConsoleApp.sign_out`; this process knows its own without asking. `links` sign in once, within ten minutes.
     """
 
     def __init__(self, clock: Clock, secret_keys: Sequence[str]) -> None:

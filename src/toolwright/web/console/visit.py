@@ -29,7 +29,7 @@ OVER: Final = "Your session is over: sign in again."
 
 
 @dataclass(slots=True, kw_only=True)
-class Site:
+class ConsoleApp:
     """The console of one gateway: what its open pages share."""
 
     serving: Serving
@@ -88,7 +88,7 @@ class Site:
 class Visit:
     """Somebody at an open page. Whatever they do goes through `act`, whatever runs for them through `run`."""
 
-    def __init__(self, site: Site, session: Session, client: Client) -> None:
+    def __init__(self, site: ConsoleApp, session: Session, client: Client) -> None:
         self.site = site
         self.session = session
         self._client = client

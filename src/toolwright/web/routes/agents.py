@@ -10,7 +10,7 @@ from toolwright.core.agents.config import check_script
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, PageLimit
 from toolwright.core.tools.openapi import OperationFault as Fault
-from toolwright.runtime.agents.agents import Shown
+from toolwright.runtime.agents.agents import AgentView
 from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
@@ -203,7 +203,7 @@ async def get_prompt(
     return answer({"prompt": prompt.prompt, "sections": parts})
 
 
-def _one(row: Shown, faults: Sequence[Fault] = ()) -> JSONObject:
+def _one(row: AgentView, faults: Sequence[Fault] = ()) -> JSONObject:
     agent = row.agent
     body: JSONObject = {
         "agent": agent_json(agent, row.config),

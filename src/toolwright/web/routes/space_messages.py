@@ -9,7 +9,7 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit
 from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
-from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
+from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
 from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import speaker
 from toolwright.web.dependencies import Known
@@ -171,5 +171,5 @@ async def unreact(
     return answer({"reaction": reaction_json(taken)})
 
 
-def _json(row: Shown) -> JSONObject:
+def _json(row: MessageView) -> JSONObject:
     return space_message_json(row.message, row.author, row.reactions)

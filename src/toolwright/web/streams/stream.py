@@ -20,7 +20,7 @@ from toolwright.web.answers.unread import cut_off
 from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
 from toolwright.web.streams.expiry import no_longer_allowed
-from toolwright.web.streams.visible_to import Eyes
+from toolwright.web.streams.visible_to import EventFilter
 from toolwright.wire.event import frame, notice_json
 
 log = logging.getLogger("toolwright.web")
@@ -55,7 +55,7 @@ class EventStream(StreamingResponse):
         self._serving = serving
         self._caller = caller
         self._over = False
-        self._eyes = Eyes(serving, caller, topic)
+        self._eyes = EventFilter(serving, caller, topic)
         self._topic = topic
         self._after = after
         self._ids = ids
@@ -136,7 +136,7 @@ class EventStream(StreamingResponse):
                 async for event in events:
                     if await self._eyes.see(event):
                         await _write(send, self._frame(event))
-                    if self._topic.kind == "space" and self._eyes.blind_to(self._topic.id):
+                    if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
                         self._over = True
                         return
         except StoreError as error:

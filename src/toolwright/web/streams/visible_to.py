@@ -6,7 +6,7 @@ from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
 
 
-class Eyes:
+class EventFilter:
     """Sight of one follower of the followed thing, which they may read.
 
     The events themselves tell when a person comes to a space, and when they go.
@@ -27,7 +27,7 @@ class Eyes:
         self._open[event.space_id] = now = await self._after(event, before)
         return now or before
 
-    def blind_to(self, space_id: str) -> bool:
+    def is_hidden(self, space_id: str) -> bool:
         """Whether nothing more of that space is to be shown."""
         return self._open.get(space_id) is False
 

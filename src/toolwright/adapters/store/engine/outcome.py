@@ -16,7 +16,7 @@ Publish: TypeAlias = Callable[[Sequence[Event]], None]  # hands committed events
 NO_EVENTS: Sequence[Event] = ()
 
 
-class Written(NamedTuple):  # every commit makes one, and a tuple is the cheapest of values
+class UnitResult(NamedTuple):  # every commit makes one, and a tuple is the cheapest of values
     """Result of a unit: the answer for the caller, and the events for the bus."""
 
     answer: Committed
@@ -68,7 +68,7 @@ def _with_place(payload: JSONObject, seq: int | None) -> JSONObject:
 
 
 @dataclass(slots=True)
-class Performed:
+class EffectResult:
     """Result of a unit's effects; `shown` are edits in spaces of calls that they have ended."""
 
     events: list[Event] = field(default_factory=list[Event])
@@ -78,4 +78,4 @@ class Performed:
     count: int = 0
 
 
-NOTHING = Performed()  # what comes of no effects
+NOTHING = EffectResult()  # what comes of no effects

@@ -3,8 +3,8 @@
 Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
 is sent one row of each: they may be run as one statement. What returns nothing may be run any time before COMMIT,
 and before a later statement that names its table. Rows of the logs (`statement.LOGS`) may even wait for other
-units. And a program that has nothing to decide yields a `Whole`, which may be run with its COMMIT as one statement;
-an `Attempt` is one that has another way. Its author obeys:
+units. And a program that has nothing to decide yields a `StatementBatch`, which may be run with its COMMIT as one
+statement; an `Attempt` is one that has another way. Its author obeys:
 
 - every check is a guard: nothing that the program does with the rows afterwards may refuse the unit;
 - no row is written twice, except by an op marked `again`, which keeps the whole from being one statement;
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Params, Row
-from toolwright.adapters.store.engine.outcome import Written
+from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.core.journal.units import Guard
 
@@ -44,19 +44,19 @@ class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheape
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class StatementBatch:
     """All ops of a program at once. It is sent one row of each, an empty one where there is none."""
 
     ops: Sequence[Op]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt(Whole):
+class Attempt(StatementBatch):
     """All ops of a program that goes another way if a guard fails: sent nothing, unless it runs as one statement."""
 
 
-Ops: TypeAlias = Op | Sequence[Op] | Whole
-Program: TypeAlias = Generator[Ops, list[Row], Written]
+Ops: TypeAlias = Op | Sequence[Op] | StatementBatch
+Program: TypeAlias = Generator[Ops, list[Row], UnitResult]
 Reading: TypeAlias = Generator[Op, list[Row], T]
 
 

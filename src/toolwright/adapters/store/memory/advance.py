@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.late_results import handed_to, pending_calls, without_late_results
-from toolwright.adapters.store.engine.outcome import NO_EVENTS, NOTHING, GuardFailed, Written, numbered
+from toolwright.adapters.store.engine.outcome import NO_EVENTS, NOTHING, GuardFailed, UnitResult, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
@@ -19,7 +19,7 @@ Moved: TypeAlias = dict[str, Call]
 RAISING = (Claim, Takeover)  # the units that raise the epoch
 
 
-def advance(unit: Advance, tables: Tables) -> Written:
+def advance(unit: Advance, tables: Tables) -> UnitResult:
     """A unit of a drain: fenced, then written whole. It looks only at what the unit has."""
     thread = tables.threads.get(unit.thread_id)
     opens = isinstance(unit, Claim) and unit.opens
@@ -67,12 +67,14 @@ def advance(unit: Advance, tables: Tables) -> Written:
     done = spaces.perform(unit.effects, unit, tables) if unit.effects else NOTHING
     cancel = stored.cancel_requested_at is not None
     if done is NOTHING:
-        return Written(Committed(run_id=stored.id, posted=posted, cancel_requested=cancel, left=left), events)
+        return UnitResult(
+            Committed(run_id=stored.id, posted=posted, cancel_requested=cancel, left=left), events
+        )
     runs = tuple(done.runs)
     answer = Committed(
         run_id=stored.id, posted=posted, cancel_requested=cancel, left=left, seq=done.seq, runs=runs
     )
-    return Written(answer, (*events, *done.events) if done.events else events)
+    return UnitResult(answer, (*events, *done.events) if done.events else events)
 
 
 def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Event]:

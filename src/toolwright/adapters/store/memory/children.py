@@ -8,7 +8,7 @@ from toolwright.adapters.store.engine.late_results import (
     dropped_timers,
     shown_cancelled,
 )
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (
@@ -41,7 +41,7 @@ from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.value import changed
 
 
-def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> str | None:
+def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: EffectResult) -> str | None:
     """Put an event into an inbox, for the run that is queued, or for a new one, and wake the thread.
 
     The id of that run, None if the thread is terminated or gone: then nothing is put there.
@@ -68,7 +68,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> 
     return run_id
 
 
-def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Performed) -> None:
+def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectResult) -> None:
     """Do one effect."""
     match effect:
         case Spawn():
@@ -135,7 +135,7 @@ def _unspoken(row: ThreadRow) -> ThreadRow:
     return row
 
 
-def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -> None:
+def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: EffectResult) -> None:
     row, run = tables.thread(effect.thread_id), effect.run
     if row.is_over:
         raise GuardFailed("terminated")
@@ -158,7 +158,7 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -
         done.events += events
 
 
-def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None:
+def _report(effect: Report, unit: Unit, tables: Tables, done: EffectResult) -> None:
     child, parent = tables.thread(effect.thread_id), tables.thread(effect.parent.id)
     heard = child.report == effect.report and not child.is_over
     child.report = None if heard or child.run_id is None else child.report
@@ -175,7 +175,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
             _tell(effect.parent.id, (effect.finished,), run_id, unit, tables, done)
 
 
-def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Performed) -> None:
+def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: EffectResult) -> None:
     call, parent = tables.calls.get(call_id), tables.thread(effect.parent.id)
     if call is None or call.status not in OPEN:
         return
@@ -197,7 +197,7 @@ def _tell(
     run_id: str | None,
     unit: Unit,
     tables: Tables,
-    done: Performed,
+    done: EffectResult,
 ) -> None:
     """The parent's followers are told."""
     parent = tables.threads[parent_id]
@@ -225,7 +225,7 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
         tables.wake(row.born.id, unit.at)
 
 
-def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: Performed) -> None:
+def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult) -> None:
     """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
     if not row.is_over:
         return
@@ -235,7 +235,7 @@ def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: Performed) -> Non
 
 
 def give_up(
-    row: ThreadRow, unit: Unit, tables: Tables, done: Performed, author: Entity | None = None
+    row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult, author: Entity | None = None
 ) -> list[Edit]:
     """Cancel the calls of the thread that hope for a late result; what the spaces see in which they are shown."""
     calls = tables.pending_in(row.born.id)

@@ -1,6 +1,6 @@
 """Effects on tasks of MCP servers and definitions of their tools, and calls that ask for a server, in memory."""
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
@@ -17,7 +17,7 @@ from toolwright.core.threads.call import is_over
 from toolwright.core.value import changed
 
 
-def perform_mcp(effect: McpEffect, unit: Unit, tables: Tables, done: Performed) -> None:
+def perform_mcp(effect: McpEffect, unit: Unit, tables: Tables, done: EffectResult) -> None:
     """Do one effect."""
     match effect:
         case SetMcpTask(task=task):
@@ -54,7 +54,7 @@ def _change_definition(effect: HoldMcpTool | AcceptMcpTool | UnholdMcpTool, tabl
     tables.mcp_definitions[key] = new
 
 
-def _ask(effect: AskBelow, unit: Unit, tables: Tables, done: Performed) -> None:
+def _ask(effect: AskBelow, unit: Unit, tables: Tables, done: EffectResult) -> None:
     call, thread = effect.call, tables.thread(effect.call.thread_id)
     parent = None if call.parent_id is None else tables.calls.get(call.parent_id)
     if parent is None or parent.thread_id != call.thread_id or is_over(parent.status):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.children import give_up
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
@@ -13,7 +13,7 @@ from toolwright.core.mcp.records import task_timer
 from toolwright.core.threads.thread import Thread
 
 
-def drop_thread(unit: DropThread, tables: Tables) -> Written:
+def drop_thread(unit: DropThread, tables: Tables) -> UnitResult:
     """Delete the thread and all below it, if no run of theirs is open."""
     family = [tables.thread(unit.thread_id), *tables.below(unit.thread_id)]
     if any(row.run_id is not None for row in family):
@@ -21,7 +21,7 @@ def drop_thread(unit: DropThread, tables: Tables) -> Written:
     ids = {row.born.id for row in family}
     if unit.idle_since is not None and _stays(ids, family, unit.idle_since, tables):
         raise GuardFailed("busy")
-    cancelled = Performed()
+    cancelled = EffectResult()
     edits = [edit for row in family for edit in give_up(row, unit, tables, cancelled)]
     for row in family:
         _drop_rows(row, unit.at, tables)
@@ -38,7 +38,7 @@ def drop_thread(unit: DropThread, tables: Tables) -> Written:
         del tables.runs[run.id]
         tables.steps.pop(run.id, None)
     done = spaces.perform(edits, unit, tables)
-    return Written(Committed(count=len(family)), (*cancelled.events, *done.events))
+    return UnitResult(Committed(count=len(family)), (*cancelled.events, *done.events))
 
 
 def _stays(ids: set[str], family: Sequence[ThreadRow], before: datetime, tables: Tables) -> bool:
@@ -65,12 +65,12 @@ def _drop_rows(row: ThreadRow, at: datetime, tables: Tables) -> None:
         tables.calls_of.pop((call.run_id, call.step), None)
 
 
-def forget_bytes(unit: ForgetBytes, tables: Tables) -> Written:
+def forget_bytes(unit: ForgetBytes, tables: Tables) -> UnitResult:
     """The notes of these bytes go, if they are still the same."""
     for each in unit.dropped:
         if tables.dropped_bytes.get(each.digest) == each.at:
             del tables.dropped_bytes[each.digest]
-    return Written(Committed(count=len(unit.dropped)))
+    return UnitResult(Committed(count=len(unit.dropped)))
 
 
 class MemoryRetention:

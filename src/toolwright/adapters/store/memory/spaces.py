@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, placed
 from toolwright.adapters.store.memory.children import deliver, perform_child
 from toolwright.adapters.store.memory.mcp import perform_mcp
 from toolwright.adapters.store.memory.recall import perform_memory
@@ -49,9 +49,9 @@ from toolwright.core.value import changed
 SPACE_EVENTS = "space_events"  # the name of the counter that numbers the events of all spaces
 
 
-def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
+def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> EffectResult:
     """Do all of them, and number what they tell."""
-    done = Performed()
+    done = EffectResult()
     for delivery in deliveries_of(effects):
         deliver(delivery, unit, tables, done)
     told = _space_events(effects, unit, tables, done)
@@ -111,7 +111,7 @@ def _pin(effect: Pin, tables: Tables) -> None:
     thread.posted += 1
 
 
-def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
+def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: EffectResult) -> list[Event]:
     """Performs effects on spaces and returns their events."""
     told: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
@@ -123,7 +123,7 @@ def _in_spaces(effects: Sequence[Effect]) -> list[SpaceEffect]:
     return [each for each in effects if isinstance(each, SpaceEffect)]
 
 
-def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:
+def _space(effect: SpaceEffect, tables: Tables, done: EffectResult) -> int | None:
     """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
     place: int | None = None
     match effect:

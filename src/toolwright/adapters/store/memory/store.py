@@ -30,7 +30,7 @@ from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
-from toolwright.core.journal.store import KnownMessages, Order, Sight, ThreadView
+from toolwright.core.journal.store import CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.entity import Entity
@@ -244,7 +244,7 @@ class MemoryStore:
         run_id: str | None = None,
         agent: str | None = None,
         space_id: str | None = None,
-        sees: Sight | None = None,
+        sees: CallVisibility | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
@@ -260,7 +260,7 @@ class MemoryStore:
         chosen.sort(key=lambda call: (call.created_at, call.id))
         return _page(chosen, limit, offset)
 
-    def _sees(self, sees: Sight, call: Call) -> bool:
+    def _sees(self, sees: CallVisibility, call: Call) -> bool:
         if self._tables.threads[call.thread_id].born.user_id in sees.users:
             return True
         shown = call.visible and message_id_of(call.id) in self._tables.space_messages

@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from toolwright.adapters.store.engine.outcome import Written
+from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.adapters.store.memory.units import apply
 from toolwright.core.journal.units import Unit
@@ -33,7 +33,7 @@ class Undo:
                 columns[name] = Recorded(of_any, self, ordered=name not in UNORDERED)
         self._tables = Tables(**columns)
 
-    def apply(self, unit: Unit) -> Written:
+    def apply(self, unit: Unit) -> UnitResult:
         """Apply the unit, or raise with nothing written."""
         self._back.clear()
         self._kept_ids.clear()

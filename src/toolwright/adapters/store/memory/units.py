@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.advance import advance
 from toolwright.adapters.store.memory.children import give_up
@@ -45,7 +45,7 @@ from toolwright.core.threads.call import OPEN
 from toolwright.core.value import changed
 
 
-def apply(unit: Unit, tables: Tables) -> Written:
+def apply(unit: Unit, tables: Tables) -> UnitResult:
     """Apply the unit, or raise `GuardFailed`: with nothing written, if it has no effects."""
     match unit:
         case Advance():
@@ -83,9 +83,9 @@ def apply(unit: Unit, tables: Tables) -> Written:
         case RenameThread():
             thread = tables.thread(unit.thread_id)
             thread.born = changed(thread.born, name=unit.name)
-            return Written(Committed())
+            return UnitResult(Committed())
         case Leave():
-            return Written(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
+            return UnitResult(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
         case SaveEntity():
             return _save_entity(unit, tables)
         case SaveFrontEnd() | DropFrontEnd():
@@ -96,13 +96,13 @@ def apply(unit: Unit, tables: Tables) -> Written:
                 raise GuardFailed("duplicate")
             tables.sign_outs.clear()
             tables.sign_outs.update({**kept, unit.key: (unit.at, unit.until)})
-            return Written(Committed())
+            return UnitResult(Committed())
         case DropEntity():
             return _drop_entity(unit, tables)
         case Prune():
             return _prune(unit, tables)
         case Probe() | SweepThreads():  # nothing is left of a deleted thread
-            return Written(Committed())
+            return UnitResult(Committed())
         case DropThread():
             return drop_thread(unit, tables)
         case ForgetBytes():
@@ -111,16 +111,16 @@ def apply(unit: Unit, tables: Tables) -> Written:
             raise TypeError(f"No store knows the unit {type(unit).__name__}.")
 
 
-def _create_thread(unit: CreateThread, tables: Tables) -> Written:
+def _create_thread(unit: CreateThread, tables: Tables) -> UnitResult:
     thread = unit.thread
     if thread.id in tables.threads:
         raise GuardFailed("duplicate")
     tables.threads[thread.id] = ThreadRow.born_as(thread)
     tables.set_env(unit.env)
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
-def _post(unit: PostMessage, tables: Tables) -> Written:
+def _post(unit: PostMessage, tables: Tables) -> UnitResult:
     thread = tables.thread(unit.event.thread_id)
     if thread.is_over:
         raise GuardFailed("terminated")
@@ -133,16 +133,16 @@ def _post(unit: PostMessage, tables: Tables) -> Written:
     thread.post(changed(unit.event, run_id=run_id))
     tables.wake(thread.born.id, unit.at)
     if joins:
-        return Written(Committed(run_id=run_id))
+        return UnitResult(Committed(run_id=run_id))
     thread.run_id = run_id
     tables.runs[run_id] = unit.run
     thread.ev += 1
     events = numbered((unit.queued,), thread.ev, unit, thread.born.id, run_id, thread.born.agent)
     thread.events.append(events)
-    return Written(Committed(run_id=run_id), events)
+    return UnitResult(Committed(run_id=run_id), events)
 
 
-def _post_call(unit: PostCall, tables: Tables) -> Written:
+def _post_call(unit: PostCall, tables: Tables) -> UnitResult:
     event, run = unit.event, tables.runs.get(unit.run.id)
     thread = tables.thread(event.thread_id)
     if thread.is_over:
@@ -156,17 +156,17 @@ def _post_call(unit: PostCall, tables: Tables) -> Written:
     thread.post(changed(event, run_id=unit.run.id))
     tables.wake(event.thread_id, unit.at)
     if thread.run_id is not None:
-        return Written(Committed(run_id=unit.run.id))
+        return UnitResult(Committed(run_id=unit.run.id))
     opened = changed(unit.run if run is None else run, status="queued", completed_at=None, calls_only=True)
     thread.run_id, tables.runs[opened.id] = opened.id, opened
     thread.begun = opened.started_at is not None
     thread.ev += 1
     events = numbered((unit.queued,), thread.ev, unit, event.thread_id, opened.id, thread.born.agent)
     thread.events.append(events)
-    return Written(Committed(run_id=opened.id), events)
+    return UnitResult(Committed(run_id=opened.id), events)
 
 
-def _retry_run(unit: RetryRun, tables: Tables) -> Written:
+def _retry_run(unit: RetryRun, tables: Tables) -> UnitResult:
     thread, run = tables.thread(unit.thread_id), tables.runs.get(unit.run_id)
     if thread.is_over:
         raise GuardFailed("terminated")
@@ -196,18 +196,18 @@ def _retry_run(unit: RetryRun, tables: Tables) -> Written:
     events = numbered((unit.queued,), thread.ev, unit, unit.thread_id, run.id, thread.born.agent)
     thread.events.append(events)
     tables.wake(unit.thread_id, unit.at)
-    return Written(Committed(run_id=run.id), events)
+    return UnitResult(Committed(run_id=run.id), events)
 
 
-def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
+def _request_cancel(unit: RequestCancel, tables: Tables) -> UnitResult:
     run = tables.open_run(unit.run_id, unit.thread_id)
     if run.cancel_requested_at is None:
         tables.runs[run.id] = changed(run, cancel_requested_at=unit.at)
     tables.wake(unit.thread_id, unit.at)
-    return Written(Committed(run_id=run.id))
+    return UnitResult(Committed(run_id=run.id))
 
 
-def _set_env(unit: SetEnv, tables: Tables) -> Written:
+def _set_env(unit: SetEnv, tables: Tables) -> UnitResult:
     if unit.entity_id is not None and unit.entity_id not in tables.entities:
         raise GuardFailed("entity")
     thread = None if unit.thread_id is None else tables.thread(unit.thread_id)
@@ -216,10 +216,10 @@ def _set_env(unit: SetEnv, tables: Tables) -> Written:
     tables.set_env(unit.env)
     tables.wake_askers(unit.env, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
-    return Written(Committed(runs=tuple(done.runs)), tuple(done.events))
+    return UnitResult(Committed(runs=tuple(done.runs)), tuple(done.events))
 
 
-def _reseal(unit: Reseal, tables: Tables) -> Written:
+def _reseal(unit: Reseal, tables: Tables) -> UnitResult:
     count = 0
     for was, now in unit.rows:
         key = (was.owner, was.kind, was.name)
@@ -227,10 +227,10 @@ def _reseal(unit: Reseal, tables: Tables) -> Written:
         if there is not None and there.value == was.value:
             tables.env[key] = changed(there, value=now.value, key=now.key)
             count += 1
-    return Written(Committed(count=count))
+    return UnitResult(Committed(count=count))
 
 
-def _retry_event(unit: RetryEvent, tables: Tables) -> Written:
+def _retry_event(unit: RetryEvent, tables: Tables) -> UnitResult:
     thread = tables.threads.get(unit.thread_id)
     event = None if thread is None else thread.inbox.get(unit.event_id)
     if thread is None or event is None or event.status != "failed":
@@ -238,10 +238,10 @@ def _retry_event(unit: RetryEvent, tables: Tables) -> Written:
     thread.change(changed(event, status="pending", attempts=0, run_id=None))
     thread.not_before = None
     tables.wake(unit.thread_id, unit.at)
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
-def _settle(unit: Settle, tables: Tables) -> Written:
+def _settle(unit: Settle, tables: Tables) -> UnitResult:
     thread = tables.thread(unit.thread_id)
     call = tables.calls.get(unit.call_id)
     if call is None or call.thread_id != unit.thread_id or call.status not in OPEN:
@@ -267,10 +267,10 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     thread.events.append(events)
     tables.wake(unit.thread_id, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
-    return Written(Committed(run_id=call.run_id, route=route), (*events, *done.events))
+    return UnitResult(Committed(run_id=call.run_id, route=route), (*events, *done.events))
 
 
-def _approve(unit: Approve, tables: Tables) -> Written:
+def _approve(unit: Approve, tables: Tables) -> UnitResult:
     thread = tables.thread(unit.thread_id)
     call = tables.calls.get(unit.call_id)
     if call is None or call.thread_id != unit.thread_id or not call.is_asked:
@@ -283,24 +283,24 @@ def _approve(unit: Approve, tables: Tables) -> Written:
     thread.events.append(events)
     tables.wake(unit.thread_id, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
-    return Written(Committed(run_id=call.run_id), (*events, *done.events))
+    return UnitResult(Committed(run_id=call.run_id), (*events, *done.events))
 
 
-def _apply(unit: Apply, tables: Tables) -> Written:
+def _apply(unit: Apply, tables: Tables) -> UnitResult:
     done = spaces.perform(unit.effects, unit, tables)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
-    return Written(answer, tuple(done.events))
+    return UnitResult(answer, tuple(done.events))
 
 
-def _lease_call(unit: LeaseCall, tables: Tables) -> Written:
+def _lease_call(unit: LeaseCall, tables: Tables) -> UnitResult:
     call = tables.calls.get(unit.call_id)
     if call is None or call.status not in OPEN or not call.free_for(unit.worker, unit.at):
         raise GuardFailed("call")
     tables.calls[call.id] = changed(call, worker=unit.worker, leased_until=unit.until)
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
-def _save_entity(unit: SaveEntity, tables: Tables) -> Written:
+def _save_entity(unit: SaveEntity, tables: Tables) -> UnitResult:
     entity, was = unit.entity, unit.was
     stored = None if was is None else tables.entities.get(was.id)
     if was is not None and (stored is None or stored.updated_at != was.updated_at):
@@ -309,10 +309,10 @@ def _save_entity(unit: SaveEntity, tables: Tables) -> Written:
     if (named is not None and named is not stored) or (stored is None and entity.id in tables.entities):
         raise GuardFailed("duplicate")
     tables.entities[entity.id] = entity
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
-def _save_agent(unit: SaveAgent, tables: Tables) -> Written:
+def _save_agent(unit: SaveAgent, tables: Tables) -> UnitResult:
     agent, stored = unit.agent, tables.agents.get(unit.agent.id)
     if unit.was is not None and (stored is None or stored.revision != unit.was):
         raise GuardFailed("agent")
@@ -322,15 +322,15 @@ def _save_agent(unit: SaveAgent, tables: Tables) -> Written:
     tables.agents[agent.id] = tables.revisions[agent.id, agent.revision] = agent
     tables.set_env(unit.env)
     tables.wake_askers(unit.env, unit.at)
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
-def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
+def _drop_agent(unit: DropAgent, tables: Tables) -> UnitResult:
     if tables.agents.pop(unit.agent_id, None) is None:
         raise GuardFailed("agent")
     tables.drop_mind(unit.agent_id)
     hoping = tables.hoping_for(unit.agent_id)
-    done = Performed()
+    done = EffectResult()
     edits = [edit for row in hoping for edit in give_up(row, unit, tables, done, unit.author)]
     for row in hoping:
         tables.wake(row.born.id, unit.at)
@@ -338,16 +338,16 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
     return left._replace(events=(*done.events, *left.events))
 
 
-def _cancel_orphans(unit: CancelOrphans, tables: Tables) -> Written:
+def _cancel_orphans(unit: CancelOrphans, tables: Tables) -> UnitResult:
     rows = [tables.threads[each] for each in sorted(unit.thread_ids) if each in tables.threads]
     rows = [row for row in rows if tables.is_deleted(row.answering)]
-    cancelled = Performed()
+    cancelled = EffectResult()
     edits = [edit for row in rows for edit in give_up(row, unit, tables, cancelled)]
     done = spaces.perform(edits, unit, tables)
-    return Written(Committed(count=len(rows)), (*cancelled.events, *done.events))
+    return UnitResult(Committed(count=len(rows)), (*cancelled.events, *done.events))
 
 
-def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
+def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
     if tables.entities.pop(unit.entity_id, None) is None:
         raise GuardFailed("entity")
     for key in [key for key in tables.env if key[0] == unit.entity_id]:
@@ -357,27 +357,27 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
     return _leave_spaces(unit, tables)
 
 
-def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> Written:
+def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> UnitResult:
     """Effects on spaces, and `before` these others, which end what is there of who leaves."""
     found = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in found]
-    return Written(Committed(), tuple(spaces.perform([*before, *left], unit, tables).events))
+    return UnitResult(Committed(), tuple(spaces.perform([*before, *left], unit, tables).events))
 
 
-def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:
+def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> UnitResult:
     if isinstance(unit, DropFrontEnd):
         if tables.front_ends.pop(unit.id, None) is None:
             raise GuardFailed("front_end")
-        return Written(Committed())
+        return UnitResult(Committed())
     if unit.front_end.id in tables.front_ends:
         raise GuardFailed("duplicate")
     tables.front_ends[unit.front_end.id] = unit.front_end
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
-def _prune(unit: Prune, tables: Tables) -> Written:
+def _prune(unit: Prune, tables: Tables) -> UnitResult:
     if unit.before is None:
-        return Written(Committed())
+        return UnitResult(Committed())
     left, before = unit.limit, unit.before
     idle = [row for row in tables.threads.values() if row.run_id is None]
     old = [(told, row) for row in idle for told in row.events if told.at < before]
@@ -391,4 +391,4 @@ def _prune(unit: Prune, tables: Tables) -> Written:
         left -= len(told) - (0 if rest is None else len(rest))
     gone = [event for event in tables.space_events if event.at < before][:left]
     del tables.space_events[: len(gone)]
-    return Written(Committed(count=unit.limit - left + len(gone)))
+    return UnitResult(Committed(count=unit.limit - left + len(gone)))

@@ -95,7 +95,7 @@ class Pool(Protocol):
     def terminate(self) -> None: ...
 
 
-class Lending:
+class SessionPool:
     """At most so many sessions of a pool, each handed on to who comes next.
 
     asyncpg's own way of giving one back and taking it again is a task, two timers and a turn of the loop more.
@@ -217,13 +217,13 @@ class Pools:
     @property
     def used(self) -> tuple[int, int]:
         """The sessions in use, and how many there can be at most."""
-        lent = [pool.used for pool in (self.commits, self.reads) if isinstance(pool, Lending)]
+        lent = [pool.used for pool in (self.commits, self.reads) if isinstance(pool, SessionPool)]
         return sum(used for used, _ in lent), sum(most for _, most in lent)
 
     def end_idle(self) -> None:
         """End the sessions that nobody uses: those to a server that is a primary no more would be read for ever."""
         for pool in (self.commits, self.reads):
-            if isinstance(pool, Lending):
+            if isinstance(pool, SessionPool):
                 pool.end_idle()
 
     async def close(self, patience: float) -> None:
@@ -297,7 +297,7 @@ async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
         },
         reset=_left_clean,
     )
-    return Lending(pool, most)
+    return SessionPool(pool, most)
 
 
 async def _left_clean(connection: Connection) -> None:

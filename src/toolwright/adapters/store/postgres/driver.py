@@ -14,7 +14,7 @@ from typing import TypeVar
 import asyncpg
 
 from toolwright.adapters.store.engine.codecs import Row, size_of
-from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
+from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
 from toolwright.adapters.store.engine.program import Op, Reading, drive_async
 from toolwright.adapters.store.engine.statement import DialectName, statements
 from toolwright.adapters.store.postgres.connection import (
@@ -185,7 +185,7 @@ class Attempts:
         self.repeated = False  # whether an earlier attempt was the one that was committed
         self._doubtful = False  # whether an attempt may have been committed though we did not hear of it
 
-    async def settle(self) -> Written | Conflict:
+    async def settle(self) -> UnitResult | Conflict:
         """One attempt."""
         async with lent(self._pool) as connection:
             if self._doubtful and (known := await self._earlier_result(connection)):
@@ -204,7 +204,7 @@ class Attempts:
             except ToolwrightError as error:
                 raise Unwritable(f"The journal cannot hold this: {error}") from error
 
-    async def _earlier_result(self, connection: Connection) -> Written | None:
+    async def _earlier_result(self, connection: Connection) -> UnitResult | None:
         known = await written_before(connection, self._unit, self._sql)
         self.repeated = known is not None
         return known

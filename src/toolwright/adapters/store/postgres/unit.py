@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.outcome import GuardFailed, Written
-from toolwright.adapters.store.engine.program import Attempt, Op, Ops, Program, Whole, drive_async, filled
+from toolwright.adapters.store.engine.outcome import GuardFailed, UnitResult
+from toolwright.adapters.store.engine.program import (
+    Attempt,
+    Op,
+    Ops,
+    Program,
+    StatementBatch,
+    drive_async,
+    filled,
+)
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.postgres.connection import Connection
 from toolwright.adapters.store.postgres.merge import (
@@ -32,7 +40,7 @@ MERGED = 24  # statements in one at the most
 MOST_VALUES = 32_767  # parameters that Postgres takes with one statement
 
 
-async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
+async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) -> UnitResult | None:
     """Commit the unit; None if it is not made for this, or a guard failed: then nothing was written.
 
     A guard may have failed only because the statement's view of the journal was older than its locks. So
@@ -40,7 +48,7 @@ async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) 
     """
     steps = program(unit, sql)
     whole = next(steps)
-    if not isinstance(whole, Whole) or len(whole.ops) > MERGED or any(op.again for op in whole.ops):
+    if not isinstance(whole, StatementBatch) or len(whole.ops) > MERGED or any(op.again for op in whole.ops):
         return None
     query, values = at_once(whole.ops, unit.token, micros(unit.at))
     if len(values) > MOST_VALUES:
@@ -61,7 +69,7 @@ class Transaction:
         self._sql = sql
         self._later: list[tuple[Statement, Row]] = []
 
-    async def run(self) -> Written:
+    async def run(self) -> UnitResult:
         """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
         await self._connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         try:
@@ -79,7 +87,7 @@ class Transaction:
             raise
         return written
 
-    async def _apply(self) -> Written:
+    async def _apply(self) -> UnitResult:
         written = await drive_async(program(self._unit, self._sql), self._run)
         await self._write_later(written)
         return written
@@ -88,7 +96,7 @@ class Transaction:
         if not isinstance(op, Op):
             if isinstance(op, Attempt):
                 return []
-            return await self._run_all(op.ops if isinstance(op, Whole) else op)
+            return await self._run_all(op.ops if isinstance(op, StatementBatch) else op)
         if not op.statement.returns:
             self._put_off(op)
             return []
@@ -132,7 +140,7 @@ class Transaction:
             await self._connection.execute(sql, *values)
         self._later = []
 
-    async def _write_later(self, written: Written) -> None:
+    async def _write_later(self, written: UnitResult) -> None:
         """Write what was put off, and last of all the token with the answer."""
         unit = self._unit
         params: Params = {"token": unit.token, "answer": dumps(_recorded(written)), "at": micros(unit.at)}
@@ -145,17 +153,17 @@ class Transaction:
         await self._connection.execute(sql, *values)
 
 
-def _finished(steps: Program, found: list[Row]) -> Written:
+def _finished(steps: Program, found: list[Row]) -> UnitResult:
     """Result of a program with a single step."""
     try:
         steps.send(found)
     except StopIteration as stop:
-        written: Written = stop.value
+        written: UnitResult = stop.value
         return written
     raise AssertionError("A whole is all that its program yields.")
 
 
-def _recorded(written: Written) -> JSONObject:
+def _recorded(written: UnitResult) -> JSONObject:
     """The answer, and which events the unit made."""
     recorded: JSONObject = {name: getattr(written.answer, name) for name in _ANSWER}
     recorded["runs"] = [list(each) for each in written.answer.runs]
@@ -173,7 +181,7 @@ def _spans(events: Sequence[Event]) -> JSON:
     return [[whose, some[0].n, some[-1].n] for whose, some in spans.items()]
 
 
-async def written_before(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
+async def written_before(connection: Connection, unit: Unit, sql: Statements) -> UnitResult | None:
     """Result of the unit with this token, if it is in the journal."""
     found = await connection.fetchval(sql.commit_answer.sql, unit.token)
     if found is None:
@@ -182,11 +190,11 @@ async def written_before(connection: Connection, unit: Unit, sql: Statements) ->
     if isinstance(recorded, list):
         steps = program(unit, sql)
         whole = next(steps)
-        assert isinstance(whole, Whole), "only these leave their rows"
+        assert isinstance(whole, StatementBatch), "only these leave their rows"
         return _finished(steps, rows_recorded(whole.ops, found))
     events: list[Event] = []
     for whose, first, last in recorded.pop("events", ()):
         told = await connection.fetch(sql.events_between.sql, whose, first, last)
         events += [EVENTS.read(row) for row in told]
     runs = tuple([tuple(each) for each in recorded.pop("runs", ())])
-    return Written(Committed(**recorded, runs=runs), tuple(events))
+    return UnitResult(Committed(**recorded, runs=runs), tuple(events))

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
 from toolwright.adapters.store.engine.late_results import pending_calls
-from toolwright.adapters.store.engine.outcome import NOTHING, Written, numbered
-from toolwright.adapters.store.engine.program import Attempt, Op, Program, Whole, behind
+from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, numbered
+from toolwright.adapters.store.engine.program import Attempt, Op, Program, StatementBatch, behind
 from toolwright.adapters.store.programs.children import wake_askers
 from toolwright.adapters.store.programs.late_results import judged
 from toolwright.adapters.store.programs.parts import (
@@ -50,7 +50,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
             unit = yield from judged(unit, sql)
             ops, alone = _ops(unit, sql), False
     if alone:
-        rows = rows or (yield Whole(ops.all))
+        rows = rows or (yield StatementBatch(ops.all))
     else:
         yield from lock(unit.effects, unit.thread_id, sql)
         rows = yield ops.all
@@ -67,7 +67,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
         runs=tuple(done.runs),
     )
     events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
-    return Written(answer, (*events, *done.events) if done.events else events)
+    return UnitResult(answer, (*events, *done.events) if done.events else events)
 
 
 def _ops(unit: Advance, sql: Statements) -> Ops:

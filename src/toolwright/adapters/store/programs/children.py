@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
-from toolwright.adapters.store.engine.outcome import Performed, numbered
+from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.delivery import deliver, refused
@@ -45,7 +45,7 @@ from toolwright.core.value import changed
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
-def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """Do one effect."""
     here: Params = {"thread_id": effect.thread_id}
     match effect:
@@ -90,7 +90,7 @@ def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
         yield Op(sql.children.wake_askers, {"name": name, **_wake_params(unit)})
 
 
-def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     born = yield Op(sql.spaces.insert_home, THREADS.params(effect.thread))
     if not born:
         return  # it was there already
@@ -108,14 +108,14 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
         yield Op(statement, params)
 
 
-def _give_up(effect: ChildEffect, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def _give_up(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
     calls = yield from give_up(sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done)
     done.shown += yield from shown(calls, sql)
     yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})
 
 
-def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def _speak(effect: Speak, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     spoken: Params = {"thread_id": effect.thread_id, "new_run": effect.run.id}
     if effect.report is not None:
         found = yield Op(sql.children.begin, {**spoken, "report": effect.report})
@@ -136,7 +136,7 @@ def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps
 
 
 def _begin(
-    effect: Spawn | Speak, run: Run, posted: int, ev: int, unit: Unit, sql: Statements, done: Performed
+    effect: Spawn | Speak, run: Run, posted: int, ev: int, unit: Unit, sql: Statements, done: EffectResult
 ) -> Steps:
     """A run is queued for the message."""
     yield from _files(effect.files, sql)
@@ -150,7 +150,7 @@ def _begin(
     done.runs.append((effect.thread_id, run.id))
 
 
-def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     here: Params = {"thread_id": effect.thread_id, "state": effect.state}
     heard = yield Op(sql.children.report, {**here, "report": effect.report})
     if not heard:
@@ -166,7 +166,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
             yield from _tell(effect.parent.id, (effect.finished,), run_id, unit, sql, done)
 
 
-def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """The waiting call gets its result, if it still waits for one."""
     parent: Params = {"thread_id": effect.parent.id}
     result = long_text_or_none(effect.result)
@@ -195,7 +195,7 @@ def _tell(
     run_id: str | None,
     unit: Unit,
     sql: Statements,
-    done: Performed,
+    done: EffectResult,
 ) -> Steps:
     """The parent's followers are told."""
     for draft in drafts:

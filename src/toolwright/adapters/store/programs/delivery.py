@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Row, micros
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.events import EVENTS, INBOX
@@ -24,7 +24,7 @@ def refused(thread_id: str, otherwise: Guard, sql: Statements) -> Steps:
 
 
 def deliver(
-    delivery: Delivery, unit: Unit, sql: Statements, done: Performed
+    delivery: Delivery, unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], str | None]:
     """Put it there, for the run that is queued, or for a new one, and wake the thread.
 

@@ -14,7 +14,7 @@ from toolwright.adapters.store.engine.late_results import (
     shown_cancelled,
     without_late_results,
 )
-from toolwright.adapters.store.engine.outcome import Performed, numbered
+from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.parts import insert_events
@@ -59,7 +59,7 @@ def judged(unit: Advance, sql: Statements) -> Generator[Ops, list[Row], Advance]
 
 
 def give_up(
-    statement: Statement, params: Params, unit: Unit, sql: Statements, done: Performed
+    statement: Statement, params: Params, unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], Sequence[Call]]:
     """Cancel the calls that the statement chooses, whose threads are locked, and tell the followers of these.
 

@@ -1,7 +1,7 @@
 """Effects on tasks of MCP servers and definitions of their tools, and calls that ask for a server, as programs."""
 
 from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, text_or_none
-from toolwright.adapters.store.engine.outcome import Performed, numbered
+from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.adapters.store.engine.program import Op
 from toolwright.adapters.store.programs.parts import Steps, insert_events
 from toolwright.adapters.store.statements.threads import Statements
@@ -21,7 +21,7 @@ from toolwright.core.journal.mcp_effects import (
 from toolwright.core.journal.units import Unit
 
 
-def perform_mcp(effect: McpEffect, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def perform_mcp(effect: McpEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """Do one effect."""
     match effect:
         case SetMcpTask(task=task):
@@ -46,7 +46,7 @@ def _tool_params(effect: McpToolEffect) -> Params:
     return {**named, "agent_id": effect.agent_id, "at": micros(effect.at)}
 
 
-def _ask(effect: AskBelow, unit: Unit, sql: Statements, done: Performed) -> Steps:
+def _ask(effect: AskBelow, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     """The thread's row is the lock: whoever ends the parent takes it too."""
     call = effect.call
     touched: Params = {"thread_id": call.thread_id, "more": len(effect.events)}

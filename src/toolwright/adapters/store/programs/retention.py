@@ -1,7 +1,7 @@
 """Deletion of threads as programs: what makes a thread goes at once, its rows in pieces (see `engine`)."""
 
 from toolwright.adapters.store.engine.codecs import Params, micros
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult
 from toolwright.adapters.store.engine.program import Op, Program
 from toolwright.adapters.store.programs.late_results import give_up, shown
 from toolwright.adapters.store.programs.parts import Steps, lock_threads
@@ -29,7 +29,7 @@ def drop_thread(unit: DropThread, sql: Statements) -> Program:
     if not family.issuperset(str(thread_id) for (thread_id,) in below):
         raise GuardFailed("busy")
     hoping = yield Op(sql.retention.hoping, here)
-    cancelled, edits = Performed(), list[Effect]()
+    cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in sorted(str(each) for (each,) in hoping):
         calls = yield from give_up(sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled)
         edits += yield from shown(calls, sql)
@@ -39,7 +39,7 @@ def drop_thread(unit: DropThread, sql: Statements) -> Program:
     yield Op(sql.retention.drop_wakes, here)
     gone = yield Op(sql.retention.drop_threads, here)
     done = yield from perform(edits, unit, sql)
-    return Written(Committed(count=len(gone)), (*cancelled.events, *done.events))
+    return UnitResult(Committed(count=len(gone)), (*cancelled.events, *done.events))
 
 
 def _may_go(unit: DropThread, sql: Statements) -> Steps:
@@ -61,7 +61,7 @@ def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
     """Rows of what was deleted first; the note of it goes when it has none left."""
     found = yield Op(sql.retention.next_dropped, {})
     if not found:
-        return Written(Committed())
+        return UnitResult(Committed())
     note, left = str(found[0][0]), unit.limit
     id = note.removeprefix(SPACE).removeprefix(AGENT)
     sweeps = sql.retention.sweeps_of_space if note.startswith(SPACE) else sql.retention.sweeps_of_agent
@@ -78,11 +78,11 @@ def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
         left -= len(swept)
     if left:
         yield Op(sql.retention.forget_thread, {"thread_id": note})
-    return Written(Committed(count=max(unit.limit - left, 1)))
+    return UnitResult(Committed(count=max(unit.limit - left, 1)))
 
 
 def forget_bytes(unit: ForgetBytes, sql: Statements) -> Program:
     """The notes of these bytes go."""
     seen: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
     yield [Op(sql.retention.forget_bytes, params) for params in seen]
-    return Written(Committed(count=len(seen)))
+    return UnitResult(Committed(count=len(seen)))

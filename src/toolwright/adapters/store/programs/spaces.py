@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
@@ -66,9 +66,11 @@ from toolwright.core.value import changed
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
-def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator[Ops, list[Row], Performed]:
+def perform(
+    effects: Sequence[Effect], unit: Unit, sql: Statements
+) -> Generator[Ops, list[Row], EffectResult]:
     """Do all of them, and number what they tell; its driver does so later where the statements say so."""
-    done = Performed()
+    done = EffectResult()
     for delivery in deliveries_of(effects):
         yield from deliver(delivery, unit, sql, done)
     told = yield from _in_spaces(effects, unit, sql, done)
@@ -116,7 +118,7 @@ def _context_ops(effect: ContextEffect, sql: Statements) -> list[Op]:
 
 
 def _in_spaces(
-    effects: Sequence[Effect], unit: Unit, sql: Statements, done: Performed
+    effects: Sequence[Effect], unit: Unit, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], list[Event]]:
     """Do those on spaces; what they tell there."""
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
@@ -128,7 +130,7 @@ def _in_spaces(
 
 
 def _space(
-    effect: SpaceEffect, at: datetime, sql: Statements, done: Performed
+    effect: SpaceEffect, at: datetime, sql: Statements, done: EffectResult
 ) -> Generator[Ops, list[Row], int | None]:
     """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
     match effect:

@@ -16,8 +16,8 @@ from toolwright.adapters.store.engine.codecs import (
     micros_or_none,
     text_or_none,
 )
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
-from toolwright.adapters.store.engine.program import Op, Program, Whole
+from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult, numbered
+from toolwright.adapters.store.engine.program import Op, Program, StatementBatch
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.advance import advance
 from toolwright.adapters.store.programs.children import wake_askers
@@ -146,14 +146,14 @@ def program(unit: Unit, sql: Statements) -> Program:
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
     born = Op(sql.insert_thread, THREADS.params(unit.thread), "duplicate")
-    yield Whole([born, *write_env(unit.env, sql)])
-    return Written(Committed())
+    yield StatementBatch([born, *write_env(unit.env, sql)])
+    return UnitResult(Committed())
 
 
 def _rename_thread(unit: RenameThread, sql: Statements) -> Program:
     named: Params = {"thread_id": unit.thread_id, "name": text_or_none(unit.name)}
-    yield Whole([Op(sql.rename_thread, named, "thread")])
-    return Written(Committed())
+    yield StatementBatch([Op(sql.rename_thread, named, "thread")])
+    return UnitResult(Committed())
 
 
 def _post(unit: PostMessage, sql: Statements) -> Program:
@@ -174,7 +174,7 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
         *insert_events(events, sql),
         wake(unit, thread_id, sql),
     ]
-    return Written(Committed(run_id=run_id), events)
+    return UnitResult(Committed(run_id=run_id), events)
 
 
 def _post_call(unit: PostCall, sql: Statements) -> Program:
@@ -196,7 +196,7 @@ def _post_call(unit: PostCall, sql: Statements) -> Program:
     event = changed(unit.event, run_id=run_id)
     yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
     yield [*insert_events(events, sql), wake(unit, thread_id, sql)]
-    return Written(Committed(run_id=run_id), events)
+    return UnitResult(Committed(run_id=run_id), events)
 
 
 def _retry_run(unit: RetryRun, sql: Statements) -> Program:
@@ -208,14 +208,14 @@ def _retry_run(unit: RetryRun, sql: Statements) -> Program:
     yield Op(sql.retry_run, named, "run")
     events = numbered((unit.queued,), ev, unit, unit.thread_id, unit.run_id, agent)
     yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
-    return Written(Committed(run_id=unit.run_id), events)
+    return UnitResult(Committed(run_id=unit.run_id), events)
 
 
 def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
     at = micros(unit.at)
     asked = Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
-    yield Whole([asked, wake(unit, unit.thread_id, sql)])
-    return Written(Committed(run_id=unit.run_id))
+    yield StatementBatch([asked, wake(unit, unit.thread_id, sql)])
+    return UnitResult(Committed(run_id=unit.run_id))
 
 
 def _set_env(unit: SetEnv, sql: Statements) -> Program:
@@ -227,7 +227,7 @@ def _set_env(unit: SetEnv, sql: Statements) -> Program:
         yield write_env(unit.env, sql)
         yield from wake_askers(unit.env, unit, sql)
     done = yield from perform(unit.effects, unit, sql)
-    return Written(Committed(runs=tuple(done.runs)), tuple(done.events))
+    return UnitResult(Committed(runs=tuple(done.runs)), tuple(done.events))
 
 
 def _reseal(unit: Reseal, sql: Statements) -> Program:
@@ -236,14 +236,14 @@ def _reseal(unit: Reseal, sql: Statements) -> Program:
         here: Params = {"owner": was.owner, "kind": was.kind, "name": was.name}
         found = yield Op(sql.reseal, {**here, "was": was.value, "now": now.value, "by": now.key})
         count += len(found)
-    return Written(Committed(count=count))
+    return UnitResult(Committed(count=count))
 
 
 def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
     yield Op(sql.retry_event, {"thread_id": unit.thread_id, "event_id": unit.event_id}, "inbox")
     yield Op(sql.children.hurry, {"thread_id": unit.thread_id})
     yield wake(unit, unit.thread_id, sql)
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
 def _settle(unit: Settle, sql: Statements) -> Program:
@@ -269,7 +269,7 @@ def _settle(unit: Settle, sql: Statements) -> Program:
     events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
     yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
     done = yield from perform(unit.effects, unit, sql)
-    return Written(Committed(run_id=run_id, route=route), (*events, *done.events))
+    return UnitResult(Committed(run_id=run_id, route=route), (*events, *done.events))
 
 
 def _settling(unit: Settle, sql: Statements) -> Statement:
@@ -299,13 +299,13 @@ def _approve(unit: Approve, sql: Statements) -> Program:
     events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
     yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
     done = yield from perform(unit.effects, unit, sql)
-    return Written(Committed(run_id=run_id), (*events, *done.events))
+    return UnitResult(Committed(run_id=run_id), (*events, *done.events))
 
 
 def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
     claim: Params = {"call_id": unit.call_id, "worker": text_or_none(unit.worker), "at": micros(unit.at)}
     yield Op(sql.lease_call, {**claim, "until": micros(unit.until)}, "call")
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
 def _apply(unit: Apply, sql: Statements) -> Program:
@@ -313,12 +313,12 @@ def _apply(unit: Apply, sql: Statements) -> Program:
         yield from lock_threads(spoken_to(unit.effects), sql)
     done = yield from perform(unit.effects, unit, sql)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
-    return Written(answer, tuple(done.events))
+    return UnitResult(answer, tuple(done.events))
 
 
 def _leave(unit: Leave, sql: Statements) -> Program:
-    [left] = yield Whole([leaving(unit.thread_id, unit.leaving, sql)])
-    return Written(Committed(left=bool(left)))
+    [left] = yield StatementBatch([leaving(unit.thread_id, unit.leaving, sql)])
+    return UnitResult(Committed(left=bool(left)))
 
 
 def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
@@ -327,7 +327,7 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
         seen: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
         yield Op(sql.drop_entity_seen, seen, "entity")
     yield Op(sql.insert_entity, ENTITIES.params(unit.entity), "duplicate")
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
 def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
@@ -340,13 +340,13 @@ def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
     if unit.env:
         yield write_env(unit.env, sql)
         yield from wake_askers(unit.env, unit, sql)
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
 def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     yield Op(sql.agents.lock_agent, {"agent_id": unit.agent_id}, "agent")
     yield Op(sql.agents.drop_agent, {"agent_id": unit.agent_id}, "agent")
-    done = Performed()
+    done = EffectResult()
     hoping = yield Op(sql.agents.hoping, {"agent_id": unit.agent_id})
     yield from lock_threads([thread_id for (thread_id,) in hoping], sql)
     calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
@@ -364,12 +364,12 @@ def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
         if (yield from is_orphan(thread_id, sql)):
             orphans.append(thread_id)
     yield from lock_threads(orphans, sql)
-    cancelled, edits = Performed(), list[Effect]()
+    cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in orphans:
         calls = yield from give_up(sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled)
         edits += yield from shown(calls, sql)
     done = yield from perform(edits, unit, sql)
-    return Written(Committed(count=len(orphans)), (*cancelled.events, *done.events))
+    return UnitResult(Committed(count=len(orphans)), (*cancelled.events, *done.events))
 
 
 def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
@@ -384,7 +384,7 @@ def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequenc
     found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
     done = yield from perform([*before, *left], unit, sql)
-    return Written(Committed(), tuple(done.events))
+    return UnitResult(Committed(), tuple(done.events))
 
 
 def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
@@ -392,7 +392,7 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
         yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
     else:
         yield Op(sql.front_ends.insert, FRONT_ENDS.params(unit.front_end), "duplicate")
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
 def _sign_out(unit: SignOut | UseOnce, sql: Statements) -> Program:
@@ -403,7 +403,7 @@ def _sign_out(unit: SignOut | UseOnce, sql: Statements) -> Program:
         yield Op(sql.front_ends.use_once, row, "duplicate")
     else:
         yield Op(sql.front_ends.sign_out, row)
-    return Written(Committed())
+    return UnitResult(Committed())
 
 
 def _prune(unit: Prune, sql: Statements) -> Program:
@@ -416,7 +416,7 @@ def _prune(unit: Prune, sql: Statements) -> Program:
     ):
         if before is not None and left:
             left -= len((yield Op(prune, {"before": micros(before), "limit": left})))
-    return Written(Committed(count=unit.limit - left))
+    return UnitResult(Committed(count=unit.limit - left))
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
@@ -430,4 +430,4 @@ def _probe(unit: Probe, sql: Statements) -> Program:
     text = shake_256(unit.token.encode()).hexdigest(ROOM // 2)
     yield Op(sql.probe, {"token": new, "answer": text, "at": micros(unit.at)})
     yield Op(sql.drop_commit, {"token": old})
-    return Written(Committed())
+    return UnitResult(Committed())

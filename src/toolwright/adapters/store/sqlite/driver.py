@@ -11,7 +11,7 @@ from pathlib import Path
 from sys import maxsize
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
+from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
 from toolwright.adapters.store.engine.program import Reading
 from toolwright.adapters.store.engine.statement import DialectName, statements
 from toolwright.adapters.store.sqlite.file import (
@@ -29,7 +29,7 @@ from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.text import sentence
 
 T = TypeVar("T")
-Outcome: TypeAlias = Written | Conflict | StoreError | Unwritable
+Outcome: TypeAlias = UnitResult | Conflict | StoreError | Unwritable
 Waiting: TypeAlias = tuple[Unit, "asyncio.Future[Committed | Conflict]"]
 Shrinking: TypeAlias = "asyncio.Future[bool]"
 
@@ -224,7 +224,7 @@ class SqliteDriver:
         """In the event loop: events first, in commit order, then word to those who wait."""
         try:
             for outcome in outcomes:
-                if isinstance(outcome, Written) and outcome.events:
+                if isinstance(outcome, UnitResult) and outcome.events:
                     self._publish(outcome.events)
         finally:
             for (_, future), outcome in zip(group, outcomes, strict=True):
@@ -246,7 +246,7 @@ def _tell(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> N
     if future.done():
         return
     match outcome:
-        case Written():
+        case UnitResult():
             future.set_result(outcome.answer)
         case Conflict():
             future.set_result(outcome)

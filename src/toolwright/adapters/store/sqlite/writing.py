@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from itertools import chain
 
 from toolwright.adapters.store.engine.codecs import Row
-from toolwright.adapters.store.engine.outcome import GuardFailed, Written
-from toolwright.adapters.store.engine.program import Attempt, Op, Ops, Whole, drive, filled
+from toolwright.adapters.store.engine.outcome import GuardFailed, UnitResult
+from toolwright.adapters.store.engine.program import Attempt, Op, Ops, StatementBatch, drive, filled
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.statements.threads import Statements
@@ -24,7 +24,7 @@ class Writing:
         self._sql = sql
         self._appended: dict[Statement, list[Row]] = {}
 
-    def apply(self, unit: Unit) -> Written:
+    def apply(self, unit: Unit) -> UnitResult:
         """Do what the unit says; if it raises, `leaves_no_trace` tells whether anything of it is there."""
         self._changes = self._connection.total_changes
         self._lengths = {statement: len(rows) for statement, rows in self._appended.items()}
@@ -52,7 +52,7 @@ class Writing:
         rows: list[Row] = []
         if isinstance(ops, Attempt):
             return rows
-        for op in ops.ops if isinstance(ops, Whole) else ops:
+        for op in ops.ops if isinstance(ops, StatementBatch) else ops:
             of_op = self._run(op if op.given is None else filled(op, rows))
             rows.append(of_op[0] if of_op else ())
         return rows

@@ -16,7 +16,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES
 from toolwright.core.plain import plain
 from toolwright.core.text import brief
-from toolwright.runtime.agents.agents import Shown
+from toolwright.runtime.agents.agents import AgentView
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, json_text, words
 
@@ -26,7 +26,7 @@ LONGEST_EDITED: Final = 200_000  # characters: a page sends all of them with eac
 class StoredConfiguration:
     """The configuration in an editor. Its values are not in it, and stay unless it brings others."""
 
-    def __init__(self, visit: Visit, shown: Shown) -> None:
+    def __init__(self, visit: Visit, shown: AgentView) -> None:
         self._visit = visit
         self._agent = shown.agent
         self._config = shown.config

@@ -12,7 +12,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_DESCRIPTION
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
-from toolwright.runtime.agents.agents import Shown
+from toolwright.runtime.agents.agents import AgentView
 from toolwright.runtime.agents.configured import LONGEST_NAME
 from toolwright.web.console.agents.configuration import Configuration, PromptPreview, Servers, model_name
 from toolwright.web.console.agents.inbox import Inbox
@@ -70,7 +70,7 @@ async def draw_agent(visit: Visit, agent_id: str) -> None:
     await _draw_tab(visit, shown, tab)
 
 
-async def _draw_tab(visit: Visit, shown: Shown, tab: str) -> None:
+async def _draw_tab(visit: Visit, shown: AgentView, tab: str) -> None:
     agent, user_id = shown.agent, visit.query.get("user") or None
     if tab in OF_PEOPLE:
         await _owners(visit, agent, tab, user_id)
@@ -116,7 +116,7 @@ async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> 
                 here.props["aria-current"] = "page"
 
 
-def _actions(visit: Visit, shown: Shown) -> None:
+def _actions(visit: Visit, shown: AgentView) -> None:
     agent = shown.agent
 
     async def talk() -> None:
@@ -141,7 +141,7 @@ def _actions(visit: Visit, shown: Shown) -> None:
         _changes(visit, shown)
 
 
-def _changes(visit: Visit, shown: Shown) -> None:
+def _changes(visit: Visit, shown: AgentView) -> None:
     agent = shown.agent
 
     def rename() -> None:
@@ -189,7 +189,7 @@ async def draw_list(visit: Visit) -> None:
 
 @value
 class _Row:
-    shown: Shown
+    shown: AgentView
     model: str = ""
     tools: int = 0
     fits: bool = True
@@ -220,10 +220,10 @@ class _Agents:
         ]
         return await self._rows(sliced(Rows(fitting, broken_of(every)), limit, offset))
 
-    async def _rows(self, agents: Sequence[Shown]) -> Sequence[_Row]:
+    async def _rows(self, agents: Sequence[AgentView]) -> Sequence[_Row]:
         return Rows([await self._row(each) for each in agents], broken_of(agents))
 
-    async def _row(self, shown: Shown) -> _Row:
+    async def _row(self, shown: AgentView) -> _Row:
         active = await self._visit.runtime.agents.usable(shown.agent.id)
         if active is None:
             return _Row(shown=shown, fits=False)

@@ -29,7 +29,7 @@ from toolwright.web.console.runs.rows import (
     pager,
     text_filter,
 )
-from toolwright.web.console.runs.timeline import Course, Timeline
+from toolwright.web.console.runs.timeline import RunDetail, Timeline
 from toolwright.web.console.runs.writing import Writing
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, link, nothing, when, words
@@ -64,7 +64,7 @@ class RunView:
         self._head = RunHead(visit)
         tabs(run_path(run.id), TABS, "timeline")
         words("Timeline", "h2", "section")
-        self._course = Course(visit, run)
+        self._course = RunDetail(visit, run)
         self._timeline = Timeline(visit, self._course)
         self._writing = Writing(visit)
         self._empty = box("div")

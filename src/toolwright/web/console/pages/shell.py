@@ -14,7 +14,7 @@ from toolwright.web.console.pages.runs import draw_nodes, draw_run, draw_runs
 from toolwright.web.console.pages.threads import draw_thread, draw_threads
 from toolwright.web.console.room.view import draw_room
 from toolwright.web.console.sessions import Session
-from toolwright.web.console.visit import SCOPE, Site, Visit
+from toolwright.web.console.visit import SCOPE, ConsoleApp, Visit
 from toolwright.web.console.widgets import box, heading, link, nothing, words
 
 Draw = Callable[..., Awaitable[None]]
@@ -46,7 +46,8 @@ def register() -> None:
 
 async def page(request: Request, client: Client) -> None:
     """A page as it is loaded; within it views are shown without loading it again."""
-    site, session = cast("tuple[Site, Session]", request.scope[SCOPE])  # by the console, and by nobody else
+    # What the console has put there, and nobody else.
+    site, session = cast("tuple[ConsoleApp, Session]", request.scope[SCOPE])
     visit = Visit(site, session, client)
     client.on_delete(visit.close)
     client.on_exception(visit.fail)

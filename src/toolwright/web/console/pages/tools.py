@@ -11,7 +11,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import value
 from toolwright.web.console.browsing import Listing, check_service, folded
 from toolwright.web.console.tools.finding import LONGEST_DESCRIPTION, find_tool, hints, path_of
-from toolwright.web.console.tools.trial import Trial, parameter_table
+from toolwright.web.console.tools.trial import ToolTester, parameter_table
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, link, nothing, prose, words
 
@@ -45,7 +45,7 @@ def _draw(visit: Visit, tool: Tool, agent_id: str | None) -> None:
     if tool.latent:
         words("The model itself carries this tool out: there is nothing to call.", "p", "note section")
     else:
-        Trial(visit, tool, agent_id).draw()
+        ToolTester(visit, tool, agent_id).draw()
 
 
 def _needs(tool: Tool) -> None:

@@ -8,7 +8,7 @@ from nicegui.element import Element
 
 from toolwright.core.spaces.entity import Entity
 from toolwright.web.console.dialogs import message_field
-from toolwright.web.console.room.messages import Said
+from toolwright.web.console.room.messages import RoomMessage
 from toolwright.web.console.room.people import name_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, icon_action, link, words
@@ -22,14 +22,14 @@ class Composer:
     def __init__(
         self,
         visit: Visit,
-        say: Callable[[str, Said | None], Awaitable[bool]],
-        edit: Callable[[Said, str], Awaitable[bool]],
+        say: Callable[[str, RoomMessage | None], Awaitable[bool]],
+        edit: Callable[[RoomMessage, str], Awaitable[bool]],
     ) -> None:
         self._visit = visit
         self._say = say
         self._edit = edit
-        self._parent: Said | None = None
-        self._edited: Said | None = None
+        self._parent: RoomMessage | None = None
+        self._edited: RoomMessage | None = None
         self._element = box("div", "compose")
         self._about: Element | None = None
         self._field: ui.textarea | None = None
@@ -51,12 +51,12 @@ class Composer:
                 self._field = self._draw_field(speaker)
                 icon_action("send", "Send", self._send)
 
-    def reply(self, said: Said) -> None:
+    def reply(self, said: RoomMessage) -> None:
         """The next text answers that message."""
         self._parent, self._edited = said, None
         self._draw_about(f"Reply to {said.author}: {said.gist}")
 
-    def change(self, said: Said) -> None:
+    def change(self, said: RoomMessage) -> None:
         """The next text takes the place of that message's."""
         self._parent, self._edited = None, said
         self._draw_about("Edit your message")

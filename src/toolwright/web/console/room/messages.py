@@ -10,7 +10,7 @@ from nicegui.element import Element
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
-from toolwright.runtime.spaces.history import Shown
+from toolwright.runtime.spaces.history import MessageView
 from toolwright.web.console.components.message import MessageFrame
 from toolwright.web.console.components.prose import Prose
 from toolwright.web.console.tool_ui.card import CallCard
@@ -22,7 +22,7 @@ GONE = "Somebody who is gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class RoomMessage:
     """One message; `call` is its metadata if it shows a tool call. One that streams has no place yet."""
 
     id: str
@@ -45,12 +45,12 @@ class Said:
         return brief(" ".join(self.content.split()), 120)
 
 
-def said_from_json(message: JSONObject) -> Said:
+def said_from_json(message: JSONObject) -> RoomMessage:
     """The message of that JSON (API §3)."""
     fields: Any = message  # as `space_message_json` writes it
     entity = fields.get("entity")
     metadata = fields["metadata"]
-    return Said(
+    return RoomMessage(
         id=fields["id"],
         entity_id=fields["entityId"],
         author=GONE if entity is None else entity["displayName"] or entity["externalId"] or entity["id"],
@@ -65,7 +65,7 @@ def said_from_json(message: JSONObject) -> Said:
     )
 
 
-def said_of(row: Shown) -> Said:
+def said_of(row: MessageView) -> RoomMessage:
     """The message of that row."""
     return said_from_json(space_message_json(row.message, row.author, row.reactions))
 
@@ -75,22 +75,22 @@ MOST_DRAWN: Final = 200
 
 
 @dataclass(slots=True, kw_only=True)
-class Doings:
+class MessageActions:
     """What somebody can do with a message; each gets the message as it is then."""
 
-    react: Callable[[Said, str], Awaitable[object]]
-    reply: Callable[[Said], object]
-    edit: Callable[[Said], object]
-    erase: Callable[[Said], object]
-    show_run: Callable[[Said], Awaitable[object]]
-    may_change: Callable[[Said], bool]
+    react: Callable[[RoomMessage, str], Awaitable[object]]
+    reply: Callable[[RoomMessage], object]
+    edit: Callable[[RoomMessage], object]
+    erase: Callable[[RoomMessage], object]
+    show_run: Callable[[RoomMessage], Awaitable[object]]
+    may_change: Callable[[RoomMessage], bool]
 
 
 @dataclass(slots=True)
 class _Row:
     """A message on the page, and its parts that change."""
 
-    said: Said
+    said: RoomMessage
     frame: MessageFrame
     prose: Prose | None = None
     card: CallCard | None = None
@@ -101,7 +101,7 @@ class MessageList:
     """Messages in order, in an element of the page."""
 
     visit: Visit
-    doings: Doings
+    doings: MessageActions
     space_id: str
     is_cut: bool = False  # whether the newest messages are not drawn any more
     _rows: dict[str, _Row] = field(default_factory=dict[str, _Row])
@@ -115,7 +115,7 @@ class MessageList:
         self._list.props["data-follow"] = ""
 
     @property
-    def first(self) -> Said | None:
+    def first(self) -> RoomMessage | None:
         """The oldest message that is drawn."""
         return next((row.said for row in self._rows.values()), None)
 
@@ -124,12 +124,12 @@ class MessageList:
         """The place of the newest message that is drawn."""
         return max([row.said.seq or 0 for row in self._rows.values()], default=0)
 
-    def known(self, message_id: str) -> Said | None:
+    def known(self, message_id: str) -> RoomMessage | None:
         """That message, if it is drawn."""
         row = self._rows.get(message_id)
         return None if row is None else row.said
 
-    async def draw_all(self, messages: Sequence[Said]) -> None:
+    async def draw_all(self, messages: Sequence[RoomMessage]) -> None:
         """These and no others."""
         self.is_cut = False
         self._rows.clear()
@@ -138,7 +138,7 @@ class MessageList:
             await self.put(said)
             await asyncio.sleep(0)  # others have their turn
 
-    async def draw_before(self, messages: Sequence[Said]) -> None:
+    async def draw_before(self, messages: Sequence[RoomMessage]) -> None:
         """Earlier ones, in front of all; as many of the newest go as there would be too many."""
         later = [*self._rows.values()]
         self._rows.clear()
@@ -153,7 +153,7 @@ class MessageList:
             self.remove(row.said.id)
             self.is_cut = True
 
-    async def put(self, said: Said) -> None:
+    async def put(self, said: RoomMessage) -> None:
         """The message as it is now: at the end if it is new."""
         self._names[said.entity_id] = said.author
         row = self._rows.get(said.id)
@@ -170,7 +170,7 @@ class MessageList:
         row.frame.props["said"] = self._frame(said)
         await self._draw_body(row)
 
-    async def stream(self, said: Said) -> None:
+    async def stream(self, said: RoomMessage) -> None:
         """The message as far as it has come."""
         if self.is_cut:
             return
@@ -196,7 +196,7 @@ class MessageList:
         row.said = replace(row.said, reactions=[*others, (emoji, entity_id)] if there else others)
         row.frame.props["said"] = self._frame(row.said)
 
-    def _new_row(self, said: Said) -> _Row:
+    def _new_row(self, said: RoomMessage) -> _Row:
         with self._list:
             frame = MessageFrame(self._frame(said))
         row = _Row(said, frame)
@@ -224,7 +224,7 @@ class MessageList:
             else:
                 await row.card.show_message(said.call, self.space_id)
 
-    def _frame(self, said: Said) -> JSONObject:
+    def _frame(self, said: RoomMessage) -> JSONObject:
         """What the frame of a message shows."""
         parent = None if said.parent_id is None else self.known(said.parent_id)
         about = "An earlier message" if parent is None else f"{parent.author}: {parent.gist}"
@@ -240,7 +240,7 @@ class MessageList:
             "reactions": self._reactions(said),
         }
 
-    def _reactions(self, said: Said) -> JSON:
+    def _reactions(self, said: RoomMessage) -> JSON:
         me = self.visit.speaker_id
         shown: list[JSON] = []
         for emoji in dict.fromkeys([emoji for emoji, _ in said.reactions]):

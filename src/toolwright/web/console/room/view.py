@@ -18,7 +18,13 @@ from toolwright.web.auth.permits import speaker
 from toolwright.web.console.dialogs import confirm
 from toolwright.web.console.live import follow
 from toolwright.web.console.room.compose import Composer
-from toolwright.web.console.room.messages import Doings, MessageList, Said, said_from_json, said_of
+from toolwright.web.console.room.messages import (
+    MessageActions,
+    MessageList,
+    RoomMessage,
+    said_from_json,
+    said_of,
+)
 from toolwright.web.console.room.people import Guest, choose_members, doings_of, draw_guests, guests_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, words
@@ -192,11 +198,11 @@ class Room:
         self._empty.clear()
         await self._messages.put(said)
 
-    def _streamed(self, event: Event, content: str = "", call: Any = None) -> Said:  # as above
+    def _streamed(self, event: Event, content: str = "", call: Any = None) -> RoomMessage:  # as above
         """What an agent is about to say, or the call that it is about to make."""
         entity_id = entity_id_of(event.agent or "")
         name = next((each.name for each in self._guests if each.entity_id == entity_id), "An agent")
-        return Said(
+        return RoomMessage(
             id=message_id_of(str(event.payload["streamId"])),
             entity_id=entity_id,
             author=name,
@@ -242,8 +248,8 @@ class Room:
 
     # ── what is done ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _doings(self) -> Doings:
-        return Doings(
+    def _doings(self) -> MessageActions:
+        return MessageActions(
             react=self._react,
             reply=lambda said: self._composer.reply(said),
             edit=lambda said: self._composer.change(said),
@@ -252,7 +258,7 @@ class Room:
             may_change=lambda said: self._visit.is_service or said.entity_id == self._visit.speaker_id,
         )
 
-    async def _say(self, text: str, parent: Said | None) -> bool:
+    async def _say(self, text: str, parent: RoomMessage | None) -> bool:
         async def said() -> None:
             visit = self._visit
             await visit.permits.space(visit.caller, self._space.id)
@@ -263,14 +269,14 @@ class Room:
 
         return await self._visit.act(said())
 
-    async def _edit(self, said: Said, text: str) -> bool:
+    async def _edit(self, said: RoomMessage, text: str) -> bool:
         async def edited() -> None:
             await self._visit.permits.own_message(self._visit.caller, said.id)
             await self._visit.runtime.spaces.edit(said.id, text)
 
         return await self._visit.act(edited())
 
-    async def _react(self, said: Said, emoji: str) -> None:
+    async def _react(self, said: RoomMessage, emoji: str) -> None:
         async def reacted() -> None:
             visit = self._visit
             await visit.permits.message(visit.caller, said.id)
@@ -285,7 +291,7 @@ class Room:
 
         await self._visit.act(reacted())
 
-    def _ask_to_erase(self, said: Said) -> None:
+    def _ask_to_erase(self, said: RoomMessage) -> None:
         async def erased() -> None:
             await self._visit.permits.own_message(self._visit.caller, said.id)
             await self._visit.runtime.spaces.erase(said.id)
@@ -293,7 +299,7 @@ class Room:
         question = "Delete this message for everybody?"
         confirm(self._visit, question, "Delete", erased, done="The message is deleted.", hint=said.gist)
 
-    async def _show_run(self, said: Said) -> None:
+    async def _show_run(self, said: RoomMessage) -> None:
         """The run in which an agent said it."""
 
         async def shown() -> None:

@@ -12,7 +12,7 @@ from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.value import changed, value
-from toolwright.runtime.threads.family import child_id_of
+from toolwright.runtime.threads.thread_tree import child_id_of
 from toolwright.web.console.runs.facts import CALL_WORDS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, box, code, file_url, json_text, link, size, words

@@ -38,7 +38,7 @@ class Stage:
     calls: list[Call] = field(default_factory=list[Call])
 
 
-class Course:
+class RunDetail:
     """A run's steps, messages and calls. Of all calls it keeps but where they stand: their results may be large."""
 
     def __init__(self, visit: Visit, run: Run) -> None:
@@ -258,7 +258,7 @@ MOST_DRAWN: Final = 60  # steps on the page, behind which the earliest are let g
 class Timeline:
     """Steps on the page."""
 
-    def __init__(self, visit: Visit, course: Course) -> None:
+    def __init__(self, visit: Visit, course: RunDetail) -> None:
         self._visit = visit
         self._course = course
         self._earlier = box("div", "row earlier")
@@ -339,7 +339,7 @@ class Timeline:
 class StageView:
     """A step on the page."""
 
-    def __init__(self, visit: Visit, course: Course) -> None:
+    def __init__(self, visit: Visit, course: RunDetail) -> None:
         self._visit = visit
         self._course = course
         self._folds: dict[str, CallFold] = {}

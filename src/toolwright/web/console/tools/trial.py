@@ -121,7 +121,7 @@ KINDS: Final = {
 """Colours of the states of a call; of others it is at work."""
 
 
-class Trial:
+class ToolTester:
     """Calls a tool with what is entered, of the app or of an agent: one call at a time is shown."""
 
     def __init__(self, visit: Visit, tool: Tool, agent_id: str | None) -> None:

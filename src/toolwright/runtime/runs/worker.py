@@ -18,7 +18,7 @@ from toolwright.core.journal.store import KnownMessages, Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Alone, Clock, NewId, Verdict
+from toolwright.core.ports import Clock, NewId, RetryInIsolation, Verdict
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent, batch
@@ -26,7 +26,7 @@ from toolwright.core.threads.run import Run, RunStatus
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers, UnknownAgent
 from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.variables import still_lacking
+from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
@@ -36,7 +36,6 @@ from toolwright.runtime.runs.commits import RunCommits, presence
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, is_left_to_others, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import (
     cleaned_texts,
     depth_of,
@@ -46,6 +45,7 @@ from toolwright.runtime.threads.inbox import (
     within_limit,
 )
 from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.thread_tree import first_run
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")
@@ -84,7 +84,7 @@ def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> No
         )  # fmt: skip
 
 
-class Drainer:
+class RunWorker:
     """Drains threads. What it knows of those in its hands it forgets when it leaves them."""
 
     def __init__(
@@ -184,7 +184,7 @@ class Drainer:
                 due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
         if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
-            return Alone(backoff.nth(run.lives + 1 - LONELY_LIVES))
+            return RetryInIsolation(backoff.nth(run.lives + 1 - LONELY_LIVES))
         return None
 
     async def _time_left(self, view: ThreadView, run: Run) -> float:
@@ -211,7 +211,7 @@ class Drainer:
         resolve = await self._lineages.resolver(view.thread)
         names = (run.waiting or {}).get("missing")
         asked = names if isinstance(names, list) else []
-        if not still_lacking(lambda each: resolve(view.thread, each, view.env), active, asked):
+        if not still_missing(lambda each: resolve(view.thread, each, view.env), active, asked):
             return 0.0
         request = await self._store.children.request(str((run.waiting or {}).get("requestId")))
         if request is None:
