@@ -35,7 +35,7 @@ URL = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
 class Ticking:
-    """A model that calls `tick` for ever."""
+    """A model that calls `tick` forever."""
 
     name = "bench:ticking"
 
@@ -112,7 +112,7 @@ class Reader:
 
 
 async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[list[Reader], float]:
-    """Readers over so many threads, each with a run at work (0: the floor), or over one space (-1).
+    """Readers over so many threads, each with a run in progress (0: the floor), or over one space (-1).
 
     And the server's share of a core.
     """

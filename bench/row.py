@@ -23,7 +23,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met."""
+        """Return whether the target is met."""
         if self.target is None:
             return None
         return self.value <= self.target if self.better == "less" else self.value >= self.target

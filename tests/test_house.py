@@ -107,6 +107,14 @@ before short forms, approvals, dependencies, 420 before MCP, 384 before channels
 before composed requests."""
 MOST_LINES = 600
 MOST_DISTRIBUTIONS = 60
+DIALECT = re.compile(
+    r"\b(lack(s|ing)?|anew|is led|at work|in hand|at hand|whoever|word (of|that)|is told|faulty|judged)\b",
+    re.IGNORECASE,
+)
+"""Words for which the field has others: missing, again, executed, running, current, caller, notified, invalid."""
+BEGINNINGS = re.compile(r'^\s*r?"""(What|Those|One that|How|Have|Let)\b', re.MULTILINE)
+"""Of docstrings, which begin with a verb or with a noun that a reader would search for."""
+MOST_DIALECT, MOST_BEGINNINGS = 476, 256  # they only fall
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 
 
@@ -125,6 +133,12 @@ def test_no_folder_has_become_a_flat_hall() -> None:
     assert not {str(folder): count for folder, count in folders.items() if count > MOST_IN_A_FOLDER}
     assert len(modules) <= MOST_MODULES
     assert not [path for path in modules if len(path.read_text().splitlines()) > MOST_LINES]
+
+
+def test_docstrings_and_guides_use_the_terms_of_the_field() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in [*SOURCES, *sorted((ROOT / "docs").rglob("*.md"))]]
+    assert sum(len(DIALECT.findall(text)) for text in texts) <= MOST_DIALECT
+    assert sum(len(BEGINNINGS.findall(text)) for text in texts) <= MOST_BEGINNINGS
 
 
 @pytest.mark.parametrize("document", ["AGENTS.md", "docs/architecture.md"])

@@ -1,4 +1,4 @@
-"""Toolwright: a tool is declared once, anything may carry it out, and no result is ever lost."""
+"""Toolwright: a tool is declared once, anything may execute it, and no result is ever lost."""
 
 import sys
 from importlib import import_module

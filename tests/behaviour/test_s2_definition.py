@@ -162,7 +162,7 @@ async def test_a_function_is_called_with_state_and_arguments_or_with_state_alone
         called.append((state.thread_id, args))
         return "both"
 
-    @tw.tool(description="RetryInIsolation.")
+    @tw.tool(description="Alone.")
     async def alone(state: tw.ThreadState) -> str:
         called.append((state.thread_id,))
         return "alone"

@@ -30,7 +30,7 @@ async def own() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerOutcome:
+class Ran:
     """A run that is over, and what its calls returned, by the names of their tools, in the order of the calls."""
 
     run: Run
@@ -45,19 +45,19 @@ class Host:
     rt: Runtime
     hearing: Hearing = field(default_factory=Hearing)
 
-    async def run(self) -> HandlerOutcome:
+    async def run(self) -> Ran:
         """A run from beginning to end, in a thread of its own."""
         thread = await self.rt.threads.create("host")
         return await self.end_of((await self.rt.threads.send(thread.id, "Go")).id)
 
-    async def end_of(self, run_id: str) -> HandlerOutcome:
+    async def end_of(self, run_id: str) -> Ran:
         """That run, once it is over."""
         run = await self.rt.runs.wait(run_id, PATIENCE)
         messages = await self.rt.threads.messages(run.thread_id)
         results = {str(each.tool_name): each.content for each in messages if each.role == "tool"}
-        return HandlerOutcome(run, messages, results)
+        return Ran(run, messages, results)
 
-    async def watched(self) -> tuple[HandlerOutcome, list[str]]:
+    async def watched(self) -> tuple[Ran, list[str]]:
         """A run, and the types of its events as somebody sees them who watches it."""
         types: list[str] = []
         thread = await self.rt.threads.create("host")

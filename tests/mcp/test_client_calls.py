@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.client_rig import HandlerOutcome, calling, hosting, meeting
+from tests.mcp.client_rig import Ran, calling, hosting, meeting
 from tests.mcp.peers.results import FLOOD, PNG, RESULTS
 from tests.mcp.peers.serving import command, served
 
@@ -45,7 +45,7 @@ FAILING = {
 }
 
 
-def status_of(ran: HandlerOutcome, name: str) -> str | None:
+def status_of(ran: Ran, name: str) -> str | None:
     """Whether that tool's message is an error."""
     return next(each.status for each in ran.messages if each.tool_name == name)
 

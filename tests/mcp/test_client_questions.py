@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.client_rig import HandlerOutcome, Host, calling, hosting, meeting
+from tests.mcp.client_rig import Host, Ran, calling, hosting, meeting
 from tests.mcp.peers.bare import Bare, JSONObject, Line, result
 from tests.mcp.peers.serving import Served
 from toolwright.adapters.mcp.executor import ASKS_IN_2025
@@ -27,7 +27,7 @@ async def question(host: Host, run_id: str, known: frozenset[str] = frozenset())
             await asyncio.sleep(0.02)
 
 
-async def answered(host: Host, *answers: dict[str, Any]) -> HandlerOutcome:
+async def answered(host: Host, *answers: dict[str, Any]) -> Ran:
     """A run whose questions are answered one after another."""
     thread = await host.rt.threads.create("host")
     run = await host.rt.threads.send(thread.id, "Go")

@@ -71,7 +71,7 @@ async def test_an_existing_file_is_referred_to_by_its_path_and_the_rest_comes_fr
     @tw.tool(description="Write.")
     async def write(state: tw.ThreadState) -> str:
         await state.write_file("notes/a.txt", "hällo")
-        return "UnitResult."
+        return "Written."
 
     wrong = tw.AttachmentRef(
         id="x", path="NOTES/A.txt", name="x", mime_type="x/x", size=1, description="Mine"

@@ -22,7 +22,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Claim, Committed, Conflict, Release, Result, Takeover, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.run import Run
-from toolwright.runtime.runs import drain
+from toolwright.runtime.runs import worker
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
 from toolwright.wiring.assembly import assemble
@@ -145,7 +145,7 @@ async def test_a_run_that_a_silent_journal_does_not_release_is_logged_with_the_r
         return Silent(bus.publish)
 
     work = Work()
-    monkeypatch.setattr(drain, "LAST_WORD", 0.05)
+    monkeypatch.setattr(worker, "LAST_WORD", 0.05)
     async with running(script(), [work.tool], store=opening) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")

@@ -339,7 +339,7 @@ async def test_a_call_within_that_is_answered_from_outside_parks_the_run() -> No
 
 
 async def test_a_call_within_whose_time_is_over_is_an_error_there() -> None:
-    below = Watched([call("ask"), {"text": "NoPeer."}])
+    below = Watched([call("ask"), {"text": "Nobody."}])
     async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):
         talk = Talk(rt, (await rt.threads.create("boss")).id)
         sent = await rt.threads.send(talk.thread_id, "Go")

@@ -211,7 +211,7 @@ async def test_a_path_with_a_secret_is_refused(tmp_path: Path) -> None:
     @tw.tool(description="Write.")
     async def write(state: tw.ThreadState) -> str:
         await state.write_file(f"{await state.env('KEY')}.txt", "x")
-        return "UnitResult."
+        return "Written."
 
     async with watched(tmp_path, script("write"), tools=(write,)) as seen:  # type: ignore[arg-type]  # a model too
         thread = await seen.rig.rt.threads.create("tester", env={"KEY": KEY})

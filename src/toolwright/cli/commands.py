@@ -248,7 +248,7 @@ def delete_thread(
     thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel first what is at work in it.")] = False,
 ) -> None:
-    """Delete a thread with its messages, files, values, events and children, for good."""
+    """Delete a thread with its messages, files, values, events and children, permanently."""
     from toolwright.cli.threads import delete as run  # noqa: PLC0415 - loads the store
 
     run(thread_id, cancel=cancel)

@@ -90,14 +90,14 @@ def _is_installed(module: str) -> bool:
 
 
 def check_variables(environment: Iterable[str]) -> Iterator[Finding]:
-    """Whether a variable looks like a setting and is none."""
+    """Check whether a variable looks like a setting and is none."""
     said = warning(environment, list(Settings.model_fields))
     if said is not None:
         yield Finding("settings", "note", said)
 
 
 async def check_database(settings: Settings) -> list[Finding]:
-    """Whether the database is reachable, what its tables are like, and who drives it."""
+    """Check whether the database is reachable, what its tables are like, and who drives it."""
     place = shown_url(settings.database_url)
     try:
         revision = await database.revision(settings, locks=settings.executes_alone)
@@ -125,7 +125,7 @@ async def check_database(settings: Settings) -> list[Finding]:
 
 
 async def check_models(settings: Settings, named: list[str], *, reach: bool) -> list[Finding]:
-    """Whether the settings' model and those of the app's agents can be made, and with `reach` whether they answer."""
+    """Check the models of the settings and of the app's agents; with `reach`, send each of them a request."""
     own = [each for each in (settings.model, settings.summary_model) if each]
     names: dict[str, None] = dict.fromkeys([*own, *named])
     if not names:
@@ -154,7 +154,7 @@ async def _check_model(models: NamedModels, name: str, *, reach: bool) -> Findin
 
 
 def check_app(target: str | None) -> tuple[Finding, list[str]]:
-    """Whether the app can be loaded, and the names of its agents' models."""
+    """Check whether the app can be loaded, and the names of its agents' models."""
     if not target and not DEFAULT_FILE.is_file():
         return Finding("app", "note", "none here: name one with --app MODULE:APP or TOOLWRIGHT_APP"), []
     try:
@@ -172,7 +172,7 @@ def check_app(target: str | None) -> tuple[Finding, list[str]]:
 
 
 async def check_tools(settings: Settings, app: App) -> list[Finding]:
-    """Whether the models of the app's agents are offered all of their tools."""
+    """Check whether the models of the app's agents are offered all of their tools."""
     models = NamedModels()
     found: list[Finding] = []
     try:
@@ -193,7 +193,7 @@ async def check_tools(settings: Settings, app: App) -> list[Finding]:
 
 
 def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
-    """Whether the models of the app's agents take all their tools, and whether their MCP servers are there."""
+    """Check whether the models of the app's agents take all their tools, and whether their MCP servers are there."""
     if not target and not DEFAULT_FILE.is_file():
         return []
     try:
@@ -211,7 +211,7 @@ def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
 
 
 def check_keys(settings: Settings) -> Finding:
-    """Whether callers need a key."""
+    """Check whether callers need a key."""
     keys, public = settings.secret_keys, settings.public_keys
     if not settings.keyed:
         return Finding(
@@ -227,7 +227,7 @@ def check_keys(settings: Settings) -> Finding:
 
 
 def check_secrets(settings: Settings) -> Finding:
-    """Whether secrets can be kept, and with which keys."""
+    """Check whether secrets can be kept, and with which keys."""
     if settings.encryption_keys:
         return Finding("secrets", "ok", f"sealed with {len(settings.encryption_keys)} configured key(s)")
     file = key_file(settings)
@@ -242,7 +242,7 @@ def check_secrets(settings: Settings) -> Finding:
 
 
 async def check_files(settings: Settings) -> Finding:
-    """Whether files can be kept: something is written there, and taken away again."""
+    """Check whether files can be kept: something is written there, and taken away again."""
     folder = settings.files_folder
     if folder is not None and settings.files_url is None and not folder.absolute().parent.is_dir():
         return Finding("files", "note", "beside the database, whose folder is not there")
@@ -257,7 +257,7 @@ async def check_files(settings: Settings) -> Finding:
 
 
 async def check_nodes(settings: Settings) -> list[Finding]:
-    """Return whether this process can run beside the living nodes of the cluster, and whose clock is wrong.
+    """Check whether this process can run beside the living nodes of the cluster, and whose clock is wrong.
 
     Also whether the cluster's NATS servers answer. Without a cluster return whether there is one on the database.
     """
@@ -314,7 +314,7 @@ def _counted(keys: tuple[str, ...], kind: str) -> str:
 
 
 def check_address(settings: Settings, host: str, port: int) -> Finding:
-    """Whether a server may and can listen there."""
+    """Check whether a server may and can listen there."""
     place = f"{host}, port {port}"
     if not settings.keyed and not is_loopback(host):
         return Finding("address", "broken", f"{place}: needs keys, or a loopback address")

@@ -22,7 +22,7 @@ _WORDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Carry out the command of these arguments, by default those of the process, and end the process."""
+    """Execute the command of these arguments, by default those of the process, and end the process."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out a command; its exit code."""
+    """Execute a command; its exit code."""
     try:
         answer = get_command(cli).main(
             args=list(arguments) or ["--help"], prog_name="toolwright", standalone_mode=False

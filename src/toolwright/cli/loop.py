@@ -26,7 +26,7 @@ log = logging.getLogger("toolwright.cli")
 def force_exit(code: int) -> None:
     """From now on the process ends in some seconds, with that exit code, if it does not end by itself.
 
-    A handler may have left a thread behind, by `asyncio.to_thread` for example, for which Python waits for ever.
+    A handler may have left a thread behind, by `asyncio.to_thread` for example, for which Python waits forever.
     """
     last = threading.Timer(PATIENCE, _exit, (code,))
     last.daemon = True
@@ -75,7 +75,7 @@ def run(work: Work[T]) -> T:
 def _end_tasks(runner: asyncio.Runner, own: Collection[Task]) -> None:
     try:
         runner.run(_end_all(own))
-    except KeyboardInterrupt:  # a handler's own comes out once more, of the task that has waited for it
+    except KeyboardInterrupt:  # a handler's own comes out again, of the task that has waited for it
         force_exit(INTERRUPTED)
         raise
 

@@ -41,7 +41,7 @@ LONGEST_ERROR = 200  # characters
 
 
 def delete(thread_id: str, *, cancel: bool) -> None:
-    """Delete a thread of the journal, whether a server is at work on it or not."""
+    """Delete a thread of the journal, whether a server is running on it or not."""
     try:
         run(delete_thread(read_settings(), thread_id, cancel=cancel))
     except ThreadBusy as error:

@@ -30,7 +30,7 @@ class Agents:
         return read_field(Agent, await self._http.get(f"/api/agents/{segment(agent)}"), "agent")
 
     async def create(self, name: str, config: JSONObject, description: str = "") -> Agent:
-        """Configure an agent, or the one of that name anew. Raises `InvalidConfiguration`, `AlreadyThere`."""
+        """Configure an agent, or the one of that name again. Raises `InvalidConfiguration`, `AlreadyThere`."""
         body: JSONObject = {"name": name, "description": description, "config": config}
         answer = await self._http.call("POST", "/api/agents", body, repeat="lost")
         return read_field(Agent, answer.json, "agent")

@@ -51,9 +51,9 @@ class Calls:
         await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)
 
     async def offers(self, tools: Sequence[str] | None = None) -> AsyncGenerator[Offer]:
-        """Calls for outside workers, for ever: all that are open and unclaimed, then each as it comes; of those tools.
+        """Calls for outside workers, forever: all that are open and unclaimed, then each as it comes; of those tools.
 
-        Whenever the connection is made anew, what is open is offered again: claim a call before you carry it out. Leave
+        Whenever the connection is made again, what is open is offered again: claim a call before you execute it. Leave
         it with `aclosing`. See `Worker`, which does all of that.
         """
         query = "" if tools is None else f"?tools={quote(','.join(tools), safe=',')}"

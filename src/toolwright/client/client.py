@@ -76,11 +76,11 @@ class Client:
             await self._own.aclose()
 
     async def health(self) -> Health:
-        """Whether the server can work; `unavailable` is an answer too. Raises `Unreachable` if there is none."""
+        """Check whether the server can work; `unavailable` is an answer too. Raises `Unreachable` if there is none."""
         return await self._state("/health")
 
     async def ready(self) -> Health:
-        """Return whether the server should get requests: as `health`, and its node of a cluster has a heartbeat."""
+        """Check whether the server should get requests: as `health`, and its node of a cluster has a heartbeat."""
         return await self._state("/ready")
 
     async def live(self) -> Health:

@@ -71,7 +71,7 @@ class RunResults:
                     return
 
     async def thread(self, thread_id: str, after: int | None) -> AsyncGenerator[RunEvent]:
-        """The thread's events as values, for ever."""
+        """The thread's events as values, forever."""
         path = f"/api/threads/{segment(thread_id)}/stream"
         async with aclosing(self._values(path, thread_id, after)) as values:
             async for each in values:

@@ -67,7 +67,7 @@ class Runs:
         return self._results.run(run_id)
 
     def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """The run's events, for ever, also when it is over: those recorded after the number `after` first (0: all),
+        """The run's events, forever, also when it is over: those recorded after the number `after` first (0: all),
         then what happens; without `after` it begins now. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(run_id)}/stream", after)

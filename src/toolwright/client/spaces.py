@@ -121,7 +121,7 @@ class Spaces:
         return read_field(Member, answer.json, "membership")
 
     def follow(self, space_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """The space's events, for ever: those recorded after the number `after` first (0: all), then what happens;
+        """The space's events, forever: those recorded after the number `after` first (0: all), then what happens;
         without `after` it begins now. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(space_id)}/stream", after)

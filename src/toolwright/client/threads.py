@@ -67,9 +67,9 @@ class Threads:
         return read_field(Thread, answer.json, "thread")
 
     async def delete(self, thread_id: str, cancel: bool = False) -> None:
-        """Delete the thread with its messages, files, values, events and children, for good.
+        """Delete the thread with its messages, files, values, events and children, permanently.
 
-        Raises `ThreadBusy` while a run is at work in it or below it; with `cancel` these are cancelled first.
+        Raises `ThreadBusy` while a run is in progress in it or below it; with `cancel` these are cancelled first.
         """
         query = "?cancel=true" if cancel else ""
         await self._http.call("DELETE", f"{_path(thread_id)}{query}", repeat="lost")
@@ -132,11 +132,11 @@ class Threads:
         return read_names(answer.json)
 
     def stream(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
-        """The events of the thread's runs as values, for ever. See `follow`."""
+        """The events of the thread's runs as values, forever. See `follow`."""
         return self._results.thread(thread_id, after)
 
     def follow(self, thread_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """The thread's events, for ever: those recorded after the number `after` first (0: all), then what happens,
+        """The thread's events, forever: those recorded after the number `after` first (0: all), then what happens,
         live events (without a number) among it. Without `after` it begins when the first connection stands.
 
         Lost connections are taken up again, for as long as it takes once the first one stood; no recorded event is

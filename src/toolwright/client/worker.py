@@ -1,4 +1,4 @@
-"""A worker: carries out calls of tools that run on another machine than the server (S3 `external`, D25)."""
+"""A worker: executes calls of tools that run on another machine than the server (S3 `external`, D25)."""
 
 import asyncio
 import contextvars
@@ -46,7 +46,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A function that carries out calls; `whole` if its one parameter takes the arguments as they are."""
+    """A function that executes calls; `whole` if its one parameter takes the arguments as they are."""
 
     function: Function
     whole: bool
@@ -133,11 +133,11 @@ PASSING = (*RETRIABLE, ServerFailed)
 
 
 class Worker:
-    """Carries out open calls of its tools: claims each before, renews the claim meanwhile, submits the result.
+    """Executes open calls of its tools: claims each before, renews the claim meanwhile, submits the result.
 
-    `concurrency` calls are at work at once, and no more are claimed. `lease` are the seconds after which a call of a
-    worker that died is free for others, if its tool is read-only or idempotent. `name` is what it is called in claims,
-    to which every worker adds what makes it one of its kind. `pause` waits between two tries.
+    `concurrency` calls are in progress at once, and no more are claimed. `lease` are the seconds after which a call of
+    a worker that died is free for others, if its tool is read-only or idempotent. `name` is what it is called in
+    claims, to which every worker adds what makes it one of its kind. `pause` waits between two tries.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Worker:
     @overload
     def tool(self, name: str) -> Callable[[F], F]: ...
     def tool(self, name: str, function: F | None = None) -> F | Callable[[F], F]:
-        """Let a function carry out the tool of that name: `worker.tool("lookup")(function)`, also as a decorator.
+        """Let a function execute the tool of that name: `worker.tool("lookup")(function)`, also as a decorator.
 
         It is sync (then it runs in a thread) or async. It gets the arguments as keywords; if it has one parameter,
         which is annotated as a dict, it gets them all as that. It returns what a tool returns; what it raises is an
@@ -224,7 +224,7 @@ class Worker:
             self._idle.set()
 
     async def stop(self) -> None:
-        """Take no more calls, let those at work end for the grace, and return once `run` is over.
+        """Take no more calls, let those in progress end for the grace, and return once `run` is over.
 
         What is not done by then is dropped: its lease ends, and it is offered again if its tool allows that.
         """
@@ -280,7 +280,7 @@ class Worker:
         return await self._client.calls.claim(call_id, self.name, self._lease)
 
     async def _renew(self, call_id: str) -> None:
-        """Claim the call again and again before its lease is over."""
+        """Claim the call repeatedly before its lease is over."""
         while True:
             await asyncio.sleep(self._lease / 3)
             try:
@@ -302,7 +302,7 @@ class Worker:
             await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, error=error_text))
 
     async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, again and again while the server is away."""
+        """Do it, repeatedly while the server is away."""
         failed = 0
         while True:
             try:

@@ -64,7 +64,7 @@ def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
 
 
 async def is_there(row: Awaitable[object | None]) -> bool:
-    """Whether there is such a row, be it broken: for those who need nothing of what is in it."""
+    """Return whether there is such a row, be it broken: for those who need nothing of what is in it."""
     try:
         return await row is not None
     except RowBroken:

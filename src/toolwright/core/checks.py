@@ -22,18 +22,18 @@ def brief_value(value: object) -> str:
     return f"a value of the type {type(value).__name__}"
 
 
-def faulty(path: str, fault: str) -> InvalidRequest:
+def invalid_value(path: str, fault: str) -> InvalidRequest:
     """The error that names the field of a caller's input, and what is wrong with it."""
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number, which true and false are not."""
+    """Return whether it is a number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def takes_one(fn: Callable[..., object]) -> bool:
-    """Whether it can be called with one value, as far as its signature says."""
+    """Return whether it can be called with one value, as far as its signature says."""
     try:
         inspect.signature(fn).bind(None)
     except TypeError:

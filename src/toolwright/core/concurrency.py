@@ -1,4 +1,4 @@
-"""Threads for plain functions, daemons that nobody's end waits for; and what a cancellation of the task at work was."""
+"""Daemon threads for plain functions, which no exit waits for, and the cause of the task's cancellation."""
 
 import asyncio
 import contextlib
@@ -103,7 +103,7 @@ def _dismiss(queue: "SimpleQueue[_Work | None]", threads: list[threading.Thread]
 
 
 def is_cancelled() -> bool:
-    """Whether the task at work is being cancelled: a `CancelledError` is its own then, and passes."""
+    """Return whether the current task is being cancelled: a `CancelledError` is its own then, and passes."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -115,7 +115,7 @@ def cancellations() -> int:
 
 
 async def check_cancelled(before: int) -> None:
-    """Raise `CancelledError` if the task at work was cancelled since it had so many cancellations."""
+    """Raise `CancelledError` if the current task was cancelled since it had so many cancellations."""
     if cancellations() > before:
-        await asyncio.sleep(0)  # a scope of anyio's cancels once more here, by an error that it knows again
+        await asyncio.sleep(0)  # a scope of anyio's cancels again here, by an error that it knows again
         raise asyncio.CancelledError

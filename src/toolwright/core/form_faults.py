@@ -42,7 +42,7 @@ _LENGTHS: Mapping[str, tuple[str, str]] = {
 
 
 def known_and_few(value: object, form: type[BaseModel]) -> object:
-    """The value to be judged by a form: of thousands of unknown fields, no more than are reported."""
+    """The value to be validated by a form: of thousands of unknown fields, no more than are reported."""
     if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_FAULTS:  # pyright: ignore[reportUnknownArgumentType]  # user input
         return value  # pyright: ignore[reportUnknownVariableType]  # user input
     names = {field.alias or name for name, field in form.model_fields.items()}

@@ -22,7 +22,7 @@ PIECE = 64 * 1024
 
 HALF = "must not hold halves of characters (lone surrogates)"
 EXACT = 2 * 1024 * 1024
-"""Bytes up to which a text is read once more where the quick parser refuses it: for exact words, for half characters
+"""Bytes up to which a text is read again where the quick parser refuses it: for exact words, for half characters
 (`\\ud800`) that it does not take, and for names given twice. Beyond it the quick parser has the last word: where it
 stops at half a character, the text up to there says in which field that is.
 """

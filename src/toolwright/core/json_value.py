@@ -58,7 +58,7 @@ def utf8_size(value: JSON) -> int:
 
 
 def has_half_characters(text: str) -> bool:
-    """Whether the text holds a lone surrogate, half a character, which UTF-8 cannot carry."""
+    """Return whether the text holds a lone surrogate, half a character, which UTF-8 cannot carry."""
     if text.isascii():
         return False
     try:

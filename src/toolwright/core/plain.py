@@ -45,17 +45,17 @@ def spell(path: Path) -> str:
 
 
 def unwritable(text: str) -> bool:
-    """Whether the text holds what the journal cannot keep: NUL, or half a character (a lone surrogate)."""
+    """Return whether the text holds what the journal cannot keep: NUL, or half a character (a lone surrogate)."""
     return "\x00" in text or has_half_characters(text)
 
 
 def one_line(text: str) -> bool:
-    """Whether the text can be a name: it breaks no line that it stands in, and steers no terminal."""
+    """Return whether the text can be a name: it breaks no line that it stands in, and steers no terminal."""
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
 
 
 def has_long_key(value: Mapping[str, object]) -> bool:
-    """Whether a key of the object itself is longer than `MAX_NAME` characters."""
+    """Return whether a key of the object itself is longer than `MAX_NAME` characters."""
     return any(len(key) > MAX_NAME for key in value)
 
 
@@ -95,7 +95,7 @@ def _usual_copier() -> Callable[[object], JSON]:
 
 
 def deeper(value: JSON, levels: int) -> bool:
-    """Whether objects and lists stand within each other more than so many levels."""
+    """Return whether objects and lists stand within each other more than so many levels."""
     within: list[JSON] = [value]
     for _ in range(levels):
         within = [
@@ -108,7 +108,7 @@ def deeper(value: JSON, levels: int) -> bool:
 
 
 def is_large(value: object) -> bool:
-    """Whether going through the value takes some milliseconds or more: by its parts, and the length of its texts."""
+    """Return whether walking the value takes milliseconds or more, by its number of parts and its texts."""
     cost, within = 0, [value]
     while within:
         part = within.pop()
@@ -144,7 +144,7 @@ def letters_of(value: object, most_parts: int | None = None) -> int:
 
 
 def has_more_values(value: object, most: int) -> bool:
-    """Whether more than so many JSON values are within this one, itself included."""
+    """Return whether more than so many JSON values are within this one, itself included."""
     count, within = 0, [value]
     while within:
         part = within.pop()
@@ -159,7 +159,7 @@ def has_more_values(value: object, most: int) -> bool:
 
 
 def surely_longer(value: object, most: int) -> bool:
-    """Whether the value would have more bytes as JSON for certain, seen without a copy of it.
+    """Return whether the value would have more bytes as JSON for certain, seen without a copy of it.
 
     Code that nobody trusts may put one long text into a list a million times.
     """

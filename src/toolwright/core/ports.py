@@ -110,7 +110,7 @@ class Motor(Protocol):
 
     @property
     def driving(self) -> bool:
-        """Whether drains run here: false while another process drives the journal."""
+        """Return whether drains run here: false while another process drives the journal."""
         ...
 
     @property
@@ -123,11 +123,11 @@ class Motor(Protocol):
         ...
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
-        """Begin to drain; `nudge(thread_id)` tells a drain at work that its thread was woken."""
+        """Begin to drain; `nudge(thread_id)` tells a drain in progress that its thread was woken."""
         ...
 
     async def stop(self, grace: float) -> None:
-        """Let drains at work end for `grace` seconds, then cancel them. Wakes stay in the journal."""
+        """Let drains in progress end for `grace` seconds, then cancel them. Wakes stay in the journal."""
         ...
 
 
@@ -140,7 +140,7 @@ class Lock(Protocol):
 
     @property
     def held(self) -> bool:
-        """Whether it is ours still: a lock can be lost."""
+        """Return whether it is ours still: a lock can be lost."""
         ...
 
     async def release(self) -> None: ...
@@ -158,7 +158,7 @@ class Follower(Protocol):
         ...
 
     def took_all(self) -> bool:
-        """Whether nothing was lost since the last time this was asked; else the journal has it."""
+        """Return whether nothing was lost since the last time this was asked; else the journal has it."""
         ...
 
 
@@ -170,11 +170,11 @@ class Bus(Protocol):
         ...
 
     def wanted_in(self, space_id: str) -> bool:
-        """Whether anybody follows that space, or all of them."""
+        """Return whether anybody follows that space, or all of them."""
         ...
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
-        """Whether anybody follows all of that thread or run: live events need not be made for nobody."""
+        """Return whether anybody follows all of that thread or run: live events need not be made for nobody."""
         ...
 
     def subscribe(

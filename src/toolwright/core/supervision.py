@@ -20,7 +20,7 @@ GRACE = 2.5
 """Seconds that cancelled work has to tidy up, to close a connection for example. It is short, for a process that is
 told to stop waits for it, and not a whole number, for a motor that stops cancels its drains once a second."""
 
-SPENT = 256  # entries of what has ended, beyond as many as are at work, at which they are taken out
+SPENT = 256  # entries of what has ended, beyond as many as are in progress, at which they are taken out
 
 log = logger("toolwright.supervision")
 
@@ -159,7 +159,7 @@ class Supervision(Generic[T]):
                 self.limit(self._loop.time() + left)
 
     def expired(self) -> bool:
-        """Whether the work was cut off."""
+        """Return whether the work was cut off."""
         return self.cut_off is not None
 
     def reschedule(self, when: float) -> None:
@@ -265,8 +265,8 @@ def leave(task: "asyncio.Task[Any]") -> None:
     """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
     log.error("%r does not end though it is cancelled: it is left behind.", _named(task))
     task.add_done_callback(_log_late_end)
-    # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task once more at
-    # its end, and wait for it for ever.
+    # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task again at
+    # its end, and wait for it forever.
     asyncio._unregister_task(task)
     # Else the interpreter would close the coroutine as it ends: a handler that swallows that too never gives way.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))

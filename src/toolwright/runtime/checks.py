@@ -1,6 +1,6 @@
 """Checks of callers' parameters before a journal sees them: each would fail in its own way."""
 
-from toolwright.core.checks import Kinds, brief_value, faulty, misfit
+from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
 from toolwright.core.errors import NotFound
 from toolwright.core.plain import unwritable
 from toolwright.core.text import brief
@@ -21,34 +21,34 @@ def refuse_object(what: str, value: object) -> None:
     """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
     name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
     if name is not None:
-        raise faulty(
+        raise invalid_value(
             f"{what}_id", f"must be an id, which is text, not a {type(value).__name__}: give its .{name}"
         )
 
 
 def can_be_id(value: object) -> bool:
-    """Whether any journal could keep such an id."""
+    """Return whether any journal could keep such an id."""
     return isinstance(value, str) and not unwritable(value)
 
 
 def by_kind(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is of such a kind."""
     if not isinstance(value, kinds):
-        raise faulty(name, f"must be {wanted}, not {brief_value(value)}")
+        raise invalid_value(name, f"must be {wanted}, not {brief_value(value)}")
 
 
 def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is a list of such things; None is none of them."""
     wrong = None if value is None else misfit(value, kinds)
     if wrong is not None:
-        raise faulty(name, f"must be a list of {wanted}, not {wrong}")
+        raise invalid_value(name, f"must be a list of {wanted}, not {wrong}")
 
 
 def by_text(name: str, value: str | None) -> str | None:
     """The text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
-        raise faulty(name, "must be text without NUL characters or halves of characters")
+        raise invalid_value(name, "must be text without NUL characters or halves of characters")
     return value
 
 
@@ -61,4 +61,4 @@ def page(limit: int, offset: int = 0) -> None:
 def whole(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise faulty(name, "must be a whole number from 0")
+        raise invalid_value(name, "must be a whole number from 0")

@@ -25,7 +25,7 @@ class Gauges:
         self._in_cluster = False
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Look repeatedly, forever."""
         away = False
         while True:
             try:

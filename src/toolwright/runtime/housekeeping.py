@@ -31,7 +31,7 @@ BATCH = 500
 
 @value
 class RetentionPeriods:
-    """How long events are kept, and threads in which nothing runs any more; None is for ever."""
+    """How long events are kept, and threads in which nothing runs any more; None is forever."""
 
     events: timedelta | None = EVENTS_KEPT
     runs: timedelta | None = None
@@ -48,7 +48,7 @@ class Housekeeper:
     Requests for values that have expired go with what was given to them in part. Calls that an older version left
     pending when it deleted their agent are cancelled, once.
     Secrets that an older key has sealed are sealed by the newest. What killed processes left half-written among the
-    files is taken away when nobody has written to it for a day. Passages that lack a vector get one.
+    files is taken away when nobody has written to it for a day. Passages that are missing a vector get one.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Housekeeper:
         self._semantics = semantics
 
     async def run(self) -> None:
-        """Tidy up now and every hour, for ever; secrets are sealed by the newest key whenever a process starts."""
+        """Tidy up now and every hour, forever; secrets are sealed by the newest key whenever a process starts."""
         orphans = True  # as long as there may be some
         has_begun = False
         while True:
@@ -166,6 +166,6 @@ class Housekeeper:
                     thread_id=thread.id,
                     idle_since=before,
                 )
-                answer = await self._store.commit(unit)  # a conflict: it is at work again, or waited for
+                answer = await self._store.commit(unit)  # a conflict: it is running again, or waited for
                 total += answer.count if isinstance(answer, Committed) else 0
         return total

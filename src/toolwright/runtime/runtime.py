@@ -42,7 +42,7 @@ from toolwright.runtime.toolkits.toolkit import Toolkit, ToolkitParts
 
 
 class Runtime:
-    """An app at work. Made by `App.runtime(...)`; `start` and `stop` are called there."""
+    """An app in progress. Made by `App.runtime(...)`; `start` and `stop` are called there."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Runtime:
 
     @property
     def driving(self) -> bool:
-        """Whether runs are led in this process; false while another one drives the same journal."""
+        """Return whether runs are led in this process; false while another one drives the same journal."""
         return self._motor.driving
 
     async def nodes(self) -> Sequence[Node]:
@@ -193,7 +193,7 @@ class Runtime:
             self._tasks.append(asyncio.create_task(self._gauges.run(), name="toolwright-gauges"))
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Let what is at work end for `grace` seconds, leave the rest to the next process, close the journal."""
+        """Let what is in progress end for `grace` seconds, leave the rest to the next process, close the journal."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -50,7 +50,7 @@ body or query also names its `details`. Streams are server-sent events."""
 
 
 def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
-    """The gateway of a runtime that is at work."""
+    """Gateway of a running runtime."""
     serving = _serving(options)
     serving.opened = runtime
     return _application(serving, None)
@@ -107,7 +107,7 @@ def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
 
 
 async def end_parts(serving: Serving) -> None:
-    """End the sessions of MCP hosts and the pages of the console, while the runtime is at work yet."""
+    """End the sessions of MCP hosts and the pages of the console, while the runtime is still running."""
     if serving.mcp is not None:
         await serving.mcp.aclose()
     if serving.console is not None:
@@ -171,7 +171,7 @@ def _application(
         streams.tokens_router,
         docs.router,
     ):
-        # As they are: `include_router` would make each route once more, at the first request.
+        # As they are: `include_router` would make each route again, at the first request.
         gateway.router.routes.extend(router.routes)
     if options.mcp is not None:
         serving.mcp = options.mcp(serving)

@@ -39,7 +39,7 @@ class GatewayOptions:
     """Settings of one gateway.
 
     Without any keys every caller on this machine is a service. People come with one of the `public_keys` and a
-    token that `verify_token` judges. `cors_origins` are origins such as
+    token that `verify_token` validates. `cors_origins` are origins such as
     `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB and 36 MiB where attachments or
     an agent may come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive`
     those between two comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name

@@ -17,7 +17,7 @@ from toolwright.web.options import GatewayOptions, GatewayPart
 
 @dataclass(slots=True, kw_only=True)
 class Serving:
-    """The parts of one gateway; `opened` is its runtime as long as that is at work, `mcp` answers hosts,
+    """The parts of one gateway; `opened` is its runtime while it is running, `mcp` answers hosts,
     `console` people in their browsers."""
 
     options: GatewayOptions

@@ -87,7 +87,7 @@ def memory_json(memory: MemoryRow) -> JSONObject:
 
 
 class Plan(Shape, title="PlanShape"):
-    """A plan; `cron`, read in `timezone`, is there if it runs again and again.
+    """A plan; `cron`, read in `timezone`, is there if it runs repeatedly.
 
     The agent will be told the instruction at `next_run_at`.
     """

@@ -80,7 +80,7 @@ def agent_entity_id(call: CallRow) -> str | None:
 
 
 def has_result_to_show(call: CallRow) -> bool:
-    """Whether the call's recorded result, if there is one, can be read."""
+    """Return whether the call's recorded result, if there is one, can be read."""
     if call.result is not None:
         try:
             s3_result(result_from_json(call.result))

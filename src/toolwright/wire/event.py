@@ -236,7 +236,7 @@ def _ids(payload: JSONObject) -> JSONObject:
 
 
 def _is_short(payload: JSONObject | None) -> bool:
-    """Whether it is nothing, or one short value: most results are, and need no more looking at.
+    """Return whether it is nothing, or one short value: most results are, and need no more looking at.
 
     A byte of UTF-8 takes at most three of ASCII.
     """

@@ -162,7 +162,7 @@ class ListedRun(Shape, title="RunShape"):
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
+        """Return whether the run has ended."""
         return self.status in OVER
 
 

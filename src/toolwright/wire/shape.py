@@ -75,7 +75,7 @@ class Shape(BaseModel):
 
 
 def spelt(name: str, *older: str) -> Any:  # what pydantic gives for a field
-    """The mark of a field that the wire calls by that name, or by those in answers that lack it."""
+    """The mark of a field that the wire calls by that name, or by those in answers that are missing it."""
     return Field(validation_alias=AliasChoices(name, *older), serialization_alias=name)
 
 

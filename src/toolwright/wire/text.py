@@ -50,9 +50,7 @@ def is_title(name: str) -> bool:
 
 
 def seems_more(name: str) -> bool:
-    """Whether a name may be read as more, before what was said: as a name with an id, as another line, as one that has
-    nothing in it that is not seen.
-    """
+    """Return whether a name in front of a message can be misread: as an id, a new line or nothing visible."""
     seen = seen_name(name)
     if not seen or seen != unicodedata.normalize("NFC", speaker_name(name)).casefold():
         return True

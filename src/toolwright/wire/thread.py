@@ -12,7 +12,7 @@ from toolwright.wire.shape import Absent, Shape, spelt
 
 
 class Thread(Shape, title="ThreadShape"):
-    """A thread; `running` while a run is open in it, `terminated` for good; `activeAgentId` answers since a handoff.
+    """A thread; `running` while a run is open in it, `terminated` permanently; `activeAgentId` answers since a handoff.
 
     `agent` is the agent's id, `active_agent` that of the agent which answers since it was handed over.
     """

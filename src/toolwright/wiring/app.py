@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class App:
     """Agents, prompts and tools that belong together, and the `env` that all of them see (D5).
 
-    The tools of a `registry` are carried out as it says now: handlers that come later are not seen. `requests` is a
+    The tools of a `registry` are executed as it says now: handlers that come later are not seen. `requests` is a
     folder of saved requests, JSON files of `{"config", "schema", "context"}`, that tools may name as their delegates.
     With an `embedder`, this one or the settings', agents find the passages of their memory by what they mean too.
     `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`: all
@@ -162,11 +162,11 @@ class App:
         memory: "MemoryJournal | None" = None,
         motor: "Callable[[Store, Clock], Motor] | None" = None,
     ) -> AsyncGenerator[Runtime]:
-        """The app at work: its runs are led in this process until the block ends.
+        """The app in progress: its runs are led in this process until the block ends.
 
-        On leaving, calls at work have `grace` seconds to end; what is unfinished goes on at the next start. A journal
-        that is to be in memory is lost then, unless it is this `memory`. `motor` makes what schedules the runs, instead
-        of our own motors; every process that executes runs of the journal must use the same kind.
+        On leaving, calls in progress have `grace` seconds to end; what is unfinished goes on at the next start. A
+        journal that is to be in memory is lost then, unless it is this `memory`. `motor` makes what schedules the runs,
+        instead of our own motors; every process that executes runs of the journal must use the same kind.
         """
         from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
         from toolwright.wiring.parts import open_parts, warn_without_work  # noqa: PLC0415 - the same

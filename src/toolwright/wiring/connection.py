@@ -157,7 +157,7 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in progress."""
+        """Return whether no request is in progress."""
         begun = self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]  # None at first
         return not begun
 

@@ -76,7 +76,7 @@ KEEP_ALIVE_TIMEOUT = (
     75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
 )
 BACKLOG = 2048  # connections that wait to be accepted
-REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
+REQUEST_GRACE = 5  # seconds that requests in progress have to end when the server stops
 
 
 def raise_file_limit() -> None:
@@ -206,7 +206,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Signals stop the server, and are not raised anew then: the runtime is to stop too."""
+        """Signals stop the server, and are not raised again then: the runtime is to stop too."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

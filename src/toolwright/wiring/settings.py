@@ -182,10 +182,10 @@ class Settings(BaseSettings):
     Spans and exceptions of tools go to `sentry_dsn`; with `trace_content`
     spans hold arguments and results, without secrets. `log` is the least level that the commands log, `log_format` how.
     `retain_events` and `retain_runs` are durations such as `30d`, `12h` or seconds, None (`forever` in the environment)
-    for ever: older events are deleted, and threads in which the last run ended longer ago. `max_outage` is how
+    forever: older events are deleted, and threads in which the last run ended longer ago. `max_outage` is how
     long a run waits for a model that is not available: 10 minutes, and not at all with a journal in memory, if it is
     None.
-    Raises `DefinitionError`, which names each faulty setting.
+    Raises `DefinitionError`, which names each invalid setting.
     """
 
     model_config = SettingsConfigDict(
@@ -384,7 +384,7 @@ class Settings(BaseSettings):
     @classmethod
     def _complete(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         given = info.data
-        if not {"jwt_secret", "jwt_jwks_url"} <= set(given):  # one of them is faulty, which is said already
+        if not {"jwt_secret", "jwt_jwks_url"} <= set(given):  # one of them is invalid, which is said already
             return value
         verified = given["jwt_secret"] is not None or given["jwt_jwks_url"] is not None
         if value and not verified:
@@ -490,7 +490,7 @@ class Settings(BaseSettings):
 
     @property
     def keyed(self) -> bool:
-        """Whether callers need a key: else all of this machine are services, and there are no others."""
+        """Return whether callers need a key: else all of this machine are services, and there are no others."""
         return bool(self.secret_keys or self.public_keys)
 
     @property
@@ -527,7 +527,7 @@ def _has_ports(url: str) -> bool:
 
 
 def _is_safe(url: str) -> bool:
-    """Whether nobody between can put their own keys into the answer."""
+    """Return whether nobody between can put their own keys into the answer."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -85,11 +85,11 @@ class QueueFollower:
         return taken
 
     async def overrun(self) -> None:
-        """Return once more than `MOST_BYTES` have waited."""
+        """Return again than `MOST_BYTES` have waited."""
         await self._overrun.wait()
 
     def took_all(self) -> bool:
-        """Whether nothing was lost since the last time this was asked."""
+        """Return whether nothing was lost since the last time this was asked."""
         missed, self.missed = self.missed, False
         return not missed
 
@@ -200,11 +200,11 @@ class MemoryBus:
         return ()
 
     def wanted_in(self, space_id: str) -> bool:
-        """Whether anybody follows that space, or all of them."""
+        """Return whether anybody follows that space, or all of them."""
         return ("space", space_id) in self._followers or ("spaces", "") in self._followers
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
-        """Whether anybody follows all of that thread or run."""
+        """Return whether anybody follows all of that thread or run."""
         topics = ("thread", thread_id), ("run", run_id)
         return any(each.types is None for topic in topics for each in self._followers.get(topic, ()))
 

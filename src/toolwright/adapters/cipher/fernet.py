@@ -46,7 +46,7 @@ class FernetCipher:
 
 
 def _is_canonical(sealed: str) -> bool:
-    """Whether this is the one way to write these bytes: Fernet also reads what is appended to them."""
+    """Return whether this is the one way to write these bytes: Fernet also reads what is appended to them."""
     try:
         return urlsafe_b64encode(urlsafe_b64decode(sealed)).decode() == sealed
     except ValueError:

@@ -1,4 +1,4 @@
-"""Connections of HTTP tools: a name is resolved once, all its addresses are judged, and one of these is dialled.
+"""Connections of HTTP tools: a name is resolved once, all its addresses are validated, and one of these is dialled.
 
 The judge sees what is connected to, whatever a URL looked like. Between the check and the connection nobody is asked
 again, so a name that resolves otherwise the second time gains nothing. Host and TLS go on with the name.
@@ -27,7 +27,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class Dialer(httpcore.AsyncNetworkBackend):
-    """Connects to judged addresses only. Raises `AddressRefused` if one of a name's addresses is refused."""
+    """Connects to validated addresses only. Raises `AddressRefused` if one of a name's addresses is refused."""
 
     def __init__(self, resolve: Resolve, judge: Judge, inner: httpcore.AsyncNetworkBackend) -> None:
         self._resolve = resolve

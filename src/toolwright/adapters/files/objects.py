@@ -52,7 +52,7 @@ class ObjectFiles:
         return digest
 
     async def _create(self, key: str, content: bytes) -> bool:
-        """Whether the object is new, and on the disk."""
+        """Return whether the object is new, and on the disk."""
         try:
             await obstore.put_async(self._store(), key, content, mode="create", use_multipart=False)
         except _THERE:
@@ -62,7 +62,7 @@ class ObjectFiles:
         return True
 
     async def _renew(self, key: str, content: bytes) -> bool:
-        """Make an object young that is there; false if it is not. In a bucket that takes writing it once more."""
+        """Make an object young that is there; false if it is not. In a bucket that takes writing it again."""
         if self._folder is not None:
             return await asyncio.to_thread(renew, self._folder / key)
         try:

@@ -1,7 +1,7 @@
 """Removal of files' bytes from a folder, which loses nothing that somebody puts there at the same moment.
 
 Old bytes are first moved aside, and looked at again there: whoever has made them young meanwhile gets them back, and
-whoever comes later does not find them, and writes them anew.
+whoever comes later does not find them, and writes them again.
 """
 
 import os
@@ -24,20 +24,20 @@ def renew(path: Path) -> bool:
 def bring_back(aside: Path) -> None:
     """Put back what a killed process has moved aside: somebody may have made it young just before."""
     with suppress(FileNotFoundError):  # who moved it is alive
-        with suppress(FileExistsError):  # somebody has written it anew
+        with suppress(FileExistsError):  # somebody has written it again
             os.link(aside, aside.with_name(aside.name.removesuffix(ASIDE)))
         aside.unlink()
 
 
 def remove_old(path: Path, before: float) -> bool:
-    """Whether the file is gone, or was not there: it stays if anybody has touched it since `before` (since 1970)."""
+    """Delete a file that was not touched since `before` (seconds since 1970). Return whether it no longer exists."""
     try:
         if path.stat().st_mtime >= before:
             return False
         aside = path.with_name(path.name + ASIDE)
         path.rename(aside)
         if aside.stat().st_mtime >= before:
-            with suppress(FileExistsError):  # somebody has written it anew
+            with suppress(FileExistsError):  # somebody has written it again
                 os.link(aside, path)
             aside.unlink()
             return False

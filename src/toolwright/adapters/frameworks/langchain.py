@@ -41,7 +41,7 @@ class _NativeTool(StructuredTool):
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[StructuredTool]:
     """A `StructuredTool` for each of ours: `create_agent(…, tools=toolset.for_langchain())`.
 
-    Arguments are judged here; a failure is a message with the status `error`, images are shown to the model, and the
+    Arguments are validated here; a failure is a message with the status `error`, images are shown to the model, and the
     artifact of a message is the `ToolResult`. `invoke` works where no event loop runs and where one does.
     """
     return [_native(toolset, tool, state) for tool in toolset]
@@ -151,7 +151,7 @@ def _check_injected(native: BaseTool) -> None:
 
 
 def _is_call_id(notes: list[Any]) -> bool:
-    """Whether the notes of a field say that it is the id of the call, which is always given."""
+    """Return whether the notes of a field say that it is the id of the call, which is always given."""
     return any(each is InjectedToolCallId or isinstance(each, InjectedToolCallId) for each in notes)
 
 

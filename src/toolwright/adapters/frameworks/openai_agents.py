@@ -20,7 +20,7 @@ from toolwright.core.tools.toolset import Toolset
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTool]:
     """A `FunctionTool` for each of ours: `Agent(…, tools=toolset.for_openai_agents())`.
 
-    Arguments are judged here, and every failure is text that the model reads; images are shown to it.
+    Arguments are validated here, and every failure is text that the model reads; images are shown to it.
     """
     return [
         FunctionTool(

@@ -26,7 +26,7 @@ from toolwright.core.tools.toolset import Toolset
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[Tool[Any]]:
     """A `pydantic_ai.Tool` for each of ours: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
-    Arguments are judged here, and every failure is a failed result that the model reads; images are shown to it.
+    Arguments are validated here, and every failure is a failed result that the model reads; images are shown to it.
     """
     return [_native(toolset, tool, state) for tool in toolset]
 

@@ -34,7 +34,7 @@ MOST_PAGES = 200  # of one list
 MOST_ENTRIES = 20_000  # of one list
 _READ_OF_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are looked at for secrets
 LINGERS = 600.0
-"""Seconds for which a server may still be at work on a call that was given up, and ask something for it."""
+"""Seconds for which a server may still be busy with a call that was given up, and ask something for it."""
 MOST_VIEWS = 100  # of one list: agents with other options for the same server, those that asked last
 
 
@@ -70,7 +70,7 @@ class Connection:
         self._views: OrderedDict[McpServer, McpListing] = OrderedDict()
         self._session: OpenSession | None = None
         self._changed = asyncio.Event()  # set at every change of the session or of its list
-        self._stale = asyncio.Event()  # the list is to be read anew
+        self._stale = asyncio.Event()  # the list is to be read again
         self._wanted = asyncio.Event()  # somebody does not want to wait for the end of a pause
         self._callers: dict[int, Peer] = {}
         self._given_up: dict[str | None, float] = {}  # when, by the threads of calls without an answer
@@ -79,11 +79,11 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is at work."""
+        """Return whether a call is in progress."""
         return bool(self._callers)
 
     def is_idle(self, seconds: float) -> bool:
-        """Whether nobody has wanted anything for so long, and no call is at work."""
+        """Return whether nobody has wanted anything for so long, and no call is in progress."""
         return not self.is_busy and self._clock() - self.used_at > seconds
 
     async def listed(self, server: McpServer, seconds: float) -> McpListing:
@@ -220,7 +220,7 @@ class Connection:
                     await asyncio.wait([watch])
 
     async def _keep_list(self, session: OpenSession) -> None:
-        """Read the list anew whenever it is said to have changed, until the session is over.
+        """Read the list again whenever it is said to have changed, until the session is over.
 
         After each reading there is a pause, which grows while the list is said to have changed in every one.
         """

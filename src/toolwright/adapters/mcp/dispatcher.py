@@ -1,4 +1,4 @@
-"""What servers answer, made safe for the SDK before it looks at it: a faulty tool costs itself, not the whole list."""
+"""Filter for the answers of MCP servers, before the SDK parses them: drop an invalid tool, not the whole list."""
 
 import asyncio
 import contextvars
@@ -38,7 +38,7 @@ class ToolsDispatcher(JSONRPCDispatcher):
     """The SDK's dispatcher; `listed` are the tools of the page that came last, as the server sent
     them, `marked` the names of those whose arguments are sent as headers too.
 
-    The SDK is shown what it needs of them, and judges no results: we do. `over` is set when the connection is.
+    The SDK is shown what it needs of them, and validates no results: we do. `over` is set when the connection is.
     """
 
     listed: list[Any]  # whatever the server sent
@@ -130,7 +130,7 @@ async def _readable(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _marked(listed: list[Any]) -> list[dict[str, Any]]:
-    """The tools some of whose arguments are sent as headers too: the SDK judges these, and needs no others."""
+    """The tools some of whose arguments are sent as headers too: the SDK validates these, and needs no others."""
     return [_needed(each) for each in listed if _is_usable(each) and _has_mark(each["inputSchema"])]
 
 

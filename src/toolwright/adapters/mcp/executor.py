@@ -177,7 +177,7 @@ class _Call:
             task=types.TaskMetadata(ttl=TASK_KEPT) if as_task else None,
             _meta=meta,
         )
-        # Not by `call_tool`, which would judge the result, and read the server's list anew to do so.
+        # Not by `call_tool`, which would judge the result, and read the server's list again to do so.
         answer = await session.client.send_request(
             types.CallToolRequest(params=params), _ANSWER, math.inf, progress_callback=self._progress
         )
@@ -323,7 +323,7 @@ def _with_way_out(message: str, server: McpServer) -> str:
 
 
 def _makes_tasks(session: OpenSession) -> bool:
-    """Whether the server carries calls out as tasks, in the revision of 2025-11-25."""
+    """Return whether the server carries calls out as tasks, in the revision of 2025-11-25."""
     tasks = getattr(session.client.server_capabilities, "tasks", None)
     requests = getattr(tasks, "requests", None)
     return not session.modern and getattr(getattr(requests, "tools", None), "call", None) is not None

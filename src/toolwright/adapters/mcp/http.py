@@ -1,4 +1,4 @@
-"""The HTTP client that MCP over HTTP goes by: judged addresses, limits, and faults that are answers in our words."""
+"""The HTTP client that MCP over HTTP goes by: validated addresses, limits, and faults that are answers in our words."""
 
 import json
 import ssl
@@ -40,7 +40,7 @@ class AddressRefused(Exception):
 
 
 class JudgedNetwork(httpcore2.AsyncNetworkBackend):
-    """Connects to addresses that are judged after the name was resolved, and to no others."""
+    """Connects to addresses that are validated after the name was resolved, and to no others."""
 
     def __init__(self, resolve: Resolve, judge: Judge) -> None:
         self._resolve = resolve
@@ -246,7 +246,7 @@ async def _beginning(answer: httpx2.Response, most: int) -> bytearray:
 
 
 def _is_message(body: bytearray) -> bool:
-    """Whether the body is an error of the protocol."""
+    """Return whether the body is an error of the protocol."""
     try:
         message: object = json.loads(body)
     except (ValueError, RecursionError):

@@ -135,7 +135,7 @@ _FILE_KEYS = ("data", "blob")
 
 
 def _repeats_content(structured: JSON, texts: Sequence[str], files: Sequence[Attachment]) -> bool:
-    """Return whether the structured content is the content blocks once more: servers return images so."""
+    """Return whether the structured content is the content blocks again: servers return images so."""
     if not files:
         return False
     whole = (
@@ -202,7 +202,7 @@ def _says_the_same(text: str, structured: JSON) -> bool:
 
 
 def takes_long(answer: types.CallToolResult) -> bool:
-    """Whether it takes more than a millisecond to look at: many parts, a large file, a large object to be judged."""
+    """Return whether the result takes more than a millisecond to read: many parts, a large file or a large object."""
     return (
         len(answer.content) > MANY_PARTS
         or is_large(_structured_content(answer))

@@ -20,7 +20,7 @@ from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, pub
 from toolwright.core.tools.mcp import McpTarget
 
 MOST_CONNECTIONS = 200
-"""Connections above which the one that was used least lately is closed, of those on which no call is at work."""
+"""Connections above which the one that was used least lately is closed, of those on which no call is in progress."""
 IDLE = 600.0
 """Seconds without a call or a question for its tools, after which a connection is closed."""
 SWEEP = 60.0

@@ -76,7 +76,7 @@ class OpenSession:
 
     @property
     def modern(self) -> bool:
-        """Whether it speaks the revision 2026-07-28 or a later one."""
+        """Return whether it speaks the revision 2026-07-28 or a later one."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 

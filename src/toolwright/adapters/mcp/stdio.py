@@ -23,7 +23,7 @@ log = logger("toolwright.mcp.stdio")
 
 PIECE = 64 * 1024
 END_GRACE = 2.0
-"""Seconds that a process has to end after its input was closed, and once more after a SIGTERM."""
+"""Seconds that a process has to end after its input was closed, and again after a SIGTERM."""
 REAPED = 30.0  # seconds after a SIGKILL until the process is seen to have ended, on a busy machine
 MOST_JUNK = 20  # lines that are no JSON, logged of one process
 LONGEST_SHOWN = 500  # characters of a line in the log
@@ -191,7 +191,7 @@ async def _drain(process: asyncio.subprocess.Process, reading: asyncio.Task[None
 
 
 async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Whether it ends in time. `wait` alone would also wait for children that hold its pipes."""
+    """Return whether it ends in time. `wait` alone would also wait for children that hold its pipes."""
     until = asyncio.get_running_loop().time() + seconds
     while process.returncode is None and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - see above
         await asyncio.sleep(0.01)

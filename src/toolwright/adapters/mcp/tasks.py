@@ -1,4 +1,4 @@
-"""Tasks that MCP servers carry out: how far they are, in both revisions, their questions and their ends."""
+"""Tasks that MCP servers execute: how far they are, in both revisions, their questions and their ends."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager

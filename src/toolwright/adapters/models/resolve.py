@@ -16,7 +16,7 @@ def resolve(name: str) -> Model:
     Blocks while a provider's SDK is imported (1 to 4 seconds, once): call it in a thread from async code.
 
     Raises:
-        DefinitionError: the name has no provider or an unknown one, or the script is faulty.
+        DefinitionError: the name has no provider or an unknown one, or the script is invalid.
         MissingExtra: the provider's library is not installed.
         ModelRefused: the provider's API key is not set.
     """

@@ -24,7 +24,7 @@ SOLITUDE = 10.0  # seconds that a run may hold the others off, to wait for its t
 class EmbeddedMotor:
     """The `Motor` port over asyncio.
 
-    `concurrency` bounds the drains at work, `sweep` (seconds) is how often the journal is asked for wakes that
+    `concurrency` bounds the drains in progress, `sweep` (seconds) is how often the journal is asked for wakes that
     nobody nudged: timers, wakes of other processes, wakes of a process that died before its nudge.
 
     When slots are scarce, the owner with the fewest drains in progress goes first. A fifth of the slots is reserved for
@@ -276,7 +276,7 @@ class EmbeddedMotor:
         return fewest
 
     def _is_solitary(self) -> bool:
-        """Whether a run is by itself: others may join it once it has lived for a while."""
+        """Return whether a run is by itself: others may join it once it has lived for a while."""
         if self._by_itself is not None and self._held_off_long():
             self._by_itself, self._holding_off = None, None
         return self._by_itself is not None

@@ -42,7 +42,7 @@ class Leases(Lock, Protocol):
         ...
 
     def turned(self, busy: int) -> None:
-        """The event loop turns, with so many threads in progress."""
+        """The event loop turns, with so many running threads."""
         ...
 
     async def claim(
@@ -216,7 +216,7 @@ class LeaseMotor(EmbeddedMotor):
             self._excess.add(thread_id)
 
     def _failed(self, thread_id: str) -> float:
-        """Let the thread alone. One that fails here again and again is left to other nodes: they may do better."""
+        """Let the thread alone. One that fails here repeatedly is left to other nodes: they may do better."""
         is_known = thread_id in self._faults
         delay = super()._failed(thread_id)
         if is_known:

@@ -136,7 +136,7 @@ def literal(text: str) -> str:
 def model_of(
     document: Document, name: str, raw: Node
 ) -> Any:  # a model of the library, of the document's version
-    """A part of the document, read by the library; its schemas and examples are judged otherwise."""
+    """A part of the document, read by the library; its schemas and examples are validated otherwise."""
     model = getattr(v3_0 if document.old else v3_1, name)
     fields = entries(raw)
     if not fields:

@@ -19,7 +19,7 @@ FILE: JSONObject = {
     "description": "The path of a file of this thread.",
 }
 MOST_DEPTH = 60
-"""Schemas within each other: a document has at most 64 levels itself, but references may nest for ever."""
+"""Schemas within each other: a document has at most 64 levels itself, but references may nest forever."""
 
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "prefixItems"})

@@ -105,7 +105,7 @@ async def _supervised(returned: Awaitable[object]) -> object:
 def _caught(
     function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
 ) -> tuple[object, BaseException | None]:
-    """A future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
+    """A future cannot carry a `StopIteration`: whoever waited for it would wait forever."""
     try:
         return function(*args, **named), None
     except StopIteration as error:

@@ -64,7 +64,7 @@ def raised(message: str, source: str) -> str:
 
 
 def slept_too_long(message: str) -> bool:
-    """Whether the code wanted to sleep beyond its time."""
+    """Return whether the code wanted to sleep beyond its time."""
     return message.startswith(_SLEPT)
 
 
@@ -182,7 +182,7 @@ async def _value(
     functions: Mapping[str, _Function],
     printed: Callable[[Literal["stdout", "stderr"], str], None],
 ) -> object:
-    """Value of the code; a `CodeError` if it lacks the function that is asked for."""
+    """Value of the code; a `CodeError` if it is missing the function that is asked for."""
     feed = partial(session.feed_run, external_lookup=dict(functions), print_callback=printed)
     last = await feed(source, inputs=dict(options.globals))
     execute = options.execute or Execute()
@@ -202,7 +202,7 @@ async def _defines(session: AsyncMontySession, name: str) -> bool:
 
 
 class _Going:
-    """The calls of our functions that are at work in one run: Monty may forget one when its run is cancelled."""
+    """The calls of our functions that are in progress in one run: Monty may forget one when its run is cancelled."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any] | None] = set()  # of whatever Monty makes them
@@ -210,7 +210,7 @@ class _Going:
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """A call while it is at work. Raises `CancelledError` once the run is over."""
+        """A call while it is in progress. Raises `CancelledError` once the run is over."""
         if self._over:
             raise asyncio.CancelledError
         task = asyncio.current_task()

@@ -143,7 +143,7 @@ def _words(given: JSON) -> str:
 
 
 def _well_formed(message: JSONObject) -> bool:
-    """Whether all that is not a value of the code's has the type that it has when our runner writes it."""
+    """Return whether all that is not a value of the code's has the type that it has when our runner writes it."""
     return all(type(message[name]) is kind for name, kind in _FIELDS.items() if name in message)
 
 

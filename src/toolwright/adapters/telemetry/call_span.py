@@ -18,7 +18,7 @@ TOOL_ERROR = "tool_error"
 OUTCOMES = frozenset(
     {"timeout", "cancelled", "interrupted", "invalid_arguments", "unknown_tool", "not_begun", "not_approved"}
 )
-"""The codes of errors that are outcomes of their own: figures are kept for each for ever, and tools have any codes."""
+"""The codes of errors that are outcomes of their own: figures are kept for each forever, and tools have any codes."""
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 
 

@@ -17,7 +17,7 @@ log = logger("toolwright.telemetry")
 
 NAME = "toolwright"
 UNKNOWN = "unknown"
-"""The label of tools that there are not, whatever a model called them: figures are kept for each label for ever."""
+"""The label of tools that there are not, whatever a model called them: figures are kept for each label forever."""
 OTHER = "other"
 """The label of agents after the first `MOST_AGENTS`: agents are configured over HTTP too, and none is forgotten."""
 MOST_AGENTS = 100

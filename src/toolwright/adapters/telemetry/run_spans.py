@@ -236,7 +236,7 @@ class RunSpans:
         return step.number
 
     def _step_for(self, number: int) -> OpenSpan:
-        """The step at work; one that was begun in another process has another span here."""
+        """The step in progress; one that was begun in another process has another span here."""
         return self._begin_step(number) if self._step is None else self._step
 
     def _begin_step(self, number: int) -> OpenSpan:

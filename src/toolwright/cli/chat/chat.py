@@ -148,12 +148,12 @@ class Conversation:
             await self._runtime.threads.cancel(self._thread.id)
 
     async def _watch(self) -> int:
-        """Show all that happens in the thread, for ever."""
+        """Show all that happens in the thread, forever."""
         async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
             self._view.take(event.type, await self._full_payload(event), event.at.astimezone(UTC))
             call_id = str(event.payload.get("toolCallId"))
             if event.type in ("tool.started", "tool.waiting"):
-                self._settled.pop(call_id, None)  # an approved call may wait once more
+                self._settled.pop(call_id, None)  # an approved call may wait again
                 self._asked.put_nowait(call_id)
             elif event.type in ("tool.done", "tool.error", "tool.approved"):
                 self._settled.setdefault(call_id, asyncio.Event()).set()
@@ -174,7 +174,7 @@ class Conversation:
         return {"message": message_json(found[0])} if found else event.payload
 
 
-GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes on at the next start
+GRACE = 1.0  # seconds for what is in progress when the conversation ends; it goes on at the next start
 
 
 def chat(name: str, model: str | None, target: str | None) -> int:

@@ -167,7 +167,7 @@ class View:
     # ── what the agent says ─────────────────────────────────────────────────────────────────────────────────
 
     def _write(self, stream: str, text: str) -> None:
-        """Show an answer as far as it has come; one that is begun anew is shown anew."""
+        """Show an answer as far as it has come; one that is begun again is shown again."""
         if stream != self._stream:
             self._end_line()
             self._stream = stream

@@ -74,5 +74,5 @@ def _json_or_text(line: str) -> JSON:
 
 
 def _arguments(call: Call) -> JSONObject:
-    """The arguments of a call, which were judged to be an object."""
+    """The arguments of a call, which were validated to be an object."""
     return cast("JSONObject", json.loads(call.arguments or "{}"))

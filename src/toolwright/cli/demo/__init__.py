@@ -1,1 +1,1 @@
-"""The demo: an agent at work on this machine, without any provider."""
+"""The demo: an agent that works on this machine, without any provider."""

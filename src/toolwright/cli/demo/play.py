@@ -1,4 +1,4 @@
-"""`toolwright demo`: a gateway, an agent at work behind it, and what became of it."""
+"""`toolwright demo`: run a gateway and an agent, and show the result."""
 
 import asyncio
 import shutil

@@ -16,7 +16,7 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv"}
 
 
 def serve_and_reload(target: str | None, host: str, port: int, *, no_work: bool = False) -> int:
-    """Serve in a process of its own, anew after each change, until Ctrl-C; the exit code.
+    """Serve in a process of its own, again after each change, until Ctrl-C; the exit code.
 
     An app that cannot be loaded waits for the next change. Nothing is lost in between: runs go on.
     """

@@ -39,7 +39,10 @@ class Place:
         return {} if self._last is None else {"last-event-id": str(self._last)}
 
     def takes(self, event: Event) -> bool:
-        """Whether the event is new; a live one always is. Raises `Reset` where the server cannot go on from here."""
+        """Return whether the event is new; a live one always is.
+
+        Raises `Reset` where the server cannot go on from here.
+        """
         if event.type == CONNECTED:
             self._head = _number(event.payload.get("after"))
             self._last = self._head if self._last is None and self._asked is None else self._last
@@ -58,7 +61,7 @@ class Place:
 
 
 async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Event]:
-    """The events of a stream, for ever: recorded ones each once and in order, live ones as they come."""
+    """The events of a stream, forever: recorded ones each once and in order, live ones as they come."""
     async with aclosing(signals(http, path, after)) as events:
         async for event in events:
             if event.type != CONNECTED:

@@ -353,7 +353,10 @@ def delay(error: ToolwrightError | None, failed: int) -> float:
 
 
 def _unsent(error: ToolwrightError) -> bool:
-    """Whether the connection itself failed. Whatever was answered, also by a proxy, came to a request that was sent."""
+    """Return whether the connection itself failed.
+
+    Whatever was answered, also by a proxy, came to a request that was sent.
+    """
     return isinstance(error.__cause__, httpx.TransportError) and not isinstance(error, AnswerLost)
 
 

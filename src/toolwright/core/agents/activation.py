@@ -65,7 +65,7 @@ def check_properties(name: str, parameters: JSONObject, *properties: str | None)
 
 
 def takes(parameters: JSONObject, name: str) -> bool:
-    """Whether arguments of that schema may have a property of that name."""
+    """Return whether arguments of that schema may have a property of that name."""
     properties = parameters.get("properties")
     declared = not isinstance(properties, dict) or name in properties
     return declared or parameters.get("additionalProperties") is not False

@@ -35,7 +35,7 @@ RESERVED = {REQUESTS.id: "composed requests", APP_TOOLS.id: "calls of the app's 
 class Catalog:
     """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
 
-    `models` are used instead of those of the prompts, by the agents' ids. `handlers` carry out the schema tools that
+    `models` are used instead of those of the prompts, by the agents' ids. `handlers` execute the schema tools that
     composed requests bring, `requests` are saved ones, by name, which delegates are made of. `servers` are MCP servers.
     `configured` are the agents of a configuration file: hosts may call their tools too. `context` is the context policy
     of agents that have none, `parallel` the number of calls that these may run at once.
@@ -131,7 +131,7 @@ class Catalog:
             )
 
     def _check_immediate(self) -> None:
-        """Refuse agents that run each other at once, and so for ever."""
+        """Refuse agents that run each other at once, and so forever."""
         at_once = {
             agent_id: [
                 each.agent_id
@@ -197,7 +197,7 @@ class Catalog:
         """The agent by which hosts outside call the app's tools, and what is exposed as one; made when first needed.
 
         The tools that only an agent has are among them, with that agent's values. Latent ones are not: nobody
-        would carry them out. Raises `DefinitionError` for what cannot be called so.
+        would execute them. Raises `DefinitionError` for what cannot be called so.
         """
         tools: dict[str, Callee] = {tool.name: tool for tool in self.tools}
         for each in [*self._prompts.values(), *self._agents.values()]:

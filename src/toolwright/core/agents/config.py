@@ -180,24 +180,24 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     """The agent of that configuration; `tools` are the app's, by name.
 
     `trusted` says whether the operator wrote it: the addresses of its HTTP tools are then taken as written (D13).
-    Raises `InvalidConfiguration` with every faulty path.
+    Raises `InvalidConfiguration` with every invalid path.
     """
     try:
         form = AgentForm.model_validate(config)
     except ValidationError as error:
-        raise faulty([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
+        raise invalid_value([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
     faults: list[Fault] = []
     toolkits = configured(form.toolkits)
     if toolkits is None:
         mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
-        raise faulty([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
+        raise invalid_value([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
     chosen, tool_env = _tools(form, tools, reserved(toolkits), faults, trusted=trusted)
     variables = read_variables(
         form.variables, lambda path, message: faults.append({"path": path, "message": message})
     )
     output = _output(form.output, faults)
     if faults:
-        raise faulty(faults)
+        raise invalid_value(faults)
     model, settings = form.model, form.model_settings
     try:
         prompt = Prompt(
@@ -218,7 +218,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     try:
         servers = read_servers(form.mcp.servers, "mcp.servers", trusted=trusted)
     except InvalidConfiguration as error:
-        raise faulty([*error.details]) from None
+        raise invalid_value([*error.details]) from None
     try:
         return Agent(
             who.name,
@@ -321,7 +321,7 @@ def check_script(config: JSON, allowed: Set[str]) -> None:
         if isinstance(script, str) and script.startswith("scripted:") and script not in allowed:
             fault = "names a script, which is a file of the server"
             how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
-            raise faulty([{"path": path, "message": f"{fault}: {how}"}])
+            raise invalid_value([{"path": path, "message": f"{fault}: {how}"}])
 
 
 def _tools(
@@ -362,7 +362,7 @@ def _tool(
     if isinstance(entry, dict) and "executionType" in entry:
         return Tool(**read_tool_config(entry, path, trusted)), {}
     if isinstance(entry, dict) and "openapi" in entry:
-        raise faulty(
+        raise invalid_value(
             [{"path": f"{path}.openapi", "message": "cannot be read here: OpenAPI documents are not taken"}]
         )
     if isinstance(entry, dict) and not entry.keys() <= AppToolForm.model_fields.keys():
@@ -370,16 +370,18 @@ def _tool(
         message = (
             f"is required for a tool of its own ({kinds}); a tool of the app has name, env and options only"
         )
-        raise faulty([{"path": f"{path}.executionType", "message": message}])
+        raise invalid_value([{"path": f"{path}.executionType", "message": message}])
     try:
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
-        raise faulty([_fault((path, *each["loc"]), form_fault(each)) for each in error.errors()]) from None
+        raise invalid_value(
+            [_fault((path, *each["loc"]), form_fault(each)) for each in error.errors()]
+        ) from None
     if form.name not in tools:
         message = (
             f"names the tool {form.name!r}, which the app does not have; a configuration has an executionType"
         )
-        raise faulty([{"path": path, "message": message}])
+        raise invalid_value([{"path": path, "message": message}])
     return _changed(tools[form.name], form.options), _env(form.env)
 
 
@@ -396,8 +398,8 @@ def _env(env: EnvForm) -> dict[str, str | JSONObject]:
     }
 
 
-def faulty(faults: list[Fault]) -> InvalidConfiguration:
-    """The error of a faulty configuration: its first fault in words, all of them in the details."""
+def invalid_value(faults: list[Fault]) -> InvalidConfiguration:
+    """The error of an invalid configuration: its first fault in words, all of them in the details."""
     first = faults[0]
     where = f"{first['path']} " if first["path"] else ""
     return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*faults])

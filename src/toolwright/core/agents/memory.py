@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from toolwright.core.checks import faulty
+from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.plain import one_line, unwritable
 from toolwright.core.text import brief, quantity
@@ -93,10 +93,10 @@ def check_label(label: str) -> None:
 def check_passage(content: str, tags: Sequence[str]) -> None:
     """Check what is to be a passage; raises `InvalidRequest`."""
     if not content.strip():
-        raise faulty("content", "is needed")
+        raise invalid_value("content", "is needed")
     _check_size("content", content, MAX_PASSAGE)
     if len(tags) > MOST_TAGS:
-        raise faulty("tags", f"has {quantity(len(tags), 'tag')}; {MOST_TAGS} are allowed")
+        raise invalid_value("tags", f"has {quantity(len(tags), 'tag')}; {MOST_TAGS} are allowed")
     for n, tag in enumerate(tags):
         _check_name(f"tags.{n}", tag)
         _check_length(f"tags.{n}", tag, LONGEST_TAG)
@@ -104,18 +104,18 @@ def check_passage(content: str, tags: Sequence[str]) -> None:
 
 def _check_length(where: str, name: str, most: int) -> None:
     if len(name) > most:
-        raise faulty(where, f"has {quantity(len(name), 'character')}; {most} are allowed")
+        raise invalid_value(where, f"has {quantity(len(name), 'character')}; {most} are allowed")
 
 
 def _check_name(where: str, name: str) -> None:
     if not name.strip():
-        raise faulty(where, "is needed")
+        raise invalid_value(where, "is needed")
     if not one_line(name) or unwritable(name):
         shown = brief(repr(name), 200)
-        raise faulty(where, f"must not hold line breaks or other control characters, and is {shown}")
+        raise invalid_value(where, f"must not hold line breaks or other control characters, and is {shown}")
 
 
 def _check_size(where: str, text: str, most: int) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most:
-        raise faulty(where, f"has {size} bytes in UTF-8; {most} are allowed")
+        raise invalid_value(where, f"has {size} bytes in UTF-8; {most} are allowed")

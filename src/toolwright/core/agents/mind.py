@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from toolwright.core.agents.schedule import Schedule, read_schedule
-from toolwright.core.checks import brief_value, faulty
+from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.plain import unwritable
 from toolwright.core.text import brief, quantity
@@ -44,7 +44,7 @@ class Memory:
 
 @value
 class Plan:
-    """Something that the agent is to be reminded of at `next_run_at`, with `cron` again and again.
+    """Something that the agent is to be reminded of at `next_run_at`, with `cron` repeatedly.
 
     `timezone` is an IANA name, in which the fields of `cron` are read. A person's plan wakes the thread `thread_id`,
     in which it was set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it
@@ -109,7 +109,7 @@ class PlanChange:
 
     @property
     def says_when(self) -> bool:
-        """Whether there is a new time in it."""
+        """Return whether there is a new time in it."""
         return not (self.run_after is None and self.scheduled_at is None and self.cron is None)
 
 
@@ -122,7 +122,7 @@ def changed_goals(
 ) -> dict[str, Goal]:
     """The goals that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
 
-    Raises `InvalidRequest` with the paths of what is faulty.
+    Raises `InvalidRequest` with the paths of what is invalid.
     """
     newest = max([now, *(goal.created_at for goal in kept.values())])
     ids = _ids("goal", [each.id for each in changes], new_id)
@@ -144,7 +144,7 @@ def changed_goals(
 def changed_memories(
     kept: Mapping[str, Memory], changes: Sequence[MemoryChange], agent_id: str, now: datetime
 ) -> dict[str, Memory]:
-    """The memories that are new or changed, by key. Raises `InvalidRequest` with the paths of what is faulty."""
+    """The memories that are new or changed, by key. Raises `InvalidRequest` with the paths of what is invalid."""
     paths = [f"memories.{n}.key" for n in range(len(changes))]
     keys = [_key(path, change.key) for path, change in zip(paths, changes, strict=True)]
     _check_once("key", paths, keys)
@@ -167,7 +167,7 @@ def changed_plans(
     """The plans that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
 
     They wake the thread `thread_id`, or the agent's home thread.
-    Raises `InvalidRequest` with the paths of what is faulty.
+    Raises `InvalidRequest` with the paths of what is invalid.
     """
     ids = _ids("plan", [each.id for each in changes], new_id)
     new: dict[str, Plan] = {}
@@ -270,16 +270,16 @@ def _text(where: str, given: str | None, kept: str | None, most: int = LONGEST_T
     if given is None and kept is not None:
         return kept
     if given is None or not _short(where, given, most).strip():
-        raise faulty(where, "is needed")
+        raise invalid_value(where, "is needed")
     return given
 
 
 def _short(where: str, given: str, most: int = LONGEST_NAME) -> str:
     """The text, which may be empty; refused if it is too long."""
     if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise faulty(where, f"must be text, not {brief_value(given)}")
+        raise invalid_value(where, f"must be text, not {brief_value(given)}")
     if len(given) > most:
-        raise faulty(where, f"has {quantity(len(given), 'character')}; {most} are allowed")
+        raise invalid_value(where, f"has {quantity(len(given), 'character')}; {most} are allowed")
     return given
 
 
@@ -287,5 +287,5 @@ def _key(where: str, given: str) -> str:
     """The key of a memory, as every journal can keep it."""
     key = _text(where, given, None, LONGEST_NAME)
     if unwritable(key):
-        raise faulty(where, "must be text without NUL characters or halves of characters")
+        raise invalid_value(where, "must be text without NUL characters or halves of characters")
     return key

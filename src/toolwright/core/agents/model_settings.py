@@ -31,7 +31,7 @@ def declared_settings(whose: str, declared: object) -> ModelSettings | None:
                 f"{whose}: the model setting {name!r} must be {wanted}, not {brief_value(given)}."
             )
     values = {str(name): _kept(each) for name, each in named.items()}
-    return ModelSettings(**values)  # type: ignore[arg-type]  # as just judged
+    return ModelSettings(**values)  # type: ignore[arg-type]  # as just validated
 
 
 def _kept(given: object) -> object:

@@ -104,11 +104,11 @@ class Prompt:
         check_parallel(whose, self.parallel)
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         self._keep_output(whose)
-        self.parameters()  # a faulty schema is told of here
+        self.parameters()  # an invalid schema is told of here
         keep(self, "tools", "variables", "tenvs", "env")
 
     def _keep_output(self, whose: str) -> None:
-        """Judge the output, and keep what answers are judged by."""
+        """Validate the output, and keep what answers are validated by."""
         if self.output is None:
             return
         if self.expose_as_tool:

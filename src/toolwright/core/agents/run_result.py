@@ -38,7 +38,7 @@ class RunResult:
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
+        """Return whether the run has ended."""
         return self.status in OVER
 
 

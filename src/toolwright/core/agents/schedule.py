@@ -44,7 +44,7 @@ _NICKNAMES = {
 
 @value
 class Schedule:
-    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), again and again.
+    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), repeatedly.
 
     A `relative` one is given by `run_after`.
     """

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from toolwright.core.agents.memory import Passage
-from toolwright.core.checks import faulty
+from toolwright.core.checks import invalid_value
 from toolwright.core.text import quantity
 from toolwright.core.value import value
 
@@ -40,13 +40,13 @@ def read_query(text: str) -> Query:
     """The query of that text; raises `InvalidRequest` for one without words, or with too many."""
     if len(text) > LONGEST_QUERY:
         fault = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
-        raise faulty("query", fault)
+        raise invalid_value("query", fault)
     words = tuple(folded(text).split())
     if not words:
-        raise faulty("query", "is needed: give a few words")
+        raise invalid_value("query", "is needed: give a few words")
     if len(words) > MOST_QUERY_WORDS:
         fault = f"has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
-        raise faulty("query", fault)
+        raise invalid_value("query", fault)
     return Query(words=words)
 
 
@@ -62,7 +62,7 @@ def folded_passage(passage: Passage) -> str:
 
 
 def is_match(passage: Passage, query: Query) -> bool:
-    """Whether every word of the query stands in the passage."""
+    """Return whether every word of the query stands in the passage."""
     text = folded_passage(passage)
     return all(word in text for word in query.words)
 

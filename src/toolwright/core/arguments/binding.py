@@ -1,4 +1,4 @@
-"""From judged JSON arguments to the keyword arguments that a function is called with, defaults included."""
+"""From validated JSON arguments to the keyword arguments that a function is called with, defaults included."""
 
 import copy
 import functools
@@ -56,13 +56,13 @@ class Builder:
 
 
 def is_plain_scalar(annotation: Any, value: object) -> bool:  # any annotation
-    """Whether the value is of that type and the type is so simple that nobody else must be asked."""
+    """Return whether the value is of that type and the type is so simple that nobody else must be asked."""
     fits = _SCALARS.get(annotation)
     return fits is not None and fits(value)
 
 
 def is_shared(value: object) -> bool:
-    """Whether pydantic would give the same changeable object to every call: it copies what cannot be hashed."""
+    """Return whether pydantic would give the same changeable object to every call: it copies what cannot be hashed."""
     if isinstance(value, _UNCHANGING):
         return False
     try:
@@ -134,7 +134,7 @@ class Argument:
 
     @property
     def as_is(self) -> bool:
-        """Whether the JSON value is what the function gets."""
+        """Return whether the JSON value is what the function gets."""
         return (
             self.key == self.parameter and not self.number and self.builder is None and self.default is None
         )

@@ -28,7 +28,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One faulty place and what is wrong there, as `must be an integer, not a string`."""
+    """One invalid place and what is wrong there, as `must be an integer, not a string`."""
 
     path: Path
     text: str
@@ -135,7 +135,7 @@ def _alternatives(branches: list[Branch], path: Path) -> str:
 
 
 def _misses(error: jsonschema_rs.ValidationError, path: Path) -> bool:
-    """Whether the value is of another type, or another constant, than this branch is about."""
+    """Return whether the value is of another type, or another constant, than this branch is about."""
     return tuple(error.instance_path) == path and error.kind.name in ("type", "const", "enum")
 
 

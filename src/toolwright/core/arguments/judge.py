@@ -47,7 +47,7 @@ def _first_items(value: JSON) -> JSON:
 
 
 def _made_by_cutting(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
-    """Whether something is missing only because it was cut off."""
+    """Return whether something is missing only because it was cut off."""
     return isinstance(error.kind, _TOO_FEW) and _size(original, error.instance_path) > _size(
         cut, error.instance_path
     )
@@ -73,7 +73,7 @@ Resolve = Callable[[JSONObject], JSONObject]
 
 
 class Judge:
-    """Judges the arguments of one tool by its schema, which is compiled at the first call.
+    """Validates the arguments of one tool by its schema, which is compiled at the first call.
 
     Nothing is coerced: `"10"`, `true` and `1` are no integer, no boolean and no string. `3.0` is the
     integer 3. With `takes_nothing` any object is accepted and counts as empty. Arguments that the schema accepts go
@@ -113,7 +113,7 @@ class Judge:
     def read(self, raw: RawArguments, resolve: Resolve | None = None) -> JSONObject:
         """Arguments ready for the handler, after `resolve` if they may hold references.
 
-        Raises `ArgumentFault`, whose text names every faulty path.
+        Raises `ArgumentFault`, whose text names every invalid path.
         """
         text = raw if type(raw) is str or isinstance(raw, bytes) else _written(raw)
         if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
@@ -213,7 +213,7 @@ def _too_deep() -> ArgumentFault:
 
 
 class ResultJudge:
-    """Judges results of one tool by the schema of its output, which is compiled at the first of them."""
+    """Validates results of one tool by the schema of its output, which is compiled at the first of them."""
 
     __slots__ = ("_name", "_schema", "_validator")
 

@@ -128,7 +128,7 @@ class _Compiler:
         return {"$ref": f"#/definitions/{name}-{_LEVELS}"}
 
     def _has_integers(self, schema: JSON) -> bool:
-        """Whether an integer is asked for anywhere within the schema, or where it refers to."""
+        """Return whether an integer is asked for anywhere within the schema, or where it refers to."""
         seen: set[int] = set()
         parts = [schema]
         while parts:

@@ -18,7 +18,7 @@ Place: TypeAlias = tuple[JSON, str]
 
 
 class Numbers:
-    """Puts the numbers of a judged value into the form that their place in the schema asks for.
+    """Puts the numbers of a validated value into the form that their place in the schema asks for.
 
     The schema has accepted the value before, so a place that says `integer` holds a whole number. Of alternatives
     one that accepts the value counts: the first to which the value is right as it is, else the first.
@@ -154,7 +154,7 @@ def _number(value: float, schema: JSONObject, path: Path) -> JSON:
 
 
 def float_is_whole(value: float) -> bool:
-    """Whether a number has no fraction."""
+    """Return whether a number has no fraction."""
     return isinstance(value, int) or (math.isfinite(value) and value.is_integer())
 
 

@@ -1,4 +1,4 @@
-"""JSON Schemas as judges of values: compiled once, offline."""
+"""JSON Schemas as validates of values: compiled once, offline."""
 
 from collections.abc import Callable, Iterator
 

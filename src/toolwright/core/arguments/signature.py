@@ -71,7 +71,7 @@ def parameter_descriptions(doc: str | None) -> dict[str, str]:
 
 
 Handler: TypeAlias = Function
-"""Whatever carries a call out: a plain or an async function, or an object that is called like one."""
+"""Whatever executes a call: a plain or an async function, or an object that is called like one."""
 
 _YIELDS = frozenset({dis.opmap["YIELD_VALUE"], dis.opmap["SEND"]})
 _SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -93,14 +93,14 @@ class Signature:
 
     @property
     def takes_nothing(self) -> bool:
-        """Whether the tool has no arguments, so that whatever a model sends is ignored (D3)."""
+        """Return whether the tool has no arguments, so that whatever a model sends is ignored (D3)."""
         return not self.parameters["properties"] and not self.parameters.get("additionalProperties")
 
 
 def read_signature(
     handler: Handler, *, name: str, args: type[BaseModel] | None, scope: Mapping[str, object]
 ) -> Signature:
-    """Read a handler's signature; raises `DefinitionError` naming the tool `name` and the faulty path.
+    """Read a handler's signature; raises `DefinitionError` naming the tool `name` and the invalid path.
 
     With `args` the handler gets an instance of that model in its one other parameter. `scope` holds the names
     of the place of definition, for annotations that are text.
@@ -351,7 +351,7 @@ def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Comple
 
 
 def _waits(handler: Handler) -> bool:
-    """Whether a call may wait for anything: but for coroutines whose own code never gives the loop a turn."""
+    """Return whether a call may wait for anything: but for coroutines whose own code never gives the loop a turn."""
     function = handler.__func__ if isinstance(handler, types.MethodType) else handler
     if not isinstance(function, types.FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return True

@@ -21,7 +21,7 @@ from toolwright.core.text import sentence
 
 
 def confused(members: tuple[Any, ...]) -> bool:  # any annotations
-    """Whether one of a union's literals would be taken for what another member means."""
+    """Return whether one of a union's literals would be taken for what another member means."""
     bools = [each for each in members if _bare(each) is bool or True in _kinds(each)]
     numbers = [each for each in members if _bare(each) in (int, float) or False in _kinds(each)]
     literal = [each for each in (*bools, *numbers) if get_origin(_bare(each)) is Literal]
@@ -45,7 +45,7 @@ def _checked(options: tuple[object, ...], value: object) -> object:
 
 
 def _kinds(member: Any) -> set[bool]:  # any annotation
-    """Whether there are booleans (True), and a 0 or 1 (False), among a literal's options."""
+    """Return whether there are booleans (True), and a 0 or 1 (False), among a literal's options."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return set()
@@ -263,7 +263,7 @@ class TypeReader:
             ) from error
 
     def _ends(self, annotation: Annotation, above: tuple[object, ...]) -> bool:
-        """Whether there is a finite value of this type."""
+        """Return whether there is a finite value of this type."""
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Annotated or origin in _QUALIFIERS:
             return self._ends(arguments[0], above)
@@ -288,7 +288,7 @@ class TypeReader:
             ) from error
 
     def _field_default(self, annotation: Annotation | None, value: object, path: str) -> None:
-        """The default of a field, which is judged later: its type may not be whole yet. None: it judges itself."""
+        """Default of a field, validated after its type is complete; None if pydantic validates it."""
         self.default(value, path)
         self.shares |= is_shared(value)
         if annotation is not None and not is_plain_scalar(annotation, value):

@@ -64,7 +64,7 @@ class Dependency:
 
     @property
     def cleans_up(self) -> bool:
-        """Whether the function has something to do when its value is needed no more."""
+        """Return whether the function has something to do when its value is needed no more."""
         return self.form in ("generator", "async generator")
 
 

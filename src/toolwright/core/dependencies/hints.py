@@ -46,13 +46,13 @@ def bound_names(function: Function) -> frozenset[str]:
 
 
 def runs_on_loop(function: Function) -> bool:
-    """Whether its calls give a coroutine, so that they belong on the event loop; any other runs in a thread."""
+    """Return whether its calls give a coroutine, so that they belong on the event loop; any other runs in a thread."""
     own = innermost(function)
     return inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(inspect.unwrap(own))
 
 
 def is_state(hint: object) -> bool:
-    """Whether a parameter of that annotation is given the thread's state."""
+    """Return whether a parameter of that annotation is given the thread's state."""
     if get_origin(hint) is Annotated or get_origin(hint) in (typing.Union, types.UnionType):
         return any(is_state(part) for part in get_args(hint))
     return hint is ThreadState

@@ -36,7 +36,7 @@ class Place:
 
 
 class Opener:
-    """Opens dependencies; plain functions run `in_thread`. `overrides` are read anew each time."""
+    """Opens dependencies; plain functions run `in_thread`. `overrides` are read again each time."""
 
     def __init__(self, in_thread: InThread, overrides: Overrides) -> None:
         self._in_thread = in_thread

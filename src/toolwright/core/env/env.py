@@ -74,9 +74,9 @@ def read_env(
     if env is None:
         return {}
     if not isinstance(env, Mapping):
-        raise _faulty(path, "must be an object of names and values")
+        raise _invalid_value(path, "must be an object of names and values")
     if len(env) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
-        raise _faulty(path, f"must have at most {MOST_NAMES} names")
+        raise _invalid_value(path, f"must have at most {MOST_NAMES} names")
     return {
         checked_name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
         for name, each in cast("Given", env).items()
@@ -87,7 +87,7 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
     """The variables to be stored, where there is nothing to take away."""
     for name, each in variables.items():
         if each is None:
-            raise _faulty(f"{path}.{name}", "must be text, or an object with value and type")
+            raise _invalid_value(f"{path}.{name}", "must be text, or an object with value and type")
     return {name: each for name, each in variables.items() if each is not None}
 
 
@@ -102,7 +102,7 @@ def checked_name(name: str, path: str = "env") -> str:
     """The name of a value; `InvalidRequest` for what can be none."""
     fault = faulty_name(name)
     if fault is not None:
-        raise _faulty(path, f"has the name {fault}")
+        raise _invalid_value(path, f"has the name {fault}")
     return name
 
 
@@ -112,23 +112,23 @@ def _read(raw: object, path: str, type_of: Callable[[], EnvType]) -> EnvVar | No
     if isinstance(raw, str):
         return EnvVar(value=_value(raw, path), type=type_of())
     if not isinstance(raw, Mapping):
-        raise _faulty(path, "must be text, or an object with value and type")
+        raise _invalid_value(path, "must be text, or an object with value and type")
     parts = cast("Mapping[str, object]", raw)  # keys of other types are found to be unknown
     if "value" not in parts or not set(parts) <= {"value", "type"}:
-        raise _faulty(path, "must have a value, and may have a type")
+        raise _invalid_value(path, "must have a value, and may have a type")
     kind = parts["type"] if "type" in parts else type_of()
     if kind not in ("text", "secret"):
-        raise _faulty(path, "has a type that is neither text nor secret")
+        raise _invalid_value(path, "has a type that is neither text nor secret")
     return EnvVar(value=_value(parts["value"], path), type=kind)
 
 
 def _value(text: object, path: str) -> str:
     if not isinstance(text, str):
-        raise _faulty(path, "must be text")
+        raise _invalid_value(path, "must be text")
     if len(text) > LONGEST_VALUE:
-        raise _faulty(path, f"must have at most {LONGEST_VALUE} characters")
+        raise _invalid_value(path, f"must have at most {LONGEST_VALUE} characters")
     if not _writes(text):
-        raise _faulty(path, "must not hold NUL characters or lone surrogates")
+        raise _invalid_value(path, "must not hold NUL characters or lone surrogates")
     return text
 
 
@@ -136,5 +136,5 @@ def _writes(text: str) -> bool:
     return not unwritable(text)
 
 
-def _faulty(path: str, fault: str) -> InvalidRequest:
+def _invalid_value(path: str, fault: str) -> InvalidRequest:
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])

@@ -43,7 +43,7 @@ class LogPlace:
 
 
 CALL_ID: ContextVar[str | None] = ContextVar("toolwright_call_id", default=None)
-"""The call whose handler is at work."""
+"""The call whose handler is in progress."""
 _PLACE: ContextVar[LogPlace | None] = ContextVar("toolwright_log_place", default=None)
 _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default=None)
 _FORMATTER = logging.Formatter()

@@ -25,7 +25,7 @@ _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
 def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
     """The text of an object or a list with every string and number as `clean` gives it; None if it is neither.
 
-    Where two keys become equal it is written anew, with the keys that `clean` gives to the whole.
+    Where two keys become equal it is written again, with the keys that `clean` gives to the whole.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return None

@@ -16,7 +16,7 @@ class Shown:
     related: tuple[str, ...]
 
     def has(self, name: str, among: Collection[str]) -> bool:
-        """Whether the name is one of these, or one with a suffix that all related names have too."""
+        """Return whether the name is one of these, or one with a suffix that all related names have too."""
         ends = [name[len(each) :] for each in self.names if name.startswith(each)]
         return any(
             not end
@@ -42,7 +42,7 @@ class EnvTypes:
         return self.declared.get(name, "secret")
 
     def hides(self, name: str, among: Collection[str] = ()) -> bool:
-        """Whether the name is declared as a secret, and models are not shown its value all the same."""
+        """Return whether the name is declared as a secret, and models are not shown its value all the same."""
         return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
@@ -66,14 +66,14 @@ class EnvTypes:
         if var is None:
             return
         if var.type == "secret" and any(name in each.names for each in self.shown):
-            raise _faulty(f"{path}.{name}", "is shown to models: store it as text, not as a secret")
+            raise _invalid_value(f"{path}.{name}", "is shown to models: store it as text, not as a secret")
         if var.type == "secret" and name in self.flags:
-            raise _faulty(f"{path}.{name}", "is a flag: store it as text, not as a secret")
+            raise _invalid_value(f"{path}.{name}", "is a flag: store it as text, not as a secret")
         if var.type == "text" and self.hides(name, among):
-            raise _faulty(f"{path}.{name}", "is declared as a secret")
+            raise _invalid_value(f"{path}.{name}", "is declared as a secret")
 
 
-def _faulty(path: str, fault: str) -> InvalidRequest:
+def _invalid_value(path: str, fault: str) -> InvalidRequest:
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 

@@ -18,7 +18,7 @@ class Variable:
 
     A run in which a `required` one has no value waits until somebody gives one. Of the type `secret` it is kept
     encrypted and never shown. A `scoped` one is not taken from the threads above the one that declares it; from
-    there it flows down. Raises `DefinitionError` where it is faulty.
+    there it flows down. Raises `DefinitionError` where it is invalid.
     """
 
     name: str

@@ -131,16 +131,16 @@ def _numbered(name: str, number: int, folder: str) -> str:
 def checked_path(path: object) -> str:
     """A path that a program gave, absolute; raises `InvalidRequest` for one that is not plain and safe."""
     if not isinstance(path, str):
-        raise _faulty(path, "a path is text")
+        raise _invalid_value(path, "a path is text")
     full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
     segments = full_path[1:].split("/")
     if len(full_path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
-        raise _faulty(path, f"a path has at most {LONGEST_PATH} bytes")
+        raise _invalid_value(path, f"a path has at most {LONGEST_PATH} bytes")
     for segment in segments:
         if segment in ("", ".", "..") or segment != segment.strip() or len(_bytes(segment)) > LONGEST_NAME:
-            raise _faulty(path, "each of its parts is a name, not empty and neither '.' nor '..'")
+            raise _invalid_value(path, "each of its parts is a name, not empty and neither '.' nor '..'")
         if _UNSAFE.search(segment) or _visible(segment) != segment:
-            raise _faulty(path, "it holds characters that a path may not have")
+            raise _invalid_value(path, "it holds characters that a path may not have")
     return full_path
 
 
@@ -182,7 +182,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _faulty(path: object, why: str) -> InvalidRequest:
+def _invalid_value(path: object, why: str) -> InvalidRequest:
     return InvalidRequest(
         f"The path {brief(repr(path), 100)} cannot be used: {why}.", [{"path": "path", "message": why}]
     )

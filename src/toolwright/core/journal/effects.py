@@ -445,7 +445,7 @@ MAY_FIND_NOTHING = frozenset[type](
         ),
         # They follow the state of something else, which may have changed in the meantime.
         *(SetVector, HoldMcpTool, UnholdMcpTool),
-        # Of these there may be any number, also none: followers, children at work, and plans.
+        # Of these there may be any number, also none: followers, children in progress, and plans.
         *(Tell, CancelChildren, MovePlans),
     }
 )

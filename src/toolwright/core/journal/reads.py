@@ -110,7 +110,7 @@ class ChildReads(Protocol):
         ...
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
-        """Whether one of them is at work whose end is the end of that call."""
+        """Return whether one of them is in progress whose end is the end of that call."""
         ...
 
     async def nested(self, call_id: str) -> Sequence[Call]:
@@ -154,7 +154,7 @@ class McpReads(Protocol):
     """Tasks of MCP servers, and definitions of their tools. Raises `StoreError` when the journal cannot be read."""
 
     async def task(self, call_id: str) -> McpTask | None:
-        """The task that is carried out for that call."""
+        """The task that is executed for that call."""
         ...
 
     async def tasks(self, thread_id: str) -> Sequence[McpTask]:
@@ -170,7 +170,7 @@ class RetentionReads(Protocol):
     """What may be deleted, and what deletion has left. Raises `StoreError` when the journal cannot be read."""
 
     async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
-        """The threads of a family, from that one down, that are at work, each with its open run."""
+        """The threads of a family, from that one down, that are in progress, each with its open run."""
         ...
 
     async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
@@ -178,7 +178,7 @@ class RetentionReads(Protocol):
         ...
 
     async def has_rows_left(self) -> bool:
-        """Whether deleted threads have left rows behind."""
+        """Return whether deleted threads have left rows behind."""
         ...
 
     async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
@@ -305,5 +305,5 @@ class SpaceReads(Protocol):
         ...
 
     async def caused(self, run_id: str, author: str) -> bool:
-        """Whether the run reads, or was promised to read, what that entity has said."""
+        """Return whether the run reads, or was promised to read, what that entity has said."""
         ...

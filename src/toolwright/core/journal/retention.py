@@ -58,6 +58,6 @@ class DroppedBytes:
 
 @value
 class ForgetBytes(Unit):
-    """These bytes are gone, or needed by another thread: their notes go, but for those that were made anew since."""
+    """These bytes are gone, or needed by another thread: their notes go, but for those that were made again since."""
 
     dropped: tuple[DroppedBytes, ...]

@@ -30,7 +30,7 @@ Gauge: TypeAlias = Literal[
 class RunTrace(Protocol):
     """The spans of one run, as long as this process leads it.
 
-    Its steps and calls follow from what is committed; beside that it is told who answers and who carries out.
+    Its steps and calls follow from what is committed; beside that it is told who answers and who executes.
     A `traceparent` is a W3C trace context.
     """
 
@@ -93,7 +93,7 @@ class Telemetry(Protocol):
         ...
 
     def current(self) -> str | None:
-        """The trace context of whatever is at work here."""
+        """Return the current trace context."""
         ...
 
     def of_call(self, call_id: str) -> str | None:
@@ -105,7 +105,7 @@ class Telemetry(Protocol):
         ...
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[object]:
-        """Within the block what a caller with these headers has begun is at work."""
+        """Within the block what a caller with these headers has begun is in progress."""
         ...
 
     def settled(self, call: Call, outcome: str) -> None:

@@ -49,7 +49,7 @@ Guard: TypeAlias = Literal[
     "compaction",  # the conversation was shortened in the meantime, or its summary was edited
     "mcp_tool",  # no such definition of the tool waits any more
     "message",  # there is no such message in the space or the thread, or too many are pinned
-    "busy",  # a thread that was idle is at work now
+    "busy",  # a thread that was idle is running now
     "request",  # there is no such request any more
     "child_limit",  # there are as many children as there may be
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
@@ -154,7 +154,7 @@ class PostMessage(Unit):
 class PostCall(PostMessage):
     """A call is made from outside in `run`, which is made, or opened again if it is completed. The thread is woken.
 
-    The guard `run` fails if it has ended otherwise, `busy` while the thread is at work on another one.
+    The guard `run` fails if it has ended otherwise, `busy` while the thread is busy with another one.
     """
 
 
@@ -162,7 +162,7 @@ class PostCall(PostMessage):
 class SetEnv(Unit):
     """Env values of a thread or a person are set or taken away from outside a run.
 
-    A thread counts it among what was `posted`, so that a drain at work reads them anew. A person must still be
+    A thread counts it among what was `posted`, so that a drain in progress reads them again. A person must still be
     there: their values go with them, so `thread_id` is None then, and `entity_id` says who it is.
     """
 
@@ -376,7 +376,7 @@ class DropEntity(Unit):
 
 @value
 class SaveAgent(Unit):
-    """An agent is configured: for the first time, or anew, then `was` is the revision that it replaces."""
+    """An agent is configured: for the first time, or again, then `was` is the revision that it replaces."""
 
     agent: ConfiguredAgent
     was: int | None = None

@@ -63,7 +63,7 @@ def handler_tools(sample: Handler) -> Mapping[str, Tool]:
 
 
 def check_question(asked: Mapping[str, JSON]) -> None:
-    """Raise `InvalidRequest` for a question whose schema no answer could be judged by, or whose URL is no web page."""
+    """Raise `InvalidRequest` for a question with an unusable schema, or whose URL is not a web page."""
     url = asked.get("url")
     if isinstance(url, str) and not url.lower().startswith(("https://", "http://")):
         raise InvalidRequest("The URL of a question must begin with https:// or http://.")

@@ -17,7 +17,7 @@ def task_timer(call_id: str) -> str:
 
 @value
 class McpTask:
-    """A task that an MCP server carries out for a call.
+    """A task that an MCP server executes for a call.
 
     `agent_id` is the agent that made the call, `task_id` what the server calls the task. `questions` are those that the
     server has asked of it: the key of each, and the id of the call that asks it; they are shown in the space

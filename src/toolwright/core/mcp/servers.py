@@ -1,4 +1,4 @@
-"""The port to MCP servers: their lists, and the tasks that they carry out for calls."""
+"""The port to MCP servers: their lists, and the tasks that they execute for calls."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias

@@ -1,4 +1,4 @@
-"""Answers to composed requests: `{output, calls}` as JSON text, judged, and read as calls of tools."""
+"""Answers to composed requests: `{output, calls}` as JSON text, validated, and read as calls of tools."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -82,7 +82,7 @@ class ComposedForm:
         return form
 
     def _faults(self, tool: Tool, arguments: JSONObject) -> list[Fault]:
-        """The faults of a call. What arguments refer to is known, and judged, when the call begins."""
+        """The faults of a call. What arguments refer to is known, and validated, when the call begins."""
         chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
         if chosen and self._instances and arguments["_instance"] not in self._instances:
             return [Fault(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]

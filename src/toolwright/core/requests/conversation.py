@@ -51,7 +51,7 @@ def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
 
 
 def _writes(tool: Tool) -> bool:
-    """Whether calls of the tool may write to the state."""
+    """Return whether calls of the tool may write to the state."""
     meta = tool.meta
     return meta is not None and (meta.output_path is not None or "_outputPath" in meta.choices)
 

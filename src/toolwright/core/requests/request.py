@@ -1,4 +1,4 @@
-"""Composed requests as they are asked for (S1): config, output schema and context, judged whole, with every fault."""
+"""Composed requests (S1): config, output schema and context, validated together, with every error."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias, cast, get_args
@@ -256,21 +256,21 @@ def read_request(what: str, written: object) -> RequestForm:
     try:
         parsed = plain(written)
     except InvalidJSON as error:
-        raise _faulty(what, [{"path": "", "message": error.message.rstrip(".")}]) from error
+        raise _invalid_value(what, [{"path": "", "message": error.message.rstrip(".")}]) from error
     if has_more_values(parsed, MAX_JSON_VALUES) or surely_longer(parsed, MAX_REQUEST):
         size = f"must have at most {MAX_REQUEST} bytes and {MAX_JSON_VALUES} values"
-        raise _faulty(what, [{"path": "", "message": size}])
+        raise _invalid_value(what, [{"path": "", "message": size}])
     try:
         refuse_halves(parsed)
     except HalfCharacter as error:
-        raise _faulty(what, [{"path": spell(error.path), "message": HALF}]) from None
+        raise _invalid_value(what, [{"path": spell(error.path), "message": HALF}]) from None
     if isinstance(parsed, dict) and isinstance(parsed.get("context"), str):
         parsed["context"] = [{"type": "text", "text": parsed["context"]}]
     try:
         form = RequestForm.model_validate(parsed)
     except ValidationError as error:
         faults = [_fault(each["loc"], form_fault(each)) for each in error.errors(include_url=False)]
-        raise _faulty(what, faults[:MOST_FAULTS]) from None
+        raise _invalid_value(what, faults[:MOST_FAULTS]) from None
     return form
 
 
@@ -280,6 +280,6 @@ def _fault(path: tuple[int | str, ...], message: str) -> dict[str, str]:
     return {"path": ".".join(named), "message": message}
 
 
-def _faulty(what: str, faults: list[dict[str, str]]) -> InvalidConfiguration:
+def _invalid_value(what: str, faults: list[dict[str, str]]) -> InvalidConfiguration:
     text = f"{faults[0]['path']} {faults[0]['message']}".strip()
     return InvalidConfiguration(sentence(f"{what}: {text}"), faults)

@@ -1,4 +1,4 @@
-"""The agent that answers composed requests: made anew of each request, with its tools and the form of its answers."""
+"""The agent that answers composed requests: made again of each request, with its tools and the form of its answers."""
 
 from datetime import datetime
 
@@ -81,7 +81,7 @@ class RequestAgents:
         )
 
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
-        """An agent that carries out a delegated call: its answer must be what the call's tool declares as `_output`."""
+        """An agent that executes a delegated call: its answer must be what the call's tool declares as `_output`."""
         schema = None if thread.link is None else thread.link.output
         if schema is None:
             return active
@@ -148,7 +148,7 @@ def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
 
 
 def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
-    """The tools of the request, its own carried out by the handlers of the app's registry (D17)."""
+    """The tools of the request, its own executed by the handlers of the app's registry (D17)."""
     listed: list[Tool] = []
     for each in request.tools:
         if not isinstance(each, str):

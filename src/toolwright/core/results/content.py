@@ -136,7 +136,7 @@ class Faulty(Exception):
 
 
 def has_large_file(value: object) -> bool:
-    """Whether what a handler returned brings files that take milliseconds to look at."""
+    """Return whether what a handler returned brings files that take milliseconds to look at."""
     attachments = getattr(value, "attachments", None)
     parts = cast("Sequence[object]", attachments if isinstance(attachments, list | tuple) else (value,))
     if isinstance(value, list):
@@ -150,7 +150,7 @@ def has_large_file(value: object) -> bool:
 def checked_parts(parts: Sequence[P], what: str) -> list[P]:
     """The parts, a size such as `800.0` as the whole number that it is (an argument of the type float may be one).
 
-    Raises `Faulty` for the first field that is not what it must be.
+    Raises `Invalid` for the first field that is not what it must be.
     """
     checked = checked_fields(parts, what)
     for number, part in enumerate(checked, 1):

@@ -1,4 +1,4 @@
-"""The form of a model's answers: JSON that fits a schema, judged, and its faults in words that go back to the model."""
+"""Structured output: validate a model's answer against a schema, and describe the errors for the model."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -41,7 +41,7 @@ _CHOICES: Mapping[str, JSONObject] = {
 class Meta:
     """The meta-properties of a schema tool; each is None where the tool does not fix it.
 
-    `output` is the schema of its result, `activity` and `delegate` name who carries it out, `scopes` what a delegate is
+    `output` is the schema of its result, `activity` and `delegate` name who executes it, `scopes` what a delegate is
     shown of the caller's context, `output_path` is where its result is written, `instance` whose call it is. `choices`
     are the schemas of those that each call may choose, `definitions` what they and `output` refer to.
     """
@@ -87,7 +87,7 @@ class Call:
 
     @property
     def delegate(self) -> str | None:
-        """The delegate that is to carry it out."""
+        """The delegate that is to execute it."""
         return _text(self.meta.get("_delegate"))
 
     @property
@@ -113,7 +113,7 @@ def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
 
 
 def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
-    """The schema that calls are judged by: whatever meta-property is not offered is taken and not looked at."""
+    """The schema that calls are validated by: whatever meta-property is not offered is taken and not looked at."""
     fields: JSONObject = {
         **dict.fromkeys((*META_PROPERTIES, REASONING), True),
         "_tool": {"const": name},
@@ -157,12 +157,12 @@ def read_recorded_call(name: str, meta: Meta, arguments: str) -> Call:
 
 
 def called_instance(meta: Meta, arguments: JSONObject) -> str | None:
-    """The instance that arguments name which were not judged yet, or that the tool fixes."""
+    """The instance that arguments name which were not validated yet, or that the tool fixes."""
     return _text(arguments.get("_instance")) if "_instance" in meta.choices else meta.instance
 
 
 def latent_result(meta: Meta, call: Call) -> ToolResult:
-    """The result of a call that the model itself carries out: its output, else that there is nothing more to do."""
+    """The result of a call that the model itself executes: its output, else that there is nothing more to do."""
     if meta.output is None:
         return ToolResult.ok({"success": True, "args": call.args})
     return ToolResult.ok(call.meta["_output"])

@@ -1,4 +1,4 @@
-"""Tools as JSON Schemas (S1 "Schema as interface"): judged whole, with the path of every fault."""
+"""Tools as JSON Schemas (S1 "Schema as interface"): validated whole, with the path of every fault."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -286,7 +286,7 @@ def _takes_anything(schema: JSON) -> bool:
 
 
 def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
-    """Whether a rule of the names of fields holds for a meta-property."""
+    """Return whether a rule of the names of fields holds for a meta-property."""
     rule = schema.get(key)
     if rule is None:
         return False
@@ -359,7 +359,7 @@ def _fixed_text(key: str, schemas: dict[str, JSONObject], faults: _Faults) -> st
 
 
 def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
-    """The output path that the tool fixes; those that it offers by an `enum` are judged too."""
+    """The output path that the tool fixes; those that it offers by an `enum` are validated too."""
     path = ("properties", "_outputPath")
     options = schema.get("enum")
     for number, option in enumerate(options if isinstance(options, list) else []):

@@ -143,7 +143,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
 
 
 def _is_large(text: str) -> bool:
-    """Whether the JSON text of a state is longer than it may be, or holds more values."""
+    """Return whether the JSON text of a state is longer than it may be, or holds more values."""
     if len(text) > MAX_STATE:
         return True
     try:
@@ -199,12 +199,12 @@ def _change(old: JSON, place: OutputPath, value: JSON) -> JSON:
 
 
 def may_refer(arguments: str) -> bool:
-    """Whether a reference can be in the JSON text of arguments."""
+    """Return whether a reference can be in the JSON text of arguments."""
     return MARK in arguments or r"\u2020" in arguments
 
 
 def has_references(part: JSON) -> bool:
-    """Whether a text in the value is a reference."""
+    """Return whether a text in the value is a reference."""
     if isinstance(part, str):
         return _REFERENCE.fullmatch(part) is not None
     parts = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()

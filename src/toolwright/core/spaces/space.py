@@ -76,7 +76,7 @@ class SpaceMessage:
 
     @property
     def shows_call(self) -> bool:
-        """Whether it shows a tool call: then nobody may reply to it."""
+        """Return whether it shows a tool call: then nobody may reply to it."""
         return self.metadata.get("type") == "tool_call"
 
 
@@ -91,5 +91,5 @@ class Reaction:
 
 
 def open_to(space: Space, *, is_member: bool) -> bool:
-    """Whether an entity may read and speak in the space: everyone in a public one, else its members (D7)."""
+    """Return whether an entity may read and speak in the space: everyone in a public one, else its members (D7)."""
     return is_member or space.kind == "public"

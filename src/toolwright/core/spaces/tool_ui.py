@@ -45,7 +45,7 @@ class Submit(Protocol):
     """Hands in the result of the call that is drawn: a JSON value, or the text of its failure."""
 
     async def __call__(self, result: JSON = None, *, error: str | None = None) -> bool:
-        """Whether it was taken; if not, the page says why."""
+        """Return whether it was taken; if not, the page says why."""
         ...
 
 

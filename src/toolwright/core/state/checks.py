@@ -39,7 +39,7 @@ def message(value: object) -> str:
 
 
 def page(limit: object, offset: object) -> None:
-    """Raises `InvalidRequest` for a faulty limit or offset."""
+    """Raises `InvalidRequest` for an invalid limit or offset."""
     for name, number in (("limit", limit), ("offset", offset)):
         if type(number) is not int or not 0 <= number <= _LARGEST:
             raise InvalidRequest(

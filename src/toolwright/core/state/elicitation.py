@@ -37,7 +37,7 @@ class Elicited:
 def question(
     message: object, schema: object = None, url: object = None, source: str | None = None
 ) -> JSONObject:
-    """The arguments of the call that is a question. Raises `InvalidRequest` for a faulty one."""
+    """The arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
     asked: JSONObject = {"message": given.message(message)}
     if schema is not None and url is not None:
         raise InvalidRequest("A question has a schema or a URL, not both.")

@@ -54,7 +54,7 @@ class MemorySignal:
 
     @property
     def aborted(self) -> bool:
-        """Whether `abort` was called."""
+        """Return whether `abort` was called."""
         return self._event.is_set()
 
     async def wait(self) -> None:
@@ -182,7 +182,7 @@ class MemoryState:
         return None if var is None else var.value
 
     async def env_type(self, name: str) -> EnvType | None:
-        """Whether the value is `text` or a `secret`."""
+        """Return the type of the value, `text` or `secret`."""
         var = (self._env or {}).get(given.text("The name of a value", name))
         return None if var is None else var.type
 
@@ -355,7 +355,7 @@ class MemoryState:
         return self._sandbox.start(source, read_options(options, **more))
 
     def emit(self, event_type: str, data: JSON = None) -> None:
-        """Keep an event; raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry."""
+        """Keep an event; raises `InvalidRequest` for an invalid type, `InvalidJSON` for what JSON cannot carry."""
         event_type, data = given.event(event_type, data)
         self.events.append(EventDraft(type=event_type, payload={"data": data}))
 

@@ -22,7 +22,7 @@ class AbortSignal(Protocol):
 
     @property
     def aborted(self) -> bool:
-        """Whether the run is being cancelled."""
+        """Return whether the run is being cancelled."""
         ...
 
     async def wait(self) -> None:
@@ -148,7 +148,7 @@ class ThreadState(Protocol):
         `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` they are sent there.
         `source` is who asks, where it is not the tool itself.
         The question is a pending call below this one; a person answers it in the space, a service over the API, in a
-        call over MCP the host's user. Raises `InvalidRequest` for a faulty question.
+        call over MCP the host's user. Raises `InvalidRequest` for an invalid question.
         """
         ...
 
@@ -189,7 +189,7 @@ class ThreadState(Protocol):
         ...
 
     async def terminate(self, reference: str | None = None) -> None:
-        """End this thread for good once the call's result is recorded; or a child of it, by its reference."""
+        """End this thread permanently once the call's result is recorded; or a child of it, by its reference."""
         ...
 
     async def get_value(self, key: str) -> JSON:
@@ -208,13 +208,13 @@ class ThreadState(Protocol):
         ...
 
     async def env_type(self, name: str) -> EnvType | None:
-        """Whether that value is `text` or a `secret`, None if there is none."""
+        """Return the type of the value, `text` or `secret`, None if there is none."""
         ...
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name for this thread with the call's result, or take it away; a secret unless said otherwise.
 
-        Raises `InvalidRequest` for a faulty name or value.
+        Raises `InvalidRequest` for an invalid name or value.
         """
         ...
 
@@ -251,7 +251,7 @@ class ThreadState(Protocol):
         """Run code that nobody trusts in a sandbox; await the handle, or `terminate` it.
 
         Options: `language` (`typescript`, `javascript`, `python`), `filename`, `execute`, `imports`, `globals`,
-        `modules`, `memory_limit_bytes`, `timeout`. Raises `InvalidRequest` for faulty ones, `MissingExtra` without
+        `modules`, `memory_limit_bytes`, `timeout`. Raises `InvalidRequest` for invalid ones, `MissingExtra` without
         the extra `sandbox`.
         """
         ...
@@ -259,7 +259,7 @@ class ThreadState(Protocol):
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Record an event of your own with the call's result; followers of the thread see it then.
 
-        Raises `InvalidRequest` for a faulty type, also for the types of the runtime's own events.
+        Raises `InvalidRequest` for an invalid type, also for the types of the runtime's own events.
         """
         ...
 

@@ -19,8 +19,8 @@ _UNITS = ((3_600, "hour"), (60, "minute"))
 class Terms:
     """The terms on which an approval is asked for.
 
-    `by` is who may answer, `seconds` for how long, None for ever; `edit` and `reason` say whether an answer may bring
-    other arguments, or a reason. `schema` judges other arguments, None if that is left to the beginning of the call.
+    `by` is who may answer, `seconds` for how long, None forever; `edit` and `reason` say whether an answer may bring
+    other arguments, or a reason. `schema` validates other arguments, None if that is left to the beginning of the call.
     """
 
     by: str | tuple[str, ...] = "anyone"
@@ -65,7 +65,7 @@ def terms_from_json(fields: JSONObject | None) -> Terms:
 
 
 def is_answer(result: JSON | ToolResult) -> bool:
-    """Whether this is the answer to a call that waits for an approval, by its form."""
+    """Return whether this is the answer to a call that waits for an approval, by its form."""
     answer = result.result if isinstance(result, ToolResult) else result
     return isinstance(answer, dict) and isinstance(answer.get("approved"), bool) and answer.keys() <= _ANSWER
 
@@ -81,21 +81,21 @@ def read_approval(terms: Terms, result: JSON | ToolResult) -> ApprovalAnswer:
         )
     unknown = next((name for name in answer if name not in _ANSWER), None)
     if unknown is not None:
-        raise _faulty(unknown[:60], "is not known: an approval has approved, args and reason")
+        raise _invalid_value(unknown[:60], "is not known: an approval has approved, args and reason")
     approved, arguments, reason = answer["approved"] is True, answer.get("args"), answer.get("reason")
     if arguments is not None and not isinstance(arguments, dict):
-        raise _faulty("args", "must be an object")
+        raise _invalid_value("args", "must be an object")
     if arguments is not None and not approved:
-        raise _faulty("args", "is only taken with an approval")
+        raise _invalid_value("args", "is only taken with an approval")
     if arguments is not None and not terms.edit:
-        raise _faulty("args", "is not taken: this call is approved as it is, or not at all")
+        raise _invalid_value("args", "is not taken: this call is approved as it is, or not at all")
     if reason is not None and not isinstance(reason, str):
-        raise _faulty("reason", "must be text")
+        raise _invalid_value("reason", "must be text")
     if reason and not terms.reason:
-        raise _faulty("reason", "is not taken for this call")
+        raise _invalid_value("reason", "is not taken for this call")
     return ApprovalAnswer(
         approved=approved,
-        arguments=cast("JSONObject | None", arguments),  # an object, as just judged
+        arguments=cast("JSONObject | None", arguments),  # an object, as just validated
         reason=reason.strip() or None if reason else None,
     )
 
@@ -119,5 +119,5 @@ def _spoken(seconds: float) -> str:
     return quantity(int(seconds) if seconds == int(seconds) else seconds, "second")
 
 
-def _faulty(name: str, message: str) -> InvalidRequest:
+def _invalid_value(name: str, message: str) -> InvalidRequest:
     return InvalidRequest(f"result.{name} {message}.", [{"path": f"result.{name}", "message": message}])

@@ -41,7 +41,7 @@ class ForbiddenMove(ToolwrightError):
 
 
 def is_over(status: CallStatus) -> bool:
-    """Whether nothing can change this call any more."""
+    """Return whether nothing can change this call any more."""
     return not MOVES[status]
 
 
@@ -88,17 +88,17 @@ class Call:
 
     @property
     def is_asked(self) -> bool:
-        """Whether it waits for an approval: nobody carries it out, and nobody will unless it comes."""
+        """Return whether it waits for an approval: nobody executes it, and nobody will unless it comes."""
         return self.approval == "asked" and self.status == "waiting"
 
     @property
     def ends_with_run(self) -> bool:
-        """Whether whoever carries it out is told to stop with its run: a child, a task of an MCP server."""
+        """Return whether whoever executes it is told to stop with its run: a child, a task of an MCP server."""
         return self.has_child or self.kind == "mcp"
 
     @property
     def has_child(self) -> bool:
-        """Whether a thread below this one carries the call out."""
+        """Return whether a thread below this one carries the call out."""
         return self.kind in ("agent", "delegate") and not self.is_asked
 
     def approved(self, arguments: str | None) -> "Call":
@@ -115,7 +115,7 @@ class Call:
         )
 
     def free_for(self, worker: str, at: datetime) -> bool:
-        """Whether the worker may claim it: nobody else has, or their lease is over and it may be run again."""
+        """Return whether the worker may claim it: nobody else has, or their lease is over and it may be run again."""
         if self.expires_at is not None and self.expires_at <= at:
             return False
         if self.worker is None or self.worker == worker:
@@ -195,12 +195,12 @@ class CallChange:
 
     @property
     def starts(self) -> bool:
-        """Whether the call begins with this move."""
+        """Return whether the call begins with this move."""
         return self.was == "created" and self.now in BEGUN and self.terms is None
 
     @property
     def runs(self) -> bool:
-        """Whether its handler is to run, once more or for the first time."""
+        """Return whether its handler is to run, again or for the first time."""
         return self.now == "running"
 
 

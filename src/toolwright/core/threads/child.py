@@ -10,7 +10,7 @@ from toolwright.core.value import value
 
 ChildStatus: TypeAlias = Literal["running", "idle", "terminated", "failed"]
 ChildEnd: TypeAlias = Literal[ChildStatus, "failed_for_good"]
-"""End of a thread's last session: that of a child which does not live on may have failed for good."""
+"""End of a thread's last session: that of a child which does not live on may have failed permanently."""
 ENDED: tuple[ChildEnd, ...] = ("terminated", "failed_for_good")
 """Nobody speaks to a thread any more that stands so."""
 MUTE = "mute"

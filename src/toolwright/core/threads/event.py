@@ -96,7 +96,7 @@ class RunEvents(Sequence[Event]):
         return self.last - len(self._drafts) + 1
 
     def has_any(self, types: Set[str | None]) -> bool:
-        """Whether one of them is of these types."""
+        """Return whether one of them is of these types."""
         return not types.isdisjoint(map(_TYPE, self._drafts))
 
     def without(self, count: int) -> "RunEvents | None":

@@ -54,7 +54,7 @@ class Run:
     `cost` is in US dollars, None where the provider's prices are not known. `output` is the last answer.
     `revision` is that of the configured agent that it began with, None for an agent that the app declares.
     `side` speaks, and `turn` counts the turns that are over. `queued` are calls to be made without the model.
-    One of `calls_only` carries out calls that are made from outside, and asks no model: it is over when they are.
+    One of `calls_only` executes calls that are made from outside, and asks no model: it is over when they are.
     `traceparent` is the W3C trace context that the run belongs to, None for none. `error_code` tells programs why it
     failed, None where no code does.
     """
@@ -87,7 +87,7 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
+        """Return whether the run has ended."""
         return self.status in OVER
 
     @property

@@ -57,14 +57,14 @@ class Thread:
 
     @property
     def status(self) -> Literal["running", "idle", "terminated"]:
-        """Whether a run is open in it, or can be."""
+        """Return the status: `running` with an open run, `terminated` if no run can start any more."""
         if self.is_over:
             return "terminated"
         return "idle" if self.run_id is None else "running"
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody may speak to it any more."""
+        """Return whether nobody may speak to it any more."""
         return self.state in ENDED
 
     @property

@@ -15,7 +15,7 @@ from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.results.result import ToolResult
 
 Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
-"""Says of the judged arguments of a call whether it needs an approval."""
+"""Says of the validated arguments of a call whether it needs an approval."""
 Whoever: TypeAlias = Literal["anyone", "service", "person"]
 FIELDS: Mapping[str, str] = {
     "by": "string or list",
@@ -30,13 +30,13 @@ _log = logger("toolwright.approval")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """The approval that calls of a tool need before they begin. Raises `DefinitionError` where it is faulty.
+    """The approval that calls of a tool need before they begin. Raises `DefinitionError` where it is invalid.
 
-    `when` is given the judged arguments, and says whether this call needs one: without it every call does. It may be
+    `when` is given the validated arguments, and says whether this call needs one: without it every call does. It may be
     async; one that raises, or takes longer than 30 seconds, counts as yes.
     `by` is who may answer: `anyone` who may hand in the result of such a call (D24), a `service` alone, a `person`
     alone who can see the call, or the persons of these ids or external ids.
-    After `expires_in` seconds the call is refused; None waits for ever. With `edit` the arguments may be replaced by
+    After `expires_in` seconds the call is refused; None waits forever. With `edit` the arguments may be replaced by
     who approves, with `reason` they may say why they refuse, which the model reads.
     """
 
@@ -72,7 +72,7 @@ Requirement: TypeAlias = "bool | Predicate | Approval | None"
 
 
 def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The faulty ones of the fields `by`, `edit` and `reason`, with words."""
+    """The invalid ones of the fields `by`, `edit` and `reason`, with words."""
     found: list[tuple[str, str]] = []
     by = fields.get("by", "anyone")
     listed = not isinstance(by, str) and bool(by) and misfit(by, str) is None
@@ -113,7 +113,7 @@ def requirement(declared: object, whose: str) -> Approval | None:
 
 
 async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> bool:
-    """Whether a call of the tool `name` with these arguments needs the approval; where that is unknown it does."""
+    """Return whether a call of the tool `name` with these arguments needs approval; true if that is unknown."""
     if approval.when is None:
         return True
     try:

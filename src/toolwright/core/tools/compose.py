@@ -33,7 +33,7 @@ def compose(
     """The one schema of an answer that may call tools and give an output (S1, D16): `{output, calls}`.
 
     `tools` are schemas by name, or tools. The model gives the `_output` of latent tools; those named in `explicit`
-    are carried out by code, as are tools of another kind. With `reasoning` a call may say why it is made. What is
+    are executed by code, as are tools of another kind. With `reasoning` a call may say why it is made. What is
     handed over stays as it is. Raises `InvalidConfiguration` with the path of every fault of a schema,
     `DefinitionError` for tools that cannot stand together.
     """
@@ -76,7 +76,7 @@ def _fields(schema: JSONObject) -> JSONObject:
 
 def _listed(tools: object) -> list[Tool]:
     if isinstance(tools, Mapping):
-        schemas = cast("Mapping[str, object]", tools)  # names are judged with the tools
+        schemas = cast("Mapping[str, object]", tools)  # names are validated with the tools
         return [Tool.from_schema(name, schema) for name, schema in schemas.items()]
     if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
         raise DefinitionError(f"Tools are composed from schemas by name or a list, not {brief_value(tools)}.")
@@ -162,7 +162,7 @@ def _nullable(schema: JSONObject) -> JSONObject:
 
 
 def _is_nullable(schema: JSONObject) -> bool:
-    """Whether one type says all of what a null would have to fit."""
+    """Return whether one type says all of what a null would have to fit."""
     return isinstance(schema.get("type"), str) and not any(key in schema for key in _JOINT)
 
 
@@ -309,7 +309,7 @@ class _Answer:
         return value
 
     def _declares(self, place: Place | None, value: JSON) -> bool:
-        """Whether the schema at this place, if it lists properties, lists all fields of the value."""
+        """Return whether the schema at this place, if it lists properties, lists all fields of the value."""
         passed: set[str] = set()
         while place is not None and isinstance(place[0], dict) and place[1] not in passed:
             passed.add(place[1])

@@ -1,4 +1,4 @@
-"""Tools as JSON configures them (S3 "Tool Configuration"): judged whole, with the path of every fault."""
+"""Tools as JSON configures them (S3 "Tool Configuration"): validated whole, with the path of every fault."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
@@ -84,7 +84,7 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
     parsed = _given(config, fault)
     fields = {} if parsed is None else _read(parsed, fault, trusted)
     if details:
-        raise _faulty(details[:MOST_FAULTS])
+        raise _invalid_value(details[:MOST_FAULTS])
     return fields
 
 
@@ -95,7 +95,7 @@ def check_tool_lengths(config: object, prefix: str) -> None:
         for name, most in too_long(config)
     ]
     if details:
-        raise _faulty(details)
+        raise _invalid_value(details)
 
 
 def too_long(config: object) -> list[tuple[str, int]]:
@@ -105,7 +105,7 @@ def too_long(config: object) -> list[tuple[str, int]]:
     return [(name, most) for name, most in _LENGTHS.items() if lengths.get(name, 0) > most]
 
 
-def _faulty(details: list[dict[str, str]]) -> InvalidConfiguration:
+def _invalid_value(details: list[dict[str, str]]) -> InvalidConfiguration:
     text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
     return InvalidConfiguration(sentence(f"The tool is not configured rightly: {text}"), details)
 
@@ -186,7 +186,7 @@ def _is(value: JSON, wanted: str) -> bool:
 
 
 def _seconds(fine: JSONObject, name: str, fault: Fault) -> float | None:
-    milliseconds = cast("float | None", fine.get(name))  # a number, as just judged
+    milliseconds = cast("float | None", fine.get(name))  # a number, as just validated
     if milliseconds is None:
         return None
     if not 0 < milliseconds <= LONGEST:
@@ -238,7 +238,7 @@ def read_variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
             fault(f"{path}.type", "must be text or secret")
         elif fine.get("name"):
             try:
-                variable = Variable(**cast("Any", fine))  # of the right types, as just judged
+                variable = Variable(**cast("Any", fine))  # of the right types, as just validated
             except DefinitionError:
                 fault(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
                 continue
@@ -273,7 +273,7 @@ def _execution(
     if raw.get("url") is None:
         fault("execution.url", "is missing: the tool is called there")
     method = str(parts.get("method", "POST")).upper()
-    headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just judged
+    headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just validated
     url = parts.get("url", "http://unknown/")  # one that is no text is told of already
     faults = list(execution_faults(url, method, [*headers.items()]))
     for path, message in faults:
@@ -286,12 +286,12 @@ def _execution(
     try:
         execution = HttpExecution(
             url=str(url),
-            method=cast("Any", method),  # one of the methods, as just judged
+            method=cast("Any", method),  # one of the methods, as just validated
             headers=tuple([(name, str(text)) for name, text in headers.items()]),
             required=tuple([each.name for each in variables if each.required]),
             trusted=trusted and parts.get("publicOnly") is not True,
             parameters=parameters,
-            body=cast("bool | str | None", parts.get("body")),  # as just judged
+            body=cast("bool | str | None", parts.get("body")),  # as just validated
             encoding=encoding,
             basic=basic,
             fields=_paths(parts.get("fields"), fault),

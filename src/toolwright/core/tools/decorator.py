@@ -59,7 +59,7 @@ def tool(
     §9); `variables` what the env must have when the tool is called, read as `await state.env(name)` (S0 §3).
     `timeout` is in seconds, None for none. `grace` is how many seconds the function may go on after its run was
     cancelled; by default it is cancelled at once, or 5 seconds later if it has read `state.execution.abort_signal`.
-    Raises `DefinitionError` naming the tool and the faulty path.
+    Raises `DefinitionError` naming the tool and the invalid path.
     """
     frame = inspect.currentframe()
     scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}

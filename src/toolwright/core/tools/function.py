@@ -214,13 +214,13 @@ def _watched(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any
 
 
 def ends_at_once(executor: object, tool: Tool) -> bool:
-    """Whether the executor ends the tool's calls before anybody could cancel them, so that none runs out of time."""
+    """Return whether the tool runs synchronously, so that neither timeout nor cancellation applies."""
     return (
         type(executor) is FunctionExecutor
         and tool.carrier == "function"
         and tool.signature is not None
         and not tool.signature.waits
-        and tool.result_judge is None  # a large result is judged in a thread
+        and tool.result_judge is None  # a large result is validated in a thread
     )
 
 
@@ -240,7 +240,7 @@ def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
 def _caught(
     handler: Callable[..., object], keywords: dict[str, object]
 ) -> tuple[object, BaseException | None]:
-    """A future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
+    """A future cannot carry a `StopIteration`: whoever waited for it would wait forever."""
     try:
         return handler(**keywords), None
     except BaseException as error:  # noqa: BLE001 - it becomes a result on the other side

@@ -78,7 +78,7 @@ class McpServer:
         return dict(self.tools).get(tool, McpToolOptions())
 
     def allows(self, tool: str) -> bool:
-        """Whether the agent may know of that tool, and call it."""
+        """Return whether the agent may know of that tool, and call it."""
         return self.allowed_tools is None or tool in self.allowed_tools
 
 

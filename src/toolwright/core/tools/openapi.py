@@ -184,7 +184,7 @@ def openapi(
         DefinitionError: if the document cannot be read, or gives no tool at all.
         MissingExtra: without the extra `openapi`.
     """
-    given: dict[str, Any] = {  # judged by the form
+    given: dict[str, Any] = {  # validated by the form
         "only": [*only] if isinstance(only, list | tuple) else only,
         "name": name,
         "baseUrl": base_url,

@@ -1,4 +1,4 @@
-"""A tool call's way without a runtime: parse, judge into a prepared call, carry out, outcome."""
+"""A tool call's way without a runtime: parse, judge into a prepared call, execute, outcome."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -59,9 +59,9 @@ def prepare(
     call_id: str,
     resolve: Callable[[Tool, JSONObject], JSONObject] | None = None,
 ) -> PreparedCall | ToolResult:
-    """Find the tool and judge the arguments; an error result if there is no such tool or they are faulty.
+    """Find the tool and judge the arguments; an error result if there is no such tool or they are invalid.
 
-    `resolve` replaces references in the arguments of schema tools, before they are judged.
+    `resolve` replaces references in the arguments of schema tools, before they are validated.
     """
     tool = tools.get(name)
     if tool is None:
@@ -88,14 +88,14 @@ def internal_failure(doing: str, error: Exception) -> ToolResult:
 
 
 def refusal(error: ArgumentFault | DefinitionError) -> ToolResult:
-    """The error result of a call whose arguments, or whose tool's schema, are faulty."""
+    """The error result of a call whose arguments, or whose tool's schema, are invalid."""
     if isinstance(error, ArgumentFault):
         return ToolResult.fail(str(error), error_code="invalid_arguments")
     return ToolResult.fail(error.message, error_code=error.code)
 
 
 async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
-    """Carry a call out, within its tool's timeout. The caller's cancellation is raised, whatever a handler does."""
+    """Execute a call, within its tool's timeout. The caller's cancellation is raised, whatever a handler does."""
     seconds = limit_of(prepared.tool)
     if seconds is None:
         before = cancellations()
@@ -116,7 +116,7 @@ def limit_of(tool: Tool) -> float | None:
 async def carry_out(
     executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState
 ) -> Outcome:
-    """Carry a call out, however long it takes; a missing or broken executor gives an error result."""
+    """Execute a call, however long it takes; a missing or broken executor gives an error result."""
     tool = prepared.tool
     executor = executors.get(tool.carrier)
     if executor is None:

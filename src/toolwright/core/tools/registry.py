@@ -1,4 +1,4 @@
-"""Registries of schema tools (S1): the interfaces, and apart from them the functions that carry them out."""
+"""Registries of schema tools (S1): the interfaces, and apart from them the functions that execute them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ class Registry:
     def tool(self, name: str, schema: object) -> Callable[[H], H]:
         """Register a tool by its schema, as `Tool.from_schema` takes it; above a function also that, as its handler.
 
-        Raises `DefinitionError` for a name that is registered, `InvalidConfiguration` for a faulty schema.
+        Raises `DefinitionError` for a name that is registered, `InvalidConfiguration` for an invalid schema.
         """
         tool = Tool.from_schema(name, schema)
         if name in self._tools:
@@ -53,7 +53,7 @@ class Registry:
     @overload
     def handler(self, name: str, function: H) -> H: ...
     def handler(self, name: str, function: H | None = None) -> H | Callable[[H], H]:
-        """Register a function that carries out the tool of its name, and those whose `_activity` names it.
+        """Register a function that executes the tool of its name, and those whose `_activity` names it.
 
         It gets arguments by their names; a parameter that is no argument, of the type dict or of none, gets all of
         them, and so does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` get those. Without a
@@ -80,7 +80,7 @@ class Registry:
         del self._handlers[name]
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools as they are carried out now, in the order of their registration.
+        """The tools as they are executed now, in the order of their registration.
 
         Raises `DefinitionError` for an `_activity` without a handler, and for a handler that does not fit its tool.
         """
@@ -104,7 +104,7 @@ class Registry:
 
 
 def resolve(tools: Iterable[Tool], handlers: Mapping[str, Handler]) -> tuple[Tool, ...]:
-    """Schema tools of the kind by which they are carried out (D17).
+    """Schema tools of the kind by which they are executed (D17).
 
     A tool with an `_activity` is a `function` with that handler, one that fixes its `_delegate` a `delegate`, one with
     a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError` naming all handlers
@@ -240,6 +240,6 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 
 
 def _takes_object(hint: object) -> bool:
-    """Whether a parameter is for an object of any fields: it says so, or nothing."""
+    """Return whether a parameter is for an object of any fields: it says so, or nothing."""
     kind = get_origin(hint) or hint
     return hint is None or hint is Any or (isinstance(kind, type) and issubclass(dict, kind))

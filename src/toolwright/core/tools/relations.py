@@ -41,7 +41,7 @@ TenvName: TypeAlias = Annotated[str, AfterValidator(_tenv_name)]
 
 
 class _Form(BaseModel):
-    """A part of a definition, in snake_case or as S0 spells it. Raises `DefinitionError` with the faulty field."""
+    """A part of a definition, in snake_case or as S0 spells it. Raises `DefinitionError` with the invalid field."""
 
     _wanted: ClassVar[str] = "an object"
     model_config = ConfigDict(
@@ -174,7 +174,7 @@ class SubagentToolConfig(_Form):
 
     @property
     def always_immediate(self) -> bool:
-        """Whether it runs whatever the env holds."""
+        """Return whether it runs whatever the env holds."""
         return self.immediate is True and self.optional is None
 
 
@@ -239,5 +239,5 @@ Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle | McpCall
 
 
 def is_on(flag: str | None) -> bool:
-    """Whether the value of an `optional` flag turns its branch on."""
+    """Return whether the value of an `optional` flag turns its branch on."""
     return flag is not None and flag.lower() in ("true", "1", "yes")

@@ -48,7 +48,7 @@ class MissingTenvs:
 
 
 def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsLacking:
-    """The error that says `what` cannot be, and names all that is lacking (S2 §9.3)."""
+    """The error that says `what` cannot be, and names all that is missing (S2 §9.3)."""
     return TenvsLacking(
         sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
         [*lacking.missing],
@@ -57,7 +57,7 @@ def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsLacking:
 
 
 class Needs:
-    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` where that is faulty.
+    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` where that is invalid.
 
     `schema` is the JSON Schema of the model, `names` and `secrets` are names as they are in JSON.
     """

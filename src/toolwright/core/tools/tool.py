@@ -1,4 +1,4 @@
-"""A tool: what a model is told of it, who carries it out, and what is known of its effect."""
+"""A tool: what a model is told of it, who executes it, and what is known of its effect."""
 
 import functools
 import re
@@ -56,7 +56,7 @@ class ToolNameWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
-    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is faulty.
+    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is invalid.
 
     `parameters` is the JSON Schema of its arguments. A schema tool (S1) may lack a description; `meta` is what its
     schema says with meta-properties, which `parameters` are without. `timeout` is in seconds, None for no limit;
@@ -142,7 +142,7 @@ class Tool:
     def from_schema(cls, name: str, schema: object) -> "Tool":
         """The tool that is a JSON Schema (S1 "Schema as interface"): `latent`, or `delegate` where it names one.
 
-        Raises `InvalidConfiguration` with the path of every fault, `DefinitionError` for a faulty name. Nothing is
+        Raises `InvalidConfiguration` with the path of every fault, `DefinitionError` for an invalid name. Nothing is
         fetched, and the schema stays as it is.
         """
         return cls(**read_schema_tool(name, schema))
@@ -151,7 +151,7 @@ class Tool:
     def from_pydantic_ai(cls, native: object, *, deps: object = None) -> "Tool":
         """The tool that calls a `pydantic_ai.Tool`, whose context has these `deps` and the call's id.
 
-        Its arguments are judged by its schema, then by itself; `ModelRetry` and `ToolFailed` are error results, the
+        Its arguments are validated by its schema, then by itself; `ModelRetry` and `ToolFailed` are error results, the
         bytes that it returns are attachments. Raises `DefinitionError`, `MissingExtra`.
         """
         return adapter("pydantic_ai", "tool_of")(native, deps)
@@ -171,7 +171,7 @@ class Tool:
 
     @property
     def latent(self) -> bool:
-        """Whether the model itself carries the calls out, so that it is asked for their output (D17)."""
+        """Return whether the model itself carries the calls out, so that it is asked for their output (D17)."""
         return self.kind == "latent" and self.meta is not None and self.meta.activity is None
 
     @property
@@ -181,12 +181,12 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
+        """Return whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
         goes_on = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
         return self.read_only or self.idempotent or goes_on
 
     def kind_of(self, arguments: str) -> Kind:
-        """The kind by which a call with these arguments, as JSON text, is carried out: it may choose its delegate."""
+        """The kind by which a call with these arguments, as JSON text, is executed: it may choose its delegate."""
         if self.meta is None or "_delegate" not in self.meta.choices:
             return self.kind
         if "_delegate" not in arguments and "\\" not in arguments:  # which may spell it
@@ -199,7 +199,7 @@ class Tool:
 
     @property
     def delegated(self) -> "Tool":
-        """The tool as it carries out a call that chooses its delegate."""
+        """The tool as it executes a call that chooses its delegate."""
         made = copy(self)
         for name, each in {
             "kind": "delegate",
@@ -211,7 +211,7 @@ class Tool:
         return made
 
     def same_as(self, other: "Tool") -> bool:
-        """Whether both are declared alike, as two tools are that are made of one function."""
+        """Return whether both are declared alike, as two tools are that are made of one function."""
         return self is other or all(getattr(self, each) == getattr(other, each) for each in _DECLARED)
 
     @property
@@ -320,7 +320,7 @@ def _stands_alone(tool: Tool) -> bool:
 
 
 def _result_judge(name: str, meta: Meta, latent: bool) -> ResultJudge | None:
-    """The judge of what others than the model give as output: the model's own is judged with its arguments."""
+    """The judge of what others than the model give as output: the model's own is validated with its arguments."""
     if latent or meta.output is None:
         return None
     return ResultJudge(with_definitions(meta.output, meta.definitions), name)

@@ -58,7 +58,7 @@ class RenamedTool:
         try:
             return self.names.real(dumps(plain(dict(args))))
         except InvalidJSON:
-            return args  # judging them says what is wrong
+            return args  # validating them says what is wrong
 
     def result(self, result: ToolResult) -> ToolResult:
         """Return the result with faults of arguments under the names that the model knows."""
@@ -71,7 +71,7 @@ class Toolset:
     """Tools by name, in their order. Raises `DefinitionError` when two share a name (D18).
 
     A plain function is taken as `tool` takes it.
-    `executors` carry out kinds other than `function`, `internal` and `latent` when the tools are called outside a
+    `executors` execute kinds other than `function`, `internal` and `latent` when the tools are called outside a
     run; that of `gateway` has every call over HTTP.
     """
 
@@ -206,7 +206,7 @@ class Toolset:
     def for_pydantic_ai(self, state: ThreadState | None = None) -> list[Any]:
         """The tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
-        Here and below, arguments are judged and calls carried out as by `call`, with that `state`; a failure is an
+        Here and below, arguments are validated and calls executed as by `call`, with that `state`; a failure is an
         error that the model reads, and images are shown to it. Raises `MissingExtra`.
         """
         return adapter("pydantic_ai", "native_tools")(self, state)
@@ -254,7 +254,7 @@ class Toolset:
         return len(self._tools)
 
     def __contains__(self, tool: object) -> bool:
-        """Whether there is a tool of this name, or this tool."""
+        """Return whether there is a tool of this name, or this tool."""
         if isinstance(tool, Tool):
             return self._tools.get(tool.name) is tool
         return tool in self._tools

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import RESERVED, Catalog
-from toolwright.core.agents.config import ConfiguredAgent, faulty, read_agent
+from toolwright.core.agents.config import ConfiguredAgent, invalid_value, read_agent
 from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
@@ -175,14 +175,14 @@ class Agents:
         )
 
     async def exists(self, agent_id: str) -> bool:
-        """Whether there is such an agent now, whether it can run or not."""
+        """Return whether there is such an agent now, whether it can run or not."""
         return self.catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
 
     async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
-        """Configure an agent, or the one of that name anew; a run at work keeps what it began with.
+        """Configure an agent, or the one of that name again; a run in progress keeps what it began with.
 
         One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
-        `InvalidConfiguration` with every faulty path, `AlreadyThere` for the name of an agent that the app declares,
+        `InvalidConfiguration` with every invalid path, `AlreadyThere` for the name of an agent that the app declares,
         `CannotSeal` for a secret where there are no keys.
         """
         check_name(name)
@@ -200,7 +200,7 @@ class Agents:
     ) -> tuple[JSON, Sequence[OperationFault]]:
         """The configuration with the tools of its OpenAPI documents in their place, and the faults of these.
 
-        A saved agent keeps these tools as they are, until it is configured anew. Raises `InvalidConfiguration`.
+        A saved agent keeps these tools as they are, until it is configured again. Raises `InvalidConfiguration`.
         """
         read = self._read_api
         if read is None or not api_entries(config):
@@ -208,7 +208,7 @@ class Agents:
         try:
             return await with_apis(config, lambda entry: read(entry, trusted))
         except InvalidConfiguration as error:
-            raise faulty([within_config(fault) for fault in error.details]) from error
+            raise invalid_value([within_config(fault) for fault in error.details]) from error
 
     async def update(
         self,
@@ -240,7 +240,7 @@ class Agents:
 
     async def delete(self, name_or_id: str) -> None:
         """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        while True:  # once more where a space has changed meanwhile
+        while True:  # again where a space has changed meanwhile
             was = await self._configured(name_or_id)
             while keepers := await self._store.agents.keepers_of_agent(was.id):
                 await drop_minds(self._store, keepers, self._clock, self._new_id)
@@ -341,14 +341,14 @@ class Agents:
             agent = self._read(row, config)
             active = self.catalog.activate(agent)
         except InvalidConfiguration as error:
-            raise faulty([within_config(fault) for fault in error.details]) from error
+            raise invalid_value([within_config(fault) for fault in error.details]) from error
         except DefinitionError as error:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
         if agent.toolkits and (lacking := active.missing_home_tenvs):
             message = f"are not what its tools need in its home thread: {lacking}"
-            raise faulty([{"path": "config.tenvs", "message": message}])
+            raise invalid_value([{"path": "config.tenvs", "message": message}])
         return agent
 
     async def _check_model(self, agent: Agent) -> None:
@@ -369,13 +369,15 @@ class Agents:
         provider, _, name = model.partition(":")
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
             fault = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
-            raise faulty([{"path": path, "message": fault}])
+            raise invalid_value([{"path": path, "message": fault}])
         if provider in COMMON_PROVIDERS and name:
             return
         try:
             await self._models(model)
         except DefinitionError as error:
-            raise faulty([{"path": path, "message": f"cannot work: {error.message.rstrip('.')}"}]) from error
+            raise invalid_value(
+                [{"path": path, "message": f"cannot work: {error.message.rstrip('.')}"}]
+            ) from error
         except ToolwrightError:
             return
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.config import ConfiguredAgent, Identity, faulty, length_faults
+from toolwright.core.agents.config import ConfiguredAgent, Identity, invalid_value, length_faults
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.env.env import EnvVar
 from toolwright.core.env.types import EnvTypes
@@ -45,7 +45,7 @@ def check_lengths(config: JSON) -> None:
     """Refuse a configuration that is given with a text longer than it may be. Raises `InvalidConfiguration`."""
     faults = length_faults(config)
     if faults:
-        raise faulty([within_config(fault) for fault in faults])
+        raise invalid_value([within_config(fault) for fault in faults])
 
 
 def check_text(path: str, text: object) -> None:

@@ -124,7 +124,7 @@ class Deliveries:
     ) -> Delivery | None:
         """The message for the first of these entities that can be woken; its delivery names those behind it.
 
-        It is required: if that agent ends its home thread at the same moment, the unit is made anew, for another.
+        It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
         """
         for n, entity_id in enumerate(listeners, 1):
             rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
@@ -142,7 +142,7 @@ class Deliveries:
         return None
 
     async def _is_over(self, entity_id: str) -> bool:
-        """Whether the agent has ended its home thread for good: what is delivered there is put nowhere."""
+        """Return whether the agent has ended its home thread permanently: what is delivered there is put nowhere."""
         home = await self._store.thread(home_thread_id_of(agent_id_of(entity_id)))
         return home is not None and home.is_over
 

@@ -54,7 +54,7 @@ class Inboxes:
         """Wake an agent in a service's name: it reads `[Service: NAME] {payload}` in its home thread.
 
         Every call is an event of its own. Raises `NotFound` for an agent that is not there, `TenvsLacking` for one that
-        cannot have a home thread, `ThreadTerminated` for one that has ended its home thread for good.
+        cannot have a home thread, `ThreadTerminated` for one that has ended its home thread permanently.
         """
         _check_service(service_name)
         receiver = await self._agents.get(agent)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolwright.core.agents.agent import keeper_of, user_of_keeper
-from toolwright.core.checks import faulty
+from toolwright.core.checks import invalid_value
 from toolwright.core.journal.store import Store
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_kind, can_be_id
@@ -34,7 +34,7 @@ class Keepers:
             return agent_id
         by_kind("userId", user_id, str, "text")
         if not user_id:
-            raise faulty("userId", "must not be empty: leave it out for the agent's own")
+            raise invalid_value("userId", "must not be empty: leave it out for the agent's own")
         return keeper_of(agent_id, await person_of(self._store, user_id))
 
     async def people(self, agent: str) -> Sequence[str]:

@@ -14,7 +14,7 @@ from toolwright.core.agents.memory import (
 )
 from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, Query, fused, ranked, read_query
 from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
-from toolwright.core.checks import faulty
+from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
     AddPassage,
@@ -94,7 +94,9 @@ class Blocks:
         by_kind("content", content, str, "text")
         by_list("readers", readers, str, "names or ids of agents")
         if readers and user_id is not None:
-            raise faulty("readers", "must be left out: a block that is kept for a person has no readers")
+            raise invalid_value(
+                "readers", "must be left out: a block that is kept for a person has no readers"
+            )
         agent_id = await self._keepers.of(agent, user_id)
         while True:
             seen = all_of(await self._memory.blocks(agent_id))
@@ -130,7 +132,7 @@ class Blocks:
     async def _link(self, agent_id: str, label: str, reader: str, where: str) -> tuple[CheckMind, LinkBlock]:
         reader_id = await self._id(reader)
         if reader_id == agent_id:
-            raise faulty(where, "must be another agent: its own blocks an agent reads anyway")
+            raise invalid_value(where, "must be another agent: its own blocks an agent reads anyway")
         seen = all_of(await self._memory.blocks(reader_id))
         linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
@@ -240,7 +242,7 @@ class Passages:
     async def add(
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
     ) -> Passage:
-        """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for faulty tags."""
+        """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for invalid tags."""
         by_kind("content", content, str, "text")
         by_list("tags", tags, str, "texts")
         check_passage(content, tags)

@@ -136,7 +136,7 @@ class Minds:
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Sequence[Plan]:
         """Make plans and change some: all its plans then, the next one first.
 
-        Raises `InvalidRequest` also for an agent that can have no home thread, in which plans are carried out.
+        Raises `InvalidRequest` also for an agent that can have no home thread, in which plans are executed.
         """
         by_list("changes", changes, PlanChange, "PlanChange values")
         agent_id = (await self._agents.get(agent)).id

@@ -73,7 +73,7 @@ class Plans:
                 case Conflict(guard="plan"):
                     continue  # it was changed or given up meanwhile
                 case Conflict(guard="duplicate"):
-                    # It has fired for this time, and was written once more as it had been before.
+                    # It has fired for this time, and was written again as it had been before.
                     await self._commit(_plan_effect(plan, then))
                     return
                 case Conflict(guard=guard):

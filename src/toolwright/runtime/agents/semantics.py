@@ -35,7 +35,7 @@ class Semantics:
         self._clock = clock
         self._new_id = new_id
         self._failing = False
-        self._place = 0  # behind which passages are to be looked at for vectors that they lack
+        self._place = 0  # behind which passages are to be looked at for vectors that they are missing
 
     async def vector(self, passage: Passage) -> Vector | None:
         """The vector of a passage that is to be stored; None if the embedder fails or takes too long."""
@@ -52,7 +52,7 @@ class Semantics:
         return [passages[each.id] for each in near if each.id in passages]
 
     async def fill(self) -> int:
-        """Embed passages that lack a vector of this embedder, of all agents; how many got one.
+        """Embed passages that are missing a vector of this embedder, of all agents; how many got one.
 
         What the embedder fails at is tried again after all others.
         """

@@ -43,7 +43,7 @@ class Speakers:
 
         A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
         or have another model, since; so does one that is open again, for calls of the tools that there are now.
-        A run of a deleted agent asks neither a failing model for ever, nor any model when it is retried.
+        A run of a deleted agent asks neither a failing model forever, nor any model when it is retried.
         """
         agent_id = thread.answering
         if agent_id == REQUESTS.id:

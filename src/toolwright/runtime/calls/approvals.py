@@ -20,7 +20,7 @@ from toolwright.wire.event import tool_event
 
 
 def needs_approval(context: RunContext, call: Call, tool: Tool) -> bool | None:
-    """Whether the call is to wait for an approval before it begins; None as long as nobody has asked its tool."""
+    """Return whether the call must wait for an approval, or None if its tool has not been asked yet."""
     if tool.approval is None or call.approval is not None:
         return False
     return True if tool.approval.when is None else context.decided.get(call.id)
@@ -35,7 +35,7 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
     prepared = await in_thread_if_large(
         call.arguments, prepare, tools, call.name, call.arguments, call.id, resolve
     )
-    if not isinstance(prepared, PreparedCall):  # faulty arguments ask nobody
+    if not isinstance(prepared, PreparedCall):  # invalid arguments ask nobody
         return
     context.decided[call.id] = True  # also if the run is cancelled before its tool has answered
     scope = asyncio.timeout(None)

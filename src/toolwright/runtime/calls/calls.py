@@ -1,4 +1,4 @@
-"""A tool call's way within a run: begun, carried out, waited for, and answered to the model.
+"""A tool call's way within a run: begun, executed, waited for, and answered to the model.
 
 Nothing here commits: every function puts what happened into a `Changes`, which the loop commits as one unit.
 """
@@ -203,7 +203,7 @@ class Calls:
             self._armed.pop(call_id, None)
 
     def begin_again(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """A call that a dead process had begun, and that may run once more."""
+        """A call that a dead process had begun, and that may run again."""
         self._move(changes, call, "running", context.clock.now())
         changes.events.append(tool_event("tool.started", call.id, call.name))
 
@@ -231,7 +231,7 @@ class Calls:
         if message.content == result.result:
             context.put(changes, message)
         else:
-            context.say(changes, message)  # its text was made anew
+            context.say(changes, message)  # its text was made again
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """A waiting call that nobody will end is taken back."""

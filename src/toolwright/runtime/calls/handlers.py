@@ -35,7 +35,7 @@ ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has to 
 
 @dataclass(frozen=True, slots=True)
 class HandlerOutcome:
-    """The outcome of a call that was carried out, and the state that it wrote to."""
+    """The outcome of a call that was executed, and the state that it wrote to."""
 
     outcome: Outcome | None  # None: it was cancelled with its run
     state: RunState

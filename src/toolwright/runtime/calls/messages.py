@@ -89,7 +89,7 @@ CANCELLED = "Run cancelled while this call was running; its effect is unknown."
 class AbandonedCallResults:
     """The result of a call whose run ends before it: `what` happened, and the text and code if it was `running`.
 
-    `stops_children`: children at work are stopped with it, so that no late result of theirs can come.
+    `stops_children`: children in progress are stopped with it, so that no late result of theirs can come.
     """
 
     what: str

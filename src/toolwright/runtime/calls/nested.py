@@ -108,7 +108,7 @@ class Nested:
         return calls
 
     async def open_below(self, context: RunContext) -> list[Call]:
-        """`left_open` of all calls of the step that are at work, whoever has begun them."""
+        """`left_open` of all calls of the step that are in progress, whoever has begun them."""
         at_work = [call for call in context.root.unanswered() if call.status == "running"]
         return [each for call in at_work for each in await self.left_open(context, call)]
 

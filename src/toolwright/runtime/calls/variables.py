@@ -29,7 +29,7 @@ def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = No
 
 
 def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
-    """The variables that a call of the tool lacks, by what is known of the env."""
+    """The variables that a call of the tool is missing, by what is known of the env."""
     below = context.active.nested.get(tool.name)
     if below is not None:
         return missing_of(context.env_for, below)
@@ -43,13 +43,13 @@ def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
 
 
 def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
-    """Whether the changes are of values that a call of the tool asks for: then they are not known yet."""
+    """Return whether the changes are of values that a call of the tool asks for: then they are not known yet."""
     names = {change.name for change in changes.env if change.owner == context.thread.id}
     return bool(names) and any(each.name in names for each in needed_by(context, tool))
 
 
 async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
-    """The variables that are missing before a model is asked, the env read anew."""
+    """The variables that are missing before a model is asked, the env read again."""
     await context.retry_until_available(context.look_at_env)
     active = context.active
     return missing_of(context.env_for, active) if active.variables else ()
@@ -61,7 +61,7 @@ def still_missing(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON])
 
 
 async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answered:
-    """The run waits for values. It comes round once more, and so sees what was set while it parked."""
+    """The run waits for values. It comes round again, and so sees what was set while it parked."""
     request = VariablesRequest(
         id=context.new_id("req"),
         thread_id=context.thread.id,
@@ -95,7 +95,7 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
 
 
 def missing_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
-    """The variables that an active agent lacks; a tool's own may come from what is configured for that tool alone."""
+    """Return the missing variables of an active agent. Those of a tool can be configured for that tool alone."""
     env = env_for(active)
     own = lacking(env, active.prompt.variables)
     tools = [each for tool in active.tools for each in lacking(env, tool.variables, tool.name)]

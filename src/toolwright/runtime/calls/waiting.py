@@ -93,7 +93,7 @@ class Waiting:
         return lost
 
     async def _awaited(self, context: RunContext, call: Call) -> bool:
-        """Whether there is a child whose end is the end of the call."""
+        """Return whether there is a child whose end is the end of the call."""
         return await context.retry_until_available(
             lambda: self._store.children.awaited(context.thread.id, call.id)
         )

@@ -157,5 +157,5 @@ def _notice(
         return None
     notice: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}
     notice |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
-    event_id = f"sub:{run.id}.{context.seq}"  # a run that is open again may end once more
+    event_id = f"sub:{run.id}.{context.seq}"  # a run that is open again may end again
     return notice_for(parent, event_id, notice, files, run.chain_depth, context.clock, context.new_id)

@@ -244,11 +244,11 @@ def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
     asked = {each.name for each in request.required}
     for name in values:
         if name not in asked:
-            raise _faulty(name, "was not asked for")
+            raise _invalid_value(name, "was not asked for")
     return values
 
 
-def _faulty(name: str, fault: str) -> InvalidRequest:
+def _invalid_value(name: str, fault: str) -> InvalidRequest:
     return InvalidRequest(f"env.{name} {fault}.", [{"path": f"env.{name}", "message": fault}])
 
 

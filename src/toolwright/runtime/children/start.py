@@ -1,4 +1,4 @@
-"""The beginning of a child thread: at once, or when the values that it lacks are given (S0 §6)."""
+"""The beginning of a child thread: at once, or when the values that it is missing are given (S0 §6)."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -94,7 +94,7 @@ class ChildStart:
     def request(
         self, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
     ) -> VariablesRequest:
-        """The request for what it lacks."""
+        """The request for what it is missing."""
         now = self._clock.now()
         return VariablesRequest(
             id=request_id,

@@ -128,7 +128,7 @@ class StepTools:
 
 
 def has_room(relation: AgentCall, alive: int) -> bool:
-    """Whether one more of these agents may be created, beside so many that are not terminated."""
+    """Return whether one more of these agents may be created, beside so many that are not terminated."""
     resumable = relation.config.resumable
     most = resumable.max_instances if resumable else None
     return most is None or alive < most

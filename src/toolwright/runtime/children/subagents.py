@@ -48,7 +48,7 @@ FOREVER = Pending(wait=math.inf)
 
 
 class Subagents:
-    """Carries out calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
+    """Executes calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Subagents:
         return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
-        """`subagent_message`: word for a child that lives on; one that is at work reads it when it can."""
+        """`subagent_message`: word for a child that lives on; a busy one reads it at its next step."""
         reference = str(arguments["reference"])
         child = await state.retry_until_available(lambda: self._store.thread(reference))
         if (
@@ -140,7 +140,7 @@ class Subagents:
     async def _speech(
         self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
     ) -> Speak:
-        """The message as an effect, made anew where one of its files has lost its name to another."""
+        """The message as an effect, made again where one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
             raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
@@ -185,7 +185,7 @@ class Subagents:
         named: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
-        """A child begins; or what it lacks is asked for, and it begins when it is given."""
+        """A child begins; or what it is missing is asked for, and it begins when it is given."""
         if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
@@ -209,7 +209,7 @@ class Subagents:
     async def begin(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, relation: AgentCall | None = None
     ) -> Outcome:
-        """Begin a child of that agent; or ask for what it lacks, and it begins when it is given."""
+        """Begin a child of that agent; or ask for what it is missing, and it begins when it is given."""
         if await self._is_deep(state):
             words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
             return ToolResult.fail(words, error_code="too_deep")
@@ -232,7 +232,7 @@ class Subagents:
         return ToolResult.ok({"reference": birth.thread_id, "name": birth.name, "status": "running"})
 
     async def _is_deep(self, state: RunState) -> bool:
-        """Whether no thread may be below this one: agents that call each other in a circle come to an end."""
+        """Return whether no thread may be below this one: agents that call each other in a circle come to an end."""
         if state.thread.parent_id is None:
             return False
         above = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
@@ -258,7 +258,7 @@ class Subagents:
     def _ask(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
     ) -> ToolResult:
-        """The child is put off until somebody gives what it lacks (S0 §6)."""
+        """The child is put off until somebody gives what it is missing (S0 §6)."""
         request = self._child_start.request(
             birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}"
         )

@@ -1,4 +1,4 @@
-"""Delegates (S1 `_delegate`): calls that a fresh request, or another agent, carries out in a thread below."""
+"""Delegates (S1 `_delegate`): calls that a fresh request, or another agent, executes in a thread below."""
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS, Catalog

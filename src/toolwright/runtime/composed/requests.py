@@ -78,7 +78,7 @@ class ComposedRequests:
         return await self._start(await self._new(config, schema, context))
 
     async def _new(self, config: object, schema: object, context: object) -> "_NewRequest":
-        """The request as it is to be begun, judged whole."""
+        """The request as it is to be begun, validated whole."""
         thread = Thread(id=self._new_id("thr"), agent=REQUESTS.id, created_at=self._clock.now())
         model, written = _without_object(config, thread.id)
         return await in_thread_if_large(
@@ -163,7 +163,7 @@ def _make(
     request = read_request("The request", {"config": config, "schema": output.schema, "context": context})
     message = message_of(request)
     chosen = request.config.model if model is None else model
-    agent = request_agent(catalog, request, output, chosen, thread.created_at)  # tells of what is faulty
+    agent = request_agent(catalog, request, output, chosen, thread.created_at)  # tells of what is invalid
     return _NewRequest(
         thread=changed(thread, arguments=request.kept),
         message=message,
@@ -177,7 +177,7 @@ def _without_object(config: object, thread_id: str) -> tuple[object, JSONObject]
     """The model that is an object, None if it is none; and the config as JSON can carry it, in that thread."""
     if not isinstance(config, Mapping):
         raise InvalidRequest(f"The config of a request is an object, not {brief_value(config)}.")
-    written = dict(cast("Mapping[str, Any]", config))  # its fields are judged with the request
+    written = dict(cast("Mapping[str, Any]", config))  # its fields are validated with the request
     model: object = written.get("model")
     if isinstance(model, str) and model.startswith(OBJECT):
         raise InvalidRequest(f"The name of a model does not begin with {OBJECT!r}.")
@@ -188,7 +188,7 @@ def _without_object(config: object, thread_id: str) -> tuple[object, JSONObject]
 
 
 def _speaks(model: object) -> bool:
-    """Whether it is a model object, ours or pydantic-ai's."""
+    """Return whether it is a model object, ours or pydantic-ai's."""
     return not isinstance(model, type) and (hasattr(model, "respond") or hasattr(model, "request_stream"))
 
 

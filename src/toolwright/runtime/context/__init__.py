@@ -1,1 +1,1 @@
-"""The context of a run at work: what the journal says, what this process adds, how to write."""
+"""The context of a run in progress: what the journal says, what this process adds, how to write."""

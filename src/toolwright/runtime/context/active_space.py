@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class RetryUntilAvailable(Protocol):
-    """Reads the journal, again and again while it is unavailable."""
+    """Reads the journal, repeatedly while it is unavailable."""
 
     def __call__(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]: ...
 
@@ -28,7 +28,7 @@ class RetryUntilAvailable(Protocol):
 class ActiveSpace:
     """Knows the spaces in which what the run does may be seen; `reading` is what the run reads, by event.
 
-    An agent that `enters` no space is seen at work where it was spoken to. None is an agent that is not there.
+    An agent that `enters` no space is shown as active where it was addressed. None is an agent that is not there.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ActiveSpace:
 
     @property
     def seen(self) -> bool:
-        """Whether what the run does may be seen in a space."""
+        """Return whether what the run does may be seen in a space."""
         return self.space_id is not None or bool(self._reading)
 
     @property
@@ -97,11 +97,11 @@ class ActiveSpace:
         return self.trigger_space_id if space_id is None and not at_home else space_id
 
     def at_work_after(self, changes: Changes) -> str | None:
-        """The space in which the agent has been seen at work once the changes are in the journal."""
+        """Return the space in which the agent is shown as active after the changes are committed."""
         return self.after(changes) if self._enters else self.trigger_space_id or self.after(changes)
 
     async def begin(self, waiting: Iterable[InboxEvent], author: Entity | None) -> str | None:
-        """The space in which the agent is seen at work when the run begins to read these events."""
+        """The space in which the agent is seen in progress when the run begins to read these events."""
         space_id = _space_of(_newest_message(waiting))
         if self._enters is not False or author is None or space_id is None:
             return self.space_id

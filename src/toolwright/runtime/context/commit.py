@@ -84,7 +84,7 @@ class ThreadLost(Exception):
 class EffectRefused(ThreadLost):
     """Raised when what a unit writes beside the run has changed, or is gone, since it was read.
 
-    A call fails with its message and code. Any other unit is left, and the thread is taken once more as a lost one is.
+    A call fails with its message and code. Any other unit is left, and the thread is taken again as a lost one is.
     """
 
     code = "conflict"
@@ -155,7 +155,7 @@ class UnitWriter:
         return await making() if unit is None and making is not None else unit
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]], delay: float | None = None) -> T:
-        """Do it, again and again while the journal is unavailable; `delay` is the rest that was taken last."""
+        """Do it, repeatedly while the journal is unavailable; `delay` is the rest that was taken last."""
         while True:
             try:
                 answer = await work()

@@ -124,7 +124,7 @@ class RunContext(RunRecord):
 
     @property
     def may_have_children(self) -> bool:
-        """Whether the thread may have made others."""
+        """Return whether the thread may have made others."""
         return self.thread.active_agent is not None or (self.base is not None and self.base.has_relations)
 
     @property
@@ -140,7 +140,7 @@ class RunContext(RunRecord):
 
     @property
     def agent_unchanged(self) -> bool:
-        """Whether the one who leads the thread's own conversation does so at the next step too, as it is."""
+        """Return whether the one who leads the thread's own conversation does so at the next step too, as it is."""
         active = self.root.active
         return (
             active is self.base
@@ -204,25 +204,25 @@ class RunContext(RunRecord):
     # ── what this process does for the run ──────────────────────────────────────────────────────────────────
 
     def prepared(self, call_id: str) -> PreparedCall | None:
-        """The call with its judged arguments, if it was begun in this process and is to be carried out."""
+        """The call with its validated arguments, if it was begun in this process and is to be executed."""
         return self._prepared.get(call_id)
 
     def is_to_begin(self, call: Call) -> bool:
-        """Whether nobody has carried the call out yet, though it is marked as running since the last commit."""
+        """Return whether nobody has carried the call out yet, though it is marked as running since the last commit."""
         prepared = self._prepared.get(call.id)
         begun = any(frame.id == call.id for frame in self.frames)
         return prepared is not None and call.attempts == 1 and not begun
 
     def prepare(self, prepared: PreparedCall) -> None:
-        """A call is to be carried out here."""
+        """A call is to be executed here."""
         self._prepared[prepared.call_id] = prepared
 
     def unprepare(self, call_id: str) -> None:
-        """The call is being carried out, or never will be here."""
+        """The call is being executed, or never will be here."""
         self._prepared.pop(call_id, None)
 
     def stop(self) -> None:
-        """The process is to stop: the run is given back after the call or the answer that is at work."""
+        """The process is to stop: the run is given back after the call or the answer that is in progress."""
         self.stopping = True
 
     def waits_since(self, call_id: str) -> float:
@@ -238,7 +238,7 @@ class RunContext(RunRecord):
         self._streamed.pop(call_id, None)
 
     def is_streamed(self, call_id: str) -> bool:
-        """Whether the call was shown while the model wrote it."""
+        """Return whether the call was shown while the model wrote it."""
         return call_id in self._streamed
 
     def name_calls(self, ids: dict[int, str]) -> None:
@@ -254,7 +254,7 @@ class RunContext(RunRecord):
         """The thread's files."""
         return StoredFiles(self._store, self.thread.id, self.retry_until_available)
 
-    # ── the state of the request that the thread carries out ────────────────────────────────────────────────
+    # ── the state of the request that the thread executes ────────────────────────────────────────────────
 
     async def load_values(self) -> None:
         """Read the thread's values once, and its request: from now on the record has them."""
@@ -287,16 +287,16 @@ class RunContext(RunRecord):
         """What `†input` is in calls of an instance, or of none: the input of a request, else the thread's arguments."""
         return (self.thread.arguments or {}) if self.request is None else self.request.input_of(instance)
 
-    # ── reading anew ────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading again ────────────────────────────────────────────────────────────────────────────────────────
 
     def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-        """Read the journal, again and again while it is unavailable."""
+        """Read the journal, repeatedly while it is unavailable."""
         return self._writer.retry_until_available(work)
 
     async def look(self) -> None:
-        """Read the inbox anew, and the env: both may have been changed from outside.
+        """Read the inbox again, and the env: both may have been changed from outside.
 
-        The wake is read first, so that whatever is not in the inbox by then has raised it once more.
+        The wake is read first, so that whatever is not in the inbox by then has raised it again.
         """
         wake = await self.retry_until_available(lambda: self._store.wake(self.thread.id))
         if wake is not None:
@@ -348,13 +348,13 @@ class RunContext(RunRecord):
         self.put_pins([clean_message(each, self.redactor) for each in pinned])
 
     async def look_at_env(self) -> None:
-        """Read the env anew. Secrets that the run has known once it does not forget."""
+        """Read the env again. Secrets that the run has known once it does not forget."""
         self._rows = await self._store.env(self.thread.id)
         self._envs.clear()
         self._learn(self.env_for(self.root.active).redactor)
 
     async def reload_call(self, call_id: str) -> Call:
-        """Read a call anew: somebody else may have settled it."""
+        """Read a call again: somebody else may have settled it."""
         call = await self.retry_until_available(lambda: self._store.call(call_id))
         assert call is not None, "a call is never deleted"
         self.put_call(call)
@@ -467,7 +467,7 @@ class RunContext(RunRecord):
 
     @property
     def is_due(self) -> bool:
-        """Whether the thread that was left is to be drained at once again: for what else waits, or for a cancel."""
+        """Return whether the released thread must be processed again at once, for other messages or a cancel."""
         if not self.left or (self.abort.aborted and not self.run.over):
             return True
         return self._due is not None and self._due <= self.clock.now()

@@ -51,7 +51,7 @@ class Cancellation:
 
     @contextmanager
     def clocks_paused(self) -> Generator[None]:
-        """The time of all handlers that are at work in the run stands still: they wait for each other, and a person."""
+        """Stop the timeouts of all running handlers while they wait for each other or for a person."""
         with ExitStack() as stack:
             for scope in tuple(self._scopes):
                 if isinstance(scope, Supervision):
@@ -120,7 +120,7 @@ class RunExecution:
 
     @property
     def ends(self) -> bool:
-        """Whether the turn or the run is to end."""
+        """Return whether the turn or the run is to end."""
         return self.stopped or self.side_stopped or self.skipped is not None
 
     def hear(self, below: "RunExecution") -> None:

@@ -32,11 +32,11 @@ CALL_ID = attrgetter("call_id")
 class RunRecord:
     """A thread in the hands of one drain, as the journal has it.
 
-    `root` is the thread's own conversation, `frame` the one at work: that of the innermost prompt tool, else the
+    `root` is the thread's own conversation, `frame` the current one: that of the innermost prompt tool, else the
     thread's own. `nested` are calls that other calls have made. `inbox` is what nobody has read, `reading` what the run
     reads. `values` are those of the thread by their instance and name, None while nothing in the run reads them. It is
-    changed by `absorb` with what a commit has written, and with what was read anew. A thread that `answers_nothing` has
-    the one call of an MCP host: no model speaks in it, and nobody is asked for values.
+    changed by `absorb` with what a commit has written, and with what was read again. A thread that `answers_nothing`
+    has the one call of an MCP host: no model speaks in it, and nobody is asked for values.
     """
 
     def __init__(self, view: ThreadView, run: Run, active: ActiveAgent | None) -> None:
@@ -55,7 +55,7 @@ class RunRecord:
         self.gen = view.wake.gen if view.wake is not None else 0
         self.node: str | None = None  # the node that must have leased the thread, until the hold has begun
         self.left = False
-        self.step_usage: Usage | None = None  # of the step at work, if it began in this process
+        self.step_usage: Usage | None = None  # of the step in progress, if it began in this process
         self.values: dict[str | None, dict[str, JSON]] | None = None
         self._due: datetime | None = None
         self._has_dropped = False
@@ -69,7 +69,7 @@ class RunRecord:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the thread's messages were all read, also those that a shortened conversation leaves out."""
+        """Return whether the thread's messages were all read, also those that a shortened conversation leaves out."""
         return self._older is not None or not self.thread.cut
 
     @property
@@ -93,7 +93,7 @@ class RunRecord:
         return self._frames
 
     def enter_frame(self, frame: Frame) -> int:
-        """From now on this conversation is at work; how many there were, for `leave_frames`."""
+        """Make this the current conversation. Return how many there were, for `leave_frames`."""
         self._frames.append(frame)
         self.frame = frame
         return len(self._frames) - 1
@@ -105,7 +105,7 @@ class RunRecord:
 
     @property
     def holder(self) -> RunExecution | None:
-        """The handler that waits in memory for what is at work, if one does: nothing may park or end the run then."""
+        """The handler that waits in memory, or None. While it waits, the run can neither be suspended nor ended."""
         return next((frame.holder for frame in reversed(self._frames) if frame.holder is not None), None)
 
     def joined(self) -> list[InboxEvent]:
@@ -323,7 +323,7 @@ class RunRecord:
         return next(frame for frame in reversed(self._frames) if frame.id == call_id)
 
     def put_inbox(self, unread: Iterable[InboxEvent]) -> None:
-        """The inbox was read anew."""
+        """The inbox was read again."""
         self.inbox = _by_id(unread)
 
 

@@ -82,7 +82,7 @@ class ThreadEnv:
         return None
 
     def hides(self, name: str) -> bool:
-        """Whether a value of the thread of that name is shown to no model, whatever its type (D6)."""
+        """Return whether a value of the thread of that name is shown to no model, whatever its type (D6)."""
         return self._hidden(name)
 
     def names(self) -> set[str]:
@@ -229,7 +229,7 @@ class Environment:
 
 
 def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
-    """Whether a value that was given as text where nobody knew better is declared as a secret here."""
+    """Return whether a value that was given as text where nobody knew better is declared as a secret here."""
     return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 
@@ -239,7 +239,7 @@ def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
 
 
 def _hides(hidden: frozenset[str], name: str) -> bool:
-    """Whether the value of that name goes to children that run at once, alone or with others behind a suffix."""
+    """Return whether the value of that name goes to children that run at once, alone or with others behind a suffix."""
     return any(name == each or name.startswith(f"{each}_") for each in hidden)
 
 

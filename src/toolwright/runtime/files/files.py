@@ -44,7 +44,7 @@ class FileKeeper:
     ) -> tuple[AttachmentRef, ...]:
         """Keep new files and look references up; all of them are in the drafts then.
 
-        Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first faulty one: the drafts are of no use then.
+        Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first invalid one: the drafts are of no use then.
         """
         if len(attachments) > MOST_FILES:
             fault = f"must be at most {MOST_FILES} files, not {len(attachments)}"
@@ -95,7 +95,7 @@ class FileKeeper:
             return None
 
     def too_long(self, result: ToolResult) -> bool:
-        """Whether a model would be shown more of the result than it may."""
+        """Return whether a model would be shown more of the result than it may."""
         return too_long(result, self._max_text)
 
     def cut(self, result: ToolResult) -> ToolResult:

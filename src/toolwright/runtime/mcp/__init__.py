@@ -1,1 +1,1 @@
-"""MCP servers in runs: the tools that agents have of them, and the tasks that they carry out."""
+"""MCP servers in runs: the tools that agents have of them, and the tasks that they execute."""

@@ -237,7 +237,7 @@ class Fitting:
 
     @property
     def fits(self) -> bool:
-        """Whether the request is short enough."""
+        """Return whether the request is short enough."""
         return self.tokens <= self.budget
 
     async def _keep_newest(self, share: float) -> None:
@@ -264,7 +264,7 @@ class Fitting:
 
     @property
     def begins_with_header(self) -> bool:
-        """Whether the first message stands for what the conversation leaves out; a caller's own can be in it too."""
+        """Return whether the first message replaces omitted ones; it can contain a caller's message too."""
         first = self.messages[0] if self.messages else None
         return first is not None and first.id.startswith(HEADER) and (first.within or "") == self.row.within
 

@@ -41,11 +41,11 @@ class SpaceStream:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody follows the space that the agent is in."""
+        """Return whether anybody follows the space that the agent is in."""
         return self._space_id is not None and self._bus.wanted_in(self._space_id)
 
     def takes(self, name: str) -> bool:
-        """Whether calls of that tool are seen in the space."""
+        """Return whether calls of that tool are seen in the space."""
         tool = self._tools.get(name)
         return self._speaks(name) or (tool is not None and tool.visible)
 

@@ -100,7 +100,7 @@ class Summaries:
 
     @property
     def has_any(self) -> bool:
-        """Whether any summary is written ahead of time."""
+        """Return whether any summary is written ahead of time."""
         return bool(self._tasks)
 
     def is_ready(self, key: Key) -> bool:

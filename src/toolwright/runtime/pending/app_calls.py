@@ -71,7 +71,7 @@ class AppCalls:
         return AppCall(id=new_id("call"), thread_id=thread_id, run_id=new_id("run"))
 
     async def make(self, call: AppCall, name: str, arguments: object, user_id: str | None = None) -> None:
-        """Have the call made; what comes of it is in its row. `arguments` are judged there like those of a model."""
+        """Have the call made; what comes of it is in its row. `arguments` are validated there like those of a model."""
         parts, now = self._parts, self._parts.clock.now()
         thread = Thread(id=call.thread_id, agent=APP_TOOLS.id, user_id=user_id, created_at=now)
         written = await in_thread_if_large(arguments, write_input, arguments)
@@ -107,7 +107,7 @@ class AppCalls:
         return await self._parts.store.call(call.id)
 
     async def lost(self, call: AppCall) -> bool:
-        """Whether the call could never begin, since its event was set aside."""
+        """Return whether the call could never begin, since its event was set aside."""
         event = await self._parts.store.inbox_event(call.thread_id, f"ask_{call.id}")
         return event is None or event.status == "failed"
 
@@ -140,7 +140,7 @@ class AppCalls:
         return None if call.result is None else result_from_json(call.result)
 
     async def cancel(self, call: Call | AppCall) -> None:
-        """Stop the call, whoever carries it out; nothing happens to one that has ended."""
+        """Stop the call, whoever executes it; nothing happens to one that has ended."""
         with suppress(RunOver, NotFound):
             await self._runs.cancel(call.run_id)
             return

@@ -1,4 +1,4 @@
-"""Tasks that MCP servers carry out for calls: asked about until they are over, also by the next process.
+"""Tasks that MCP servers execute for calls: asked about until they are over, also by the next process.
 
 A call whose server has made a task of it is pending, or waits for as long as its timeout says. Its row here says which
 task; a timer asks the server how far it is. What the task asks a person is a call below the call.
@@ -303,7 +303,7 @@ class McpTasks:
 
 
 def _shown(asked: AskBelow, author: Entity | None) -> Sequence[Showing]:
-    """The message of a question, in the space where those of a call at work are."""
+    """The message of a question, in the space where those of a call in progress are."""
     call = asked.call
     if call.space_id is None:
         return ()

@@ -49,7 +49,7 @@ class OfferQueue:
         self._overrun = asyncio.Event()
 
     def meets(self, call_id: str, began: datetime) -> bool:
-        """Whether the reader has not been told of the call."""
+        """Return whether the reader has not been told of the call."""
         if not self._from <= began < self.until:
             return True
         if call_id in self._met:
@@ -130,7 +130,7 @@ class Offers:
 
     @asynccontextmanager
     async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Following]:
-        """Calls on offer as events `tool.call`, for ever; with `tools` only the calls of these."""
+        """Calls on offer as events `tool.call`, forever; with `tools` only the calls of these."""
         by_list("tools", tools, str, "names of tools")
         queue = OfferQueue(None if tools is None else frozenset(tools), self._clock.now())
         self._queues.add(queue)
@@ -144,7 +144,7 @@ class Offers:
                 self._start_times.clear()
 
     async def run(self) -> None:
-        """Look at the journal again and again as long as anybody reads, for ever."""
+        """Look at the journal repeatedly as long as anybody reads, forever."""
         while True:
             await self._wanted.wait()
             with self._bus.subscribe(TOOLS) as follower:

@@ -270,7 +270,7 @@ class PendingCalls:
         return thread
 
     async def _redactor(self, call: Call, thread: Thread) -> Redactor:
-        """The redactor of the secrets of the call's thread, and of those that a run at work in it has known before."""
+        """Return a redactor for the thread's secrets, including those known only to the run in progress."""
         run, caller = await self._store.run(call.run_id), call.agent or thread.agent
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))

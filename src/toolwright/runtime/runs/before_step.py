@@ -63,16 +63,18 @@ class BeforeStep:
         return True
 
     async def ready(self, context: RunContext) -> bool:
-        """Whether the model is to be asked now; else what comes before that is done."""
+        """Return whether the model is to be asked now; else what comes before that is done."""
         if not context.agent_unchanged and not await self.select_agent(context):
             return False
         if context.inbox and (asked := context.joined_calls()):
             lost = [event for event in asked if event.content["agent"] != context.thread.answering]
-            faulty = FAULT in asked[0].content
-            first = [*takewhile(lambda event: (FAULT in event.content) == faulty, asked[:MOST_AT_ONCE])]
+            invalid_value = FAULT in asked[0].content
+            first = [
+                *takewhile(lambda event: (FAULT in event.content) == invalid_value, asked[:MOST_AT_ONCE])
+            ]
             if lost:
                 await self._commits.commit(context, partial(self._commits.handed_over, context, lost))
-            elif faulty:
+            elif invalid_value:
                 await self._commits.commit(context, partial(self._commits.refused, context, first))
             else:
                 await self._carry_out(context, first)
@@ -180,12 +182,12 @@ class BeforeStep:
 
 
 async def _calls_over(context: RunContext) -> Next:
-    """The end of a run that carries out calls alone, once there are none."""
+    """The end of a run that executes calls alone, once there are none."""
     return Next(kind=Result, changes=Changes(), run=context.run, end=end_of_calls(context.run))
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:
-    """Whether the call's arguments are such that a child can begin; else no values are needed."""
+    """Return whether the call's arguments are such that a child can begin; else no values are needed."""
     return not isinstance(prepare(context.active.by_name, call.name, call.arguments, call.id), ToolResult)
 
 

@@ -96,17 +96,17 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
 
 
 def end_of_calls(run: Run) -> End:
-    """The end of a run that carries out calls from outside: as it was, if it was over before."""
+    """The end of a run that executes calls from outside: as it was, if it was over before."""
     return End("completed", run.stop_reason or "end_turn")
 
 
 def is_home(context: RunContext) -> bool:
-    """Whether the thread is its agent's own."""
+    """Return whether the thread is its agent's own."""
     return context.thread.id == home_thread_id_of(context.thread.agent)
 
 
 def presence(context: RunContext, space_id: str | None, type_: EventType) -> list[Effect]:
-    """Word to the space in which the agent is seen, if it is in any: it is at work, or is no longer."""
+    """Word to the space in which the agent is seen, if it is in any: it is in progress, or is no longer."""
     if space_id is None:
         return []
     entity_id = None if context.author is None else context.author.id
@@ -133,7 +133,7 @@ def last_words(context: RunContext, end: End) -> AbandonedCallResults:
 
 
 def _ends_family(context: RunContext, *, terminated: bool) -> bool:
-    """Whether the thread is over with this run, and so is all that works below it: a request is solved once."""
+    """Return whether the thread is over with this run, and so is all that works below it: a request is solved once."""
     thread = context.thread
     if thread.link is None:
         return terminated or thread.agent == REQUESTS.id

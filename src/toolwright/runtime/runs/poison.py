@@ -48,20 +48,20 @@ def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> C
 
 
 def tried_again(context: RunContext, changes: Changes, run: Run) -> bool:
-    """Whether all that this failed run has read is to be read by another: then the session is not over with it."""
+    """Return whether another run will read what this failed run has read; the session then continues."""
     if run.status != "failed" or has_own_message(context):
         return False
     return any(change.now == "pending" for change in changes.inbox)
 
 
 def has_own_message(context: RunContext) -> bool:
-    """Whether the run reads a message of the thread's own, and not only what came by way of the inbox."""
+    """Return whether the run reads a message of the thread's own, and not only what came by way of the inbox."""
     of_run = [each for each in context.root.messages if each.run_id == context.run.id and each.role == "user"]
     return any(each.id.startswith(OWN) for each in of_run) or bool(context.joined())
 
 
 def retries(run: Run) -> bool:
-    """Whether the model is asked again after a fault of its own: nobody is told of each try."""
+    """Return whether the model is asked again after a fault of its own: nobody is told of each try."""
     return run.error is not None and not run.over
 
 
@@ -127,7 +127,7 @@ def lasts_too_long(waiting: JSONObject, most: timedelta) -> bool:
 
 
 def back_off(context: RunContext, changes: Changes, until: datetime) -> Changes:
-    """The changes, after which the thread is left alone until then, since its model has failed once more."""
+    """The changes, after which the thread is left alone until then, since its model has failed again."""
     effect = BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
     return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
 

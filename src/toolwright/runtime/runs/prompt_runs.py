@@ -1,6 +1,6 @@
 """Calls within calls: the conversation of a prompt tool, and what handlers call with `invoke_tool`.
 
-Their rows are named after the call that made them. What a model asks for within a prompt tool is carried out like
+Their rows are named after the call that made them. What a model asks for within a prompt tool is executed like
 any call, in a frame of its own on top of the thread's; what a handler calls is waited for in memory.
 """
 
@@ -72,7 +72,7 @@ class PromptRuns:
     # ── the conversation of a prompt tool ───────────────────────────────────────────────────────────────────
 
     async def advance(self, context: RunContext) -> None:
-        """Take the conversation at work one commit farther: a call, a step, or the end."""
+        """Take the conversation in progress one commit farther: a call, a step, or the end."""
         frame = context.frame
         queued = [each for each in context.run.queued if each.within == frame.id]
         last = frame.messages[-1] if frame.messages else None
@@ -112,7 +112,9 @@ class PromptRuns:
             if not held and not lasts_too_long(waiting, self._max_outage):
                 await self._commits.wait(context, waiting)
                 return None
-            context.run = changed(context.run, error=None, waiting=None)  # another model's outage begins anew
+            context.run = changed(
+                context.run, error=None, waiting=None
+            )  # another model's outage begins again
             return ToolResult.fail(error.message, error_code=error.code)
         except ToolwrightError as error:
             return ToolResult.fail(error.message, error_code=error.code)
@@ -240,7 +242,7 @@ class PromptRuns:
         await self._commits.commit(context, begun)
 
     async def _begin_again(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
-        """A process died while it ran this call: it runs once more if it may, else its effect is unknown (D14)."""
+        """A process died while it ran this call: it runs again if it may, else its effect is unknown (D14)."""
         changes = Changes()
         result = self._calls.interrupted(context, call, tools)
         if result is None:

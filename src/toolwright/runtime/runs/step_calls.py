@@ -1,4 +1,4 @@
-"""The calls' part of a step: begun, carried out or waited for, their results committed, until all are answered."""
+"""The calls' part of a step: begun, executed or waited for, their results committed, until all are answered."""
 
 import asyncio
 import logging
@@ -350,7 +350,7 @@ def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
 
 
 def _queueing(context: RunContext, execution: RunExecution) -> Run:
-    """The run with what the handler has queued, for the conversation that is at work."""
+    """The run with what the handler has queued, for the conversation that is in progress."""
     queued = [changed(each, within=context.frame.id) for each in execution.queued]
     return changed(context.run, queued=(*context.run.queued, *queued))
 

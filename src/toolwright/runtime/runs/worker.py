@@ -1,4 +1,4 @@
-"""One drain of a thread: take what is to do, lead the run, leave. The motor calls it, one at a time per thread."""
+"""One drain of a thread: take what is to do, execute the run, leave. The motor calls it, one at a time per thread."""
 
 import asyncio
 import logging
@@ -146,13 +146,13 @@ class RunWorker:
             return "again"
 
     def stop(self) -> None:
-        """The process is to stop: runs in hand are given back after the call or answer that is at work."""
+        """The process is to stop: runs in hand are given back after the call or answer that is in progress."""
         self._stopping = True
         for context in self._holds.values():
             context.stop()
 
     def known(self, thread_id: str) -> Redactor:
-        """The secrets that a run at work here has known: also those that were changed or taken away meanwhile."""
+        """The secrets that a run in progress here has known: also those that were changed or taken away meanwhile."""
         context = self._holds.get(thread_id)
         return NOTHING if context is None else context.redactor
 
@@ -204,7 +204,7 @@ class RunWorker:
         return [call for call in calls if call is not None and call.status == "waiting"]
 
     async def _lacks(self, view: ThreadView, run: Run) -> float:
-        """Seconds that a run waits for values. It looks once more when what was at work as it parked is over."""
+        """Seconds that a run waits for values. It looks again when what was in progress as it parked is over."""
         active = await self._speakers.of(view.thread, run)
         if isinstance(active, str):
             return 0.0
@@ -220,7 +220,7 @@ class RunWorker:
         return settled if settled > 0 else math.inf
 
     async def _leave_nothing(self, thread_id: str) -> Verdict:
-        """The thread was deleted: a wake that came to it just then would be due for ever."""
+        """The thread was deleted: a wake that came to it just then would be due forever."""
         wake = await self._store.wake(thread_id)
         return "done" if wake is None else await self._leave(thread_id, Leaving(gen=wake.gen))
 

@@ -145,7 +145,7 @@ class Entities:
         """
         events = (left_event(entity_id),)
         refused = True
-        while refused:  # once more where a space has changed meanwhile
+        while refused:  # again where a space has changed meanwhile
             await self._human(entity_id)
             while keepers := await self._store.agents.keepers_of_user(entity_id):
                 await drop_minds(self._store, keepers, self._clock, self._new_id)
@@ -161,7 +161,7 @@ class Entities:
     async def set_env(self, entity_id: str, env: Given) -> Mapping[str, EnvType]:
         """Set values that hold in all threads of a human (D5), or take them away with None; the names then.
 
-        A run at work sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
+        A run in progress sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
         """
         values = read_env(env)
         while True:
@@ -221,7 +221,7 @@ def _checked(fields: Mapping[str, object]) -> EntityFields:
             case "metadata":
                 checked["metadata"] = _metadata(given_value)
             case _:
-                raise _faulty(
+                raise _invalid_value(
                     name, "is no field of an entity: there are external_id, display_name and metadata"
                 )
     return checked
@@ -232,28 +232,28 @@ def _external_id(value: object) -> str | None:
     if text is None:
         return None
     if not text.strip():
-        raise _faulty("external_id", "must not be empty")
+        raise _invalid_value("external_id", "must not be empty")
     if len(text) > LONGEST_EXTERNAL_ID:
-        raise _faulty("external_id", f"must have at most {LONGEST_EXTERNAL_ID} characters")
+        raise _invalid_value("external_id", f"must have at most {LONGEST_EXTERNAL_ID} characters")
     if text.startswith(OWN_PREFIX):
-        raise _faulty("external_id", f"must not begin with {OWN_PREFIX!r}, as our own ids do")
+        raise _invalid_value("external_id", f"must not begin with {OWN_PREFIX!r}, as our own ids do")
     return text
 
 
 def _text(path: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise _faulty(path, f"must be text, not {type(value).__name__}")
+        raise _invalid_value(path, f"must be text, not {type(value).__name__}")
     if value is not None and unwritable(value):
-        raise _faulty(path, "must not contain NUL or lone surrogates")
+        raise _invalid_value(path, "must not contain NUL or lone surrogates")
     return value
 
 
 def _line(path: str, value: object) -> str | None:
     text = _text(path, value)
     if text is not None and not one_line(text):
-        raise _faulty(path, NOT_ONE_LINE)
+        raise _invalid_value(path, NOT_ONE_LINE)
     if text is not None and len(text) > LONGEST_NAME:
-        raise _faulty(path, f"must have at most {LONGEST_NAME} characters")
+        raise _invalid_value(path, f"must have at most {LONGEST_NAME} characters")
     return text
 
 
@@ -261,15 +261,15 @@ def _metadata(value: object) -> dict[str, JSON]:
     try:
         copy = plain(value)
     except InvalidJSON as error:
-        raise _faulty("metadata", error.message.rstrip(".")) from error
+        raise _invalid_value("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
-        raise _faulty("metadata", "must be an object")
+        raise _invalid_value("metadata", "must be an object")
     if has_long_key(copy):
-        raise _faulty("metadata", LONG_KEY)
+        raise _invalid_value("metadata", LONG_KEY)
     return copy
 
 
-def _faulty(path: str, fault: str) -> InvalidRequest:
+def _invalid_value(path: str, fault: str) -> InvalidRequest:
     """Named as on the wire, where the same words are said."""
     field = to_camel(path)
     return InvalidRequest(f"{field} {fault}.", [{"path": field, "message": fault}])

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import cast, get_args
 
-from toolwright.core.checks import brief_value, faulty
+from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
@@ -25,7 +25,7 @@ def id_of(value: object) -> str:
     """An id of the caller's choice: URL-safe."""
     fits = isinstance(value, str) and len(value) <= LONGEST_ID and _ID.fullmatch(value)
     if not isinstance(value, str) or not fits or value in {".", ".."}:
-        raise faulty("id", f"must be 1 to {LONGEST_ID} letters, digits or any of _ . ~ -")
+        raise invalid_value("id", f"must be 1 to {LONGEST_ID} letters, digits or any of _ . ~ -")
     return value
 
 
@@ -33,7 +33,7 @@ def kind_of(value: object) -> SpaceKind:
     """One of the kinds."""
     if value not in get_args(SpaceKind):
         kinds = ", ".join(map(repr, get_args(SpaceKind)))
-        raise faulty("kind", f"must be one of {kinds}, not {brief_value(value)}")
+        raise invalid_value("kind", f"must be one of {kinds}, not {brief_value(value)}")
     return cast("SpaceKind", value)
 
 
@@ -41,7 +41,7 @@ def delivery_of(value: object) -> DeliveryOrder:
     """One of the orders."""
     if value not in get_args(DeliveryOrder):
         orders = ", ".join(map(repr, get_args(DeliveryOrder)))
-        raise faulty("delivery", f"must be one of {orders}, not {brief_value(value)}")
+        raise invalid_value("delivery", f"must be one of {orders}, not {brief_value(value)}")
     return cast("DeliveryOrder", value)
 
 
@@ -49,9 +49,9 @@ def name_of(path: str, value: object) -> str | None:
     """A short text of one line, or none."""
     text = text_of(path, value)
     if text is not None and not (text.strip() and len(text) <= LONGEST_NAME):
-        raise faulty(path, f"must have 1 to {LONGEST_NAME} characters")
+        raise invalid_value(path, f"must have 1 to {LONGEST_NAME} characters")
     if text is not None and not one_line(text):
-        raise faulty(path, NOT_ONE_LINE)
+        raise invalid_value(path, NOT_ONE_LINE)
     return text
 
 
@@ -59,7 +59,7 @@ def role_of(value: object) -> str:
     """A member's role: any short text."""
     role = name_of("role", value)
     if role is None:
-        raise faulty("role", "must be text")
+        raise invalid_value("role", "must be text")
     return role
 
 
@@ -68,11 +68,11 @@ def text_of(path: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise faulty(path, f"must be text, not {brief_value(value)}")
+        raise invalid_value(path, f"must be text, not {brief_value(value)}")
     if unwritable(value):
-        raise faulty(path, "must not contain NUL or lone surrogates")
+        raise invalid_value(path, "must not contain NUL or lone surrogates")
     if len(value) > LONGEST_TEXT:
-        raise faulty(path, f"must have at most {LONGEST_TEXT} characters")
+        raise invalid_value(path, f"must have at most {LONGEST_TEXT} characters")
     return value
 
 
@@ -80,7 +80,7 @@ def emoji_of(value: object) -> str:
     """An emoji: a short text without white space."""
     text = text_of("emoji", value)
     if text is None or not text or len(text) > LONGEST_EMOJI or text.split() != [text]:
-        raise faulty("emoji", f"must have 1 to {LONGEST_EMOJI} characters and no white space")
+        raise invalid_value("emoji", f"must have 1 to {LONGEST_EMOJI} characters and no white space")
     return text
 
 
@@ -89,11 +89,11 @@ def metadata_of(value: object) -> JSONObject:
     try:
         copy = plain({} if value is None else value)
     except InvalidJSON as error:
-        raise faulty("metadata", error.message.rstrip(".")) from error
+        raise invalid_value("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
-        raise faulty("metadata", "must be an object")
+        raise invalid_value("metadata", "must be an object")
     if has_long_key(copy):
-        raise faulty("metadata", LONG_KEY)
+        raise invalid_value("metadata", LONG_KEY)
     return copy
 
 
@@ -115,4 +115,6 @@ def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
 def _refuse_unknown(names: Iterable[str]) -> None:
     unknown = [name for name in names if name not in SpaceFields.__annotations__]
     if unknown:
-        raise faulty(unknown[0], "is no field of a space: there are name, description, metadata and delivery")
+        raise invalid_value(
+            unknown[0], "is no field of a space: there are name, description, metadata and delivery"
+        )

@@ -182,7 +182,7 @@ class Spaces:
         return await self._membership.share_a_space(entity_id, other_id)
 
     async def is_member(self, space_id: str, entity_id: str) -> bool:
-        """Whether the entity is in the space."""
+        """Return whether the entity is in the space."""
         return await self._store.spaces.member(space_id, entity_id) is not None
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
@@ -337,7 +337,7 @@ class Spaces:
         return await self._reactions.take_back(await self.message(message_id), entity_id, emoji)
 
     async def caused(self, run_id: str, entity_id: str) -> bool:
-        """Whether the run reads what that entity has said."""
+        """Return whether the run reads what that entity has said."""
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolwright.core.broken_rows import all_of
-from toolwright.core.checks import faulty
+from toolwright.core.checks import invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.effects import NOBODY, Post, Source
@@ -67,21 +67,23 @@ class Speech:
         )
 
     async def check_parent(self, message: SpaceMessage) -> None:
-        """Whether what the message answers can be answered: it is in the same space, and shows no call."""
+        """Check whether what the message answers can be answered: it is in the same space, and shows no call."""
         if message.parent_id is None:
             return
         parent = await self._store.spaces.message(by_id("message", message.parent_id))
         if parent is None or parent.space_id != message.space_id:
-            raise faulty("parentMessageId", "names no message of this space")
+            raise invalid_value("parentMessageId", "names no message of this space")
         if parent.shows_call:
-            raise faulty("parentMessageId", "names a message that shows a tool call: it cannot be replied to")
+            raise invalid_value(
+                "parentMessageId", "names a message that shows a tool call: it cannot be replied to"
+            )
 
 
 def words_of(content: object, path: str = "content") -> str:
     """The content of a message: text that is not empty; `path` is what the caller calls it."""
     text = text_of(path, content)
     if text is None or not text.strip():
-        raise faulty(path, "is empty")
+        raise invalid_value(path, "is empty")
     return text
 
 
@@ -89,7 +91,7 @@ def own_metadata(value: object) -> JSONObject:
     """The metadata that a caller may give a message: not that it shows a call."""
     metadata = metadata_of(value)
     if metadata.get("type") == "tool_call":
-        raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
+        raise invalid_value("metadata.type", "must not be 'tool_call': such messages show calls of agents")
     return metadata
 
 

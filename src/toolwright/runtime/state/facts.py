@@ -166,7 +166,7 @@ class CallsWithin:
                 self._inside = None
 
     async def close(self) -> None:
-        """The handler has returned: what it has left at work within its call ends with it."""
+        """The handler has returned: what it has left in progress within its call ends with it."""
         if self._inside is not None:
             self._inside.cancel()
             async with self._one:

@@ -23,7 +23,7 @@ from toolwright.runtime.threads.thread_tree import copy_files, first_run, messag
 from toolwright.wire.event import run_event
 
 Make = Callable[[], Awaitable[Effect]]
-"""Makes an effect when the result is committed, anew if something has changed meanwhile."""
+"""Makes an effect when the result is committed, again if something has changed meanwhile."""
 
 
 class Relative:

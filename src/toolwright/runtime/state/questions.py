@@ -26,7 +26,8 @@ class Questions(Facts):
         `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` they are sent there.
         `source` is who asks, where it is not the tool itself.
         The question is a pending call below this one, shown in the space where the run is seen, and answered like any:
-        `{"action": "accept", "content": {…}}`, or `decline` or `cancel`. Raises `InvalidRequest` for a faulty question.
+        `{"action": "accept", "content": {…}}`, or `decline` or `cancel`. Raises `InvalidRequest` for an invalid
+        question.
         """
         return await self.ask(question(message, schema, url, source))
 
@@ -48,7 +49,7 @@ class Questions(Facts):
         return sampled(await self._calls.make(SAMPLE, asked, built_in=True))
 
     async def ask(self, asked: JSONObject) -> Elicited:
-        """The same for a question that is read already. Raises `InvalidRequest` for a faulty schema."""
+        """The same for a question that is read already. Raises `InvalidRequest` for an invalid schema."""
         check_question(asked)
         with self._context.abort.clocks_paused():
             result = await self._calls.make(ELICIT, asked, built_in=True)

@@ -147,7 +147,7 @@ class RunState(Questions):
         return None if var is None else var.value
 
     async def env_type(self, name: str) -> EnvType | None:
-        """Whether that value is `text` or a `secret`."""
+        """Return the type of the value, `text` or `secret`."""
         var = await self._env.get(given.text("The name of a value", name))
         return None if var is None else var.type
 
@@ -155,7 +155,7 @@ class RunState(Questions):
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name for this thread with the call's result, or take it away; of the declared type, else a secret.
 
-        Raises `InvalidRequest` for a faulty name or value, `CannotSeal` for a secret where there are no keys.
+        Raises `InvalidRequest` for an invalid name or value, `CannotSeal` for a secret where there are no keys.
         """
         self._env.set(name, value, type)
 
@@ -274,7 +274,7 @@ class RunState(Questions):
 
     @writes_later
     async def terminate(self, reference: str | None = None) -> None:
-        """End this thread for good once the call's result is recorded; or a child of it, by its reference."""
+        """End this thread permanently once the call's result is recorded; or a child of it, by its reference."""
         if reference is not None:
             await self._family.terminate(reference)
             return
@@ -289,7 +289,7 @@ class RunState(Questions):
     def set_value(self, key: str, value: JSON) -> None:
         """Keep a JSON value in this thread with the call's result; None takes it away.
 
-        Raises `InvalidRequest` for a faulty key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
+        Raises `InvalidRequest` for an invalid key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
         """
         self.values.set(key, value)
 
@@ -297,7 +297,7 @@ class RunState(Questions):
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
         """Run code that nobody trusts in the sandbox; await the handle, or `terminate` it.
 
-        Raises `InvalidRequest` for faulty options, and in a thread: only an async handler can await the handle.
+        Raises `InvalidRequest` for invalid options, and in a thread: only an async handler can await the handle.
         """
         on_a_loop()
         return self._sandbox.start(source, read_options(options, **more))
@@ -310,12 +310,12 @@ class RunState(Questions):
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call a tool of this prompt from within this call, one after another; its failure is an error result.
 
-        Raises `InvalidRequest` once the call is over or for a faulty name, `InvalidJSON` for what JSON cannot carry.
+        Raises `InvalidRequest` once the call is over or for an invalid name, `InvalidJSON` for what JSON cannot carry.
         """
         return await self._calls.make(name, arguments)
 
     async def close(self) -> None:
-        """The handler has returned: what it has left at work within its call ends with it."""
+        """The handler has returned: what it has left in progress within its call ends with it."""
         self.execution.over = True
         if self._calls_or_none is not None:
             await self._calls_or_none.close()
@@ -341,8 +341,8 @@ class RunState(Questions):
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Record an event with the call's result; one of more than 8 KiB without its data.
 
-        Raises `InvalidRequest` for a faulty type, also for the types of the runtime's own events, and `InvalidJSON` for
-        what JSON cannot carry.
+        Raises `InvalidRequest` for an invalid type, also for the types of the runtime's own events, and `InvalidJSON`
+        for what JSON cannot carry.
         """
         event_type, data = given.event(event_type, data)
         payload: JSONObject = {"toolCallId": self._call.id, "data": data}
@@ -366,7 +366,7 @@ class RunState(Questions):
         return changes
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Read the journal, again and again while it is unavailable."""
+        """Read the journal, repeatedly while it is unavailable."""
         return await self._context.retry_until_available(work)
 
     def effect(self, effect: Effect) -> None:
@@ -387,7 +387,7 @@ class RunState(Questions):
 
     @property
     def has_effects(self) -> bool:
-        """Whether the call has any."""
+        """Return whether the call has any."""
         makers = () if self._family_or_none is None else self._family_or_none.makers
         return bool(self._effects or self._values_or_none or self._makers or makers)
 

@@ -18,7 +18,7 @@ from toolwright.runtime.context.context import RunContext
 class CallValues:
     """Values that a call reads from the journal, and those that it sets with its result.
 
-    Raises `InvalidRequest` for a faulty key.
+    Raises `InvalidRequest` for an invalid key.
     """
 
     def __init__(

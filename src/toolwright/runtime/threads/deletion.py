@@ -19,7 +19,7 @@ from toolwright.runtime.journal import sweep_rows
 log = logging.getLogger("toolwright.runtime")
 
 PATIENCE = 30.0  # seconds that runs have to end once they are asked to
-LOOK_AGAIN = 0.5  # seconds after which the journal is read: another process may lead the run
+LOOK_AGAIN = 0.5  # seconds after which the journal is read: another process may execute the run
 BYTES_KEPT = timedelta(minutes=15)  # far longer than from the putting of bytes to the commit that names them
 PAGE = 200
 
@@ -38,7 +38,7 @@ class Deletion:
         self._new_id = new_id
 
     async def delete(self, thread_id: str, *, cancel: bool) -> None:
-        """Delete the thread for good; see `Threads.delete`."""
+        """Delete the thread permanently; see `Threads.delete`."""
         thread = await self._store.thread(by_id("thread", thread_id))
         if thread is None:
             raise _no_thread(thread_id)
@@ -62,7 +62,7 @@ class Deletion:
             )
 
     async def is_home(self, thread: Thread) -> bool:
-        """Whether it is the home thread of an agent that there still is, declared or configured."""
+        """Return whether it is the home thread of an agent that there still is, declared or configured."""
         if thread.id != home_thread_id_of(thread.agent):
             return False
         agents = self._store.agents
@@ -91,7 +91,7 @@ class Deletion:
         return total
 
     async def _drop(self, thread_id: str) -> bool:
-        """Whether the thread is gone now; false while a run is at work."""
+        """Return whether the thread is gone now; false while a run is in progress."""
         unit = DropThread(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id)
         answer = await self._store.commit(unit)
         if isinstance(answer, Committed):

@@ -26,7 +26,7 @@ class Following:
     events: AsyncGenerator[Event]
     start: int | None  # None where events have no numbers
     overrun: Callable[[], Awaitable[None]]
-    """Returns once more waits for the follower than may; nothing is lost that the journal does not have."""
+    """Returns again waits for the follower than may; nothing is lost that the journal does not have."""
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         return self.events
@@ -48,7 +48,7 @@ class Events:
         return await self._store.events(topic, after, limit, offset)
 
     async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
-        """Events of a thread or a run, for ever: those recorded after the number `after` first (0: all), then
+        """Events of a thread or a run, forever: those recorded after the number `after` first (0: all), then
         what happens, live events among it. Without `after` it begins now.
 
         Raises `Reset` when `after` names an event that the journal never had, or has no longer.

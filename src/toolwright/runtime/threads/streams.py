@@ -18,7 +18,7 @@ class RunStreams:
         self._results = results
 
     async def thread(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
-        """The values of the thread's events behind the one of that number, for ever; None begins now."""
+        """The values of the thread's events behind the one of that number, forever; None begins now."""
         topic = Topic(kind="thread", id=thread_id)
         async with (
             self._events.following(topic, after) as following,

@@ -118,7 +118,7 @@ class Threads:
         _check(agent=agent, user_id=user_id, tags=tags)
         await in_thread_if_large(arguments, _plain, "arguments", arguments)
         if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise _faulty("arguments", "must be an object")
+            raise _invalid_value("arguments", "must be an object")
         active = await self._agents.active(agent)
         if active.agent_id in RESERVED:  # which is there for something else
             raise NotFound(f"There is no agent {agent!r}.")
@@ -152,7 +152,7 @@ class Threads:
     async def set_env(self, thread_id: str, env: GivenEnv) -> Mapping[str, EnvType]:
         """Set values of the thread, or take them away with None; the names that it has then.
 
-        Plain text is of the type that the thread's agent declares, else a secret. A run at work sees them from its
+        Plain text is of the type that the thread's agent declares, else a secret. A run in progress sees them from its
         next call on. Raises `CannotSeal` for a secret where there are no keys.
         """
         thread = await self.get(thread_id)
@@ -182,9 +182,9 @@ class Threads:
         if name is not None:
             _check(name=name)
             if not is_title(name):
-                raise _faulty("name", f"must be one line of 1 to {MAX_NAME} characters")
+                raise _invalid_value("name", f"must be one line of 1 to {MAX_NAME} characters")
         if thread.parent_id is not None:
-            raise _faulty(
+            raise _invalid_value(
                 "name", "cannot be set", f"The thread {thread_id!r} is a child: its parent names it."
             )
         unit = RenameThread(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, name=name)
@@ -265,9 +265,9 @@ class Threads:
         _check(text=text)
         text = await in_thread_if_large(text, clean_text, text)
         if not text.strip():
-            raise _faulty("text", "is empty", "A summary needs some text: remove it instead.")
+            raise _invalid_value("text", "is empty", "A summary needs some text: remove it instead.")
         if len(text) > MAX_SUMMARY:
-            raise _faulty("text", f"must have at most {MAX_SUMMARY} characters")
+            raise _invalid_value("text", f"must have at most {MAX_SUMMARY} characters")
         thread = await self.get(thread_id)
         env = await self._lineages.env(thread, await self._agents.usable(thread.answering))
         clean = await in_thread_if_large(text, env.redactor.text, text)
@@ -348,7 +348,7 @@ class Threads:
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
         """Send a message, with files; the run that reads it, which may be a running one (D22).
 
-        Raises `InvalidRequest` or `TooLarge` for a faulty file: then nothing was sent.
+        Raises `InvalidRequest` or `TooLarge` for an invalid file: then nothing was sent.
         """
         return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
 
@@ -358,7 +358,7 @@ class Threads:
         attachments = _checked_files(attachments)
         content = await in_thread_if_large(content, clean_text, content)
         if not content.strip() and not attachments:
-            raise _faulty("content", "is empty", "A message needs some text.")
+            raise _invalid_value("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
@@ -413,7 +413,7 @@ class Threads:
         return thread
 
     async def stream(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
-        """The events of the thread's runs as values, for ever: those behind the event of the number `after` first (0:
+        """The events of the thread's runs as values, forever: those behind the event of the number `after` first (0:
         all), then what happens; None begins now. Leave it with `contextlib.aclosing`. Raises `Reset` as `follow` does.
         """
         await self.get(thread_id)
@@ -422,11 +422,11 @@ class Threads:
                 yield event
 
     async def delete(self, thread_id: str, cancel: bool = False) -> None:
-        """Delete the thread with its messages, files, values, events and children, for good.
+        """Delete the thread with its messages, files, values, events and children, permanently.
 
-        Raises `ThreadBusy` while a run is at work in it or below it, queued and waiting ones included; with `cancel`
-        these are cancelled first. `InvalidRequest` for the home thread of an agent, which goes with the agent. What its
-        calls have said in spaces stays; a call that was still open is shown as cancelled there.
+        Raises `ThreadBusy` while a run is in progress in it or below it, queued and waiting ones included; with
+        `cancel` these are cancelled first. `InvalidRequest` for the home thread of an agent, which goes with the agent.
+        What its calls have said in spaces stays; a call that was still open is shown as cancelled there.
         """
         await self._deletion.delete(thread_id, cancel=cancel)
 
@@ -449,22 +449,22 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
             continue
         if not isinstance(text, str):  # user input
             named = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
-            raise _faulty(path, f"must be text, not {type(text).__name__}{named}")
+            raise _invalid_value(path, f"must be text, not {type(text).__name__}{named}")
         if unwritable(text):
-            raise _faulty(path, "must not contain NUL or lone surrogates")
+            raise _invalid_value(path, "must not contain NUL or lone surrogates")
         most = _MOST_CHARACTERS.get(path)
         if most is not None and len(text) > most:
-            raise _faulty(path, f"must have at most {most} characters")
+            raise _invalid_value(path, f"must have at most {most} characters")
 
 
 def _plain(path: str, value: JSONObject | None) -> None:
     try:
         dumps(value)
     except InvalidJSON as error:
-        raise _faulty(path, f"must be JSON: {error.message.rstrip('.')}") from error
+        raise _invalid_value(path, f"must be JSON: {error.message.rstrip('.')}") from error
 
 
-def _faulty(path: str, fault: str, message: str | None = None) -> InvalidRequest:
+def _invalid_value(path: str, fault: str, message: str | None = None) -> InvalidRequest:
     return InvalidRequest(message or f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
@@ -488,15 +488,15 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
     try:
         brought = plain_names({} if value is None else value)
     except InvalidJSON as error:
-        raise _faulty("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
+        raise _invalid_value("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
     if not isinstance(brought, dict):
-        raise _faulty("tenvs", "must be an object of names and values")
+        raise _invalid_value("tenvs", "must be an object of names and values")
     if len(brought) > MOST_NAMES:
-        raise _faulty("tenvs", f"must have at most {MOST_NAMES} names")
+        raise _invalid_value("tenvs", f"must have at most {MOST_NAMES} names")
     for name in brought:
         fault = faulty_name(name)
         if fault is not None:
-            raise _faulty("tenvs", f"has the name {fault}")
+            raise _invalid_value("tenvs", f"has the name {fault}")
     lacking = active.lacking(brought)
     if lacking:
         raise tenvs_lacking("The thread cannot be created", lacking)
@@ -513,10 +513,10 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
         return chosen[0]
     sides = " or ".join(repr(each.side) for each in cut if each.side)
     if not sides:
-        raise _faulty(
+        raise _invalid_value(
             "side", "must be left out", "There is one summary, for all that is said: leave out the side."
         )
-    raise _faulty("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
+    raise _invalid_value("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
 
 
 def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
@@ -526,7 +526,7 @@ def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
     except Faulty as fault:
         number, name = fault.place or (0, "")
         path = f"attachments.{number}.{to_camel(name)}" if fault.place else "attachments"
-        raise _faulty(path, str(fault), f"A file cannot be kept. {fault}") from fault
+        raise _invalid_value(path, str(fault), f"A file cannot be kept. {fault}") from fault
 
 
 def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:

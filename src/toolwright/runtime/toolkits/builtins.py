@@ -39,7 +39,7 @@ class BuiltinState(Protocol):
 
     @property
     def call_id(self) -> str:
-        """This call: the same when it is carried out again, and so what ids are derived from."""
+        """This call: the same when it is executed again, and so what ids are derived from."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class BuiltinState(Protocol):
         ...
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
-        """Have an effect that `make` gives, anew where the space has changed meanwhile; it may raise `NotFound`."""
+        """Have an effect that `make` gives, again where the space has changed meanwhile; it may raise `NotFound`."""
         ...
 
     def skip(self, reason: str | None) -> None:
@@ -90,7 +90,7 @@ class BuiltinState(Protocol):
         ...
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Read the journal, again and again while it is unavailable."""
+        """Read the journal, repeatedly while it is unavailable."""
         ...
 
     def effect(self, effect: Effect) -> None:

@@ -63,7 +63,7 @@ class LoopMessages:
 
     @property
     def has_left_out(self) -> bool:
-        """Whether something is left out of them already."""
+        """Return whether something is left out of them already."""
         return has_left_out(self.messages)
 
     def write(self, messages: Sequence[Message]) -> list[object]:

@@ -147,7 +147,7 @@ class MindToolkit:
         return await within_run(state, lambda run: self._delete_memories(run, keys))
 
     async def set_plans(self, state: ThreadState, plans: list[GivenPlan]) -> ToolResult:
-        """Plan to be told an instruction later, once (runAfter or scheduledAt) or again and again (cron), or change
+        """Plan to be told an instruction later, once (runAfter or scheduledAt) or repeatedly (cron), or change
         plans: what you leave out stays as it is. Answers with all plans, the next one first.
         """
         return await within_run(state, lambda run: self._set_plans(run, plans))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.model_settings import LEAST_TOKENS
-from toolwright.core.checks import brief_value, faulty
+from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import place
 from toolwright.core.errors import (
@@ -106,9 +106,9 @@ class ToolkitParts:
 class Toolkit:
     """All tools of one agent, for a loop that is not ours: `definitions` for the model, `handlers` for its calls.
 
-    A call through a handler takes the way of every call: it is judged, recorded with its return in the run, carried
+    A call through a handler takes the way of every call: it is validated, recorded with its return in the run, carried
     out by whoever carries the tool out, goes on after a crash, and is seen by followers. Who calls is bound here, and
-    nothing in the input can change it. Calls of one run are carried out one after another.
+    nothing in the input can change it. Calls of one run are executed one after another.
 
     Without a run of its agent's to record to, the toolkit has a run of its own in a thread of its own, which begins
     with the first call. A run that is over is open again while calls are made in it.
@@ -194,7 +194,7 @@ class Toolkit:
         by_kind("messages", messages, (list, tuple), "a list of messages")
         by_kind("system", system, str, "text")
         if max_tokens is not None and (type(max_tokens) is not int or max_tokens < LEAST_TOKENS):
-            raise faulty(
+            raise invalid_value(
                 "max_tokens",
                 f"must be a number of tokens, at least {LEAST_TOKENS}, not {brief_value(max_tokens)}",
             )
@@ -354,7 +354,7 @@ class Toolkit:
         return thread
 
     async def _post(self, thread: Thread, event: InboxEvent, run_id: str) -> bool:
-        """Have the call made in the run; false if it is to be tried again, when the thread is at work on another."""
+        """Make the call in the run. Return False if the thread is busy with another run and it must be retried."""
         parts = self._parts
         unit = post_of(thread, event, run_id, parts.clock, parts.new_id, parts.telemetry)
         answer = await parts.store.commit(unit)

@@ -30,7 +30,7 @@ class Detail(Shape):
 
 
 class ErrorShape(Shape):
-    """Every error: a sentence, and a code that stays the same; `details` for a faulty body or query."""
+    """Every error: a sentence, and a code that stays the same; `details` for an invalid body or query."""
 
     error: str
     code: str

@@ -40,5 +40,5 @@ class Frames:
         return made
 
     def made(self, event: Event) -> bytes:
-        """The event's frame, made anew, and not kept."""
+        """The event's frame, made again, and not kept."""
         return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))

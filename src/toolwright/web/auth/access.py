@@ -138,7 +138,7 @@ def person(
 
 
 class Access:
-    """Judges callers by the configured keys; without any, by where they call from."""
+    """Validates callers by the configured keys; without any, by where they call from."""
 
     def __init__(
         self,
@@ -164,12 +164,12 @@ class Access:
         return SERVICE
 
     def may_be_person(self, public_key: str | None, authorization: str | None) -> bool:
-        """Whether the request comes as a person's, as far as this server takes people."""
+        """Return whether the request comes as a person's, as far as this server takes people."""
         return self.takes_people and (public_key is not None or authorization is not None)
 
     @property
     def takes_people(self) -> bool:
-        """Whether persons may come, with a public key and a token."""
+        """Return whether persons may come, with a public key and a token."""
         return self._verify is not None
 
     async def named(self, public_key: str | None, authorization: str | None) -> Named:

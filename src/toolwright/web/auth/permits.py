@@ -35,7 +35,7 @@ class Permits:
         self._runtime = runtime
 
     async def agent(self, caller: Caller, name_or_id: str) -> None:
-        """Whether the caller may open a thread with that agent, else `NotFound`.
+        """Raise `NotFound` unless the caller may open a thread with that agent.
 
         An agent that is not open to a person is answered as one that is not there, and they are not told which agents
         there are: the list is a service's.
@@ -115,7 +115,7 @@ class Permits:
     async def env(
         self, caller: Caller, agent: str, names: Iterable[str], thread_id: str | None = None
     ) -> None:
-        """Whether the caller may set these names in a thread of that agent, else `Forbidden` (D24).
+        """Raise `Forbidden` unless the caller may set these names in a thread of that agent (D24).
 
         What a run of the thread `thread_id` waits for they may set there too.
         """
@@ -144,7 +144,7 @@ class Permits:
         return names
 
     async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
-        """Whether the caller may bring these tenvs to a new thread, else `Forbidden`.
+        """Raise `Forbidden` unless the caller may bring these tenvs to a new thread.
 
         A person cannot replace a value that the app sets for any prompt or agent that the thread can lead to.
         """
@@ -158,17 +158,17 @@ class Permits:
             )
 
     async def thread(self, caller: Caller, thread_id: str) -> None:
-        """Whether the caller may read and write the thread, else `NotFound`."""
+        """Raise `NotFound` unless the caller may read and write the thread."""
         if caller.kind == "person" and not await self._owns(caller, thread_id):
             raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def request(self, caller: Caller, thread_id: str, request_id: str) -> None:
-        """Whether the caller may read and answer requests of the thread, else `NotFound`."""
+        """Raise `NotFound` unless the caller may read and answer requests of the thread."""
         if caller.kind == "person" and not await self._owns(caller, thread_id):
             raise NotFound(f"There is no open request {request_id!r}.")
 
     async def run(self, caller: Caller, run_id: str) -> None:
-        """Whether the caller may see all of the run and cancel it, else `NotFound`."""
+        """Raise `NotFound` unless the caller may see all of the run and cancel it."""
         if caller.kind == "person" and (await self.look(caller, run_id))[1] != "whole":
             raise _no_run(run_id)
 
@@ -192,7 +192,7 @@ class Permits:
         return call
 
     async def answer(self, caller: Caller, call: Call) -> None:
-        """Whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own.
+        """Check whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own.
 
         A call that waits for an approval by somebody is answered by these, if they can see it. A question, and an
         approval that names nobody, in a person's own thread is theirs to answer.
@@ -211,7 +211,7 @@ class Permits:
             check_answer(visible=call.visible, in_their_space=in_their_space)
 
     async def file_of_call(self, caller: Caller, call_id: str, thread_id: str, path: str) -> None:
-        """Whether the caller may read a file of the call's result: in a thread of theirs, or shown in their space."""
+        """Raise `NotFound` unless the call's file is in a thread of the caller or shown in their space."""
         call = await self._runtime.calls.get(call_id)
         shown = call.visible and await self._is_in_their_space(caller, call)
         files = result_from_json(call.result).attachments if shown and call.result is not None else ()
@@ -225,7 +225,7 @@ class Permits:
         return await self._runtime.spaces.get(space_id, seen_by=seen_by)
 
     async def in_space(self, caller: Caller, space_id: str) -> None:
-        """Whether the caller may read what is in the space, else `NotFound`; a service's rights hang on no row."""
+        """Raise `NotFound` unless the caller may read the space. A service may read every space."""
         if caller.kind == "person":
             await self.space(caller, space_id)
 
@@ -239,13 +239,13 @@ class Permits:
         return message
 
     async def own_message(self, caller: Caller, message_id: str) -> None:
-        """Whether the caller may change the message: `Forbidden` if they may only read it."""
+        """Check whether the caller may change the message: `Forbidden` if they may only read it."""
         message = await self.message(caller, message_id)
         if caller.kind == "person" and message.entity_id != caller.entity_id:
             raise Forbidden("This message is somebody else's: only its author may change it.")
 
     async def client(self, caller: Caller, client_id: str) -> None:
-        """Whether the caller may take the client off the list, else `NotFound`."""
+        """Raise `NotFound` unless the caller may take the client off the list."""
         front_end = await self._runtime.clients.get(client_id)
         if caller.kind == "person" and front_end.entity_id != caller.entity_id:
             raise NotFound(f"There is no client {client_id!r}.")
@@ -260,13 +260,13 @@ class Permits:
         return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")
 
     async def _is_in_their_space(self, caller: Caller, call: Call) -> bool:
-        """Whether the call is shown in a space that they are a member of."""
+        """Return whether the call is shown in a space that they are a member of."""
         if call.space_id is None or not await self._belongs(caller, call.space_id):
             return False
         return await self._is_shown(call)
 
     async def _is_shown(self, call: Call) -> bool:
-        """Whether the message that shows the call is there: with it goes what people may do with the call."""
+        """Return whether the message that shows the call is there: with it goes what people may do with the call."""
         try:
             await self._runtime.spaces.message(message_id_of(call.id))
         except NotFound:
@@ -312,15 +312,15 @@ def speaker(caller: Caller, entity_id: str | None) -> str:
 
 
 def asks_somebody(call: Call) -> bool:
-    """Whether the call asks whoever its thread belongs to: a question of a handler, or an approval.
+    """Return whether the call asks whoever its thread belongs to: a question of a handler, or an approval.
 
-    Any other call that waits is carried out by somebody else, whose result it is.
+    Any other call that waits is executed by somebody else, whose result it is.
     """
     return call.is_asked or question_of(call) is not None
 
 
 def check_answer(*, visible: bool, in_their_space: bool) -> None:
-    """Whether a person may hand in the result of a call that they may see and that asks nobody, else `Forbidden`."""
+    """Raise `Forbidden` unless the person may submit the result of a visible call that asks no one."""
     if not visible:
         raise Forbidden("This call is invisible: only a service may hand in its result.")
     if not in_their_space:
@@ -328,7 +328,7 @@ def check_answer(*, visible: bool, in_their_space: bool) -> None:
 
 
 def check_approver(caller: Caller, by: str | tuple[str, ...]) -> None:
-    """Whether the caller, who may see the call, is among those whose approval it waits for, else `Forbidden`."""
+    """Raise `Forbidden` unless the caller, who may see the call, is among those whose approval it waits for."""
     if by == "service" and caller.kind != "service":
         raise Forbidden("This call waits for the approval of a service.")
     if by == "person" and caller.kind != "person":

@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """The person whom a good token names, by their external id, and until when: seconds since 1970, None for ever.
+    """The person whom a good token names, by their external id, and until when: seconds since 1970, None forever.
 
     `claims` are all of the token's claims.
     """
@@ -21,7 +21,7 @@ class Named:
 
 
 class TokenVerifier(Protocol):
-    """Judges a person's token. Nothing is remembered of it: each request is judged anew."""
+    """Validates a person's token. Nothing is remembered of it: each request is validated again."""
 
     async def __call__(self, token: str) -> Named:
         """Whom the token names. Raises `Unauthorized`, or `KeysUnavailable`."""

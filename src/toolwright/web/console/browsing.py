@@ -87,7 +87,7 @@ class Listing(Generic[T]):
         self._place: Element = box("div")
 
     async def show(self, offset: int | None = None) -> None:
-        """Read the page anew, or the one from that offset on; the page before, if nothing is left of it."""
+        """Read the page again, or the one from that offset on; the page before, if nothing is left of it."""
         self._offset = self._offset if offset is None else max(0, offset)
         rows = await self._read(PageLimit(self._size + 1), self._offset)
         if not rows and self._offset:
@@ -96,7 +96,7 @@ class Listing(Generic[T]):
         self._draw_rows(rows)
 
     async def follow(self) -> None:
-        """Read the page anew, and draw it if it is another: what somebody has opened there stays open else."""
+        """Read the page again, and draw it if it is another: what somebody has opened there stays open else."""
         rows = await self._read(PageLimit(self._size + 1), self._offset)
         if [*rows] != [*self._rows]:
             self._draw_rows(rows)

@@ -53,7 +53,7 @@ pages.register()
 
 
 class Console:
-    """ASGI: judges who visits, as every route does; NiceGUI serves the pages, from the first request on."""
+    """ASGI: validates who visits, as every route does; NiceGUI serves the pages, from the first request on."""
 
     def __init__(self, serving: Serving, tool_uis: Sequence[ToolUI] = ()) -> None:
         sessions = Sessions(serving.options.clock, serving.options.secret_keys)

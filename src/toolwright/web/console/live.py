@@ -19,7 +19,7 @@ RECONNECT = 10.0  # seconds for which a page waits for its browser to come back
 
 
 class Engine:
-    """An application that is made once, by `make`, and is at work as long as somebody needs it."""
+    """An application that is made once, by `make`, and runs as long as somebody needs it."""
 
     def __init__(self, make: Callable[[], FastAPI]) -> None:
         self._make = make
@@ -29,7 +29,7 @@ class Engine:
         self._starting = asyncio.Lock()
 
     async def start(self, user: object) -> ASGIApp:
-        """The application, at work for that console, however often it asks."""
+        """Return the running application, for that console."""
         async with self._starting:
             if self._host is None:
                 self._host = self._make()
@@ -66,7 +66,9 @@ ENGINE = Engine(_host)
 
 
 PAUSE = 0.05  # seconds in which events are gathered before they are drawn
-MOST = 200  # events that may wait to be drawn: behind more, all is read anew, which is less than to draw them
+MOST = (
+    200  # events that may wait to be drawn: behind more, all is read again, which is less than to draw them
+)
 AGAIN = 1.0  # seconds before the journal is asked again, when it cannot be read
 
 
@@ -78,7 +80,7 @@ async def follow(
     draw: Callable[[Sequence[Event]], Awaitable[object]],
     lost: Callable[[bool], object] = lambda _: None,
 ) -> None:
-    """Call `read` once what happens is followed, then `draw` with each batch of events; for ever.
+    """Call `read` once what happens is followed, then `draw` with each batch of events; forever.
 
     What the caller may not see is left out. After an outage, and where so much has happened that nobody would
     read it, `read` is called again. `lost` is told when the connection to the journal is, and when it is back.
@@ -109,7 +111,7 @@ async def follow(
 async def look_again(
     read: Callable[[], Awaitable[object]], every: float, lost: Callable[[bool], object] = lambda _: None
 ) -> None:
-    """Call `read` every so many seconds, for ever: for what no topic tells of. `lost` is told as `follow` does."""
+    """Call `read` every so many seconds, forever: for what no topic tells of. `lost` is told as `follow` does."""
     while True:
         await asyncio.sleep(every)
         try:

@@ -345,7 +345,7 @@ def _is_long(initial: JSON | Absence) -> bool:
 
 
 def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: JSONObject) -> bool:
-    """Whether the field can show what is to stand in it."""
+    """Return whether the field can show what is to stand in it."""
     match kind:
         case "text" | "secret" | "date":
             return isinstance(initial, str) and "\n" not in initial

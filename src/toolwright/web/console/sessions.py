@@ -100,7 +100,7 @@ class Sessions:
         return session if self.is_open(session) else None
 
     def is_open(self, session: Session) -> bool:
-        """Whether the session is good still."""
+        """Return whether the session is good still."""
         self._forget()
         if session.id in self._ended:
             return False

@@ -1,4 +1,4 @@
-"""A visit: one open page of the console, whose rights are judged at each thing that is done there."""
+"""A visit: one open page of the console, whose rights are validated at each thing that is done there."""
 
 import asyncio
 import logging
@@ -107,7 +107,7 @@ class Visit:
 
     @property
     def is_service(self) -> bool:
-        """Whether they have all rights."""
+        """Return whether they have all rights."""
         return self.session.caller.kind == "service"
 
     @property

@@ -101,7 +101,7 @@ def error_result(text: str) -> CallToolResult:
 
 
 def _is_nothing(result: ToolResult) -> bool:
-    """Whether the files are all that was handed over: an image alone leaves no text."""
+    """Return whether the files are all that was handed over: an image alone leaves no text."""
     return result.status == "success" and bool(result.attachments) and result.result in (None, "", [])
 
 

@@ -37,7 +37,7 @@ UNLIMITED = 2**40
 
 
 class McpEndpoint:
-    """ASGI: who calls is judged as on every route, then the SDK serves the request.
+    """ASGI: who calls is validated as on every route, then the SDK serves the request.
 
     Hosts that wait are told so every `beat` seconds.
     Sessions are of who opened them; they are there as long as the process, unlike the calls that are made in them. In a
@@ -145,7 +145,7 @@ class McpEndpoint:
         await manager.handle_request(scope, _again(b"", _nothing_more), _unheard)
 
     async def _until_closing(self, serve: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request; one that is at work when the server stops is cut off, as streams are."""
+        """Serve the request; one that is in progress when the server stops is cut off, as streams are."""
         started = False
 
         async def watched(message: Message) -> None:
@@ -217,7 +217,7 @@ async def _unheard(_: Message) -> None:
 
 
 def caller_of(context: Context) -> Caller:
-    """The caller of a request, as the endpoint has judged them."""
+    """The caller of a request, as the endpoint has validated them."""
     caller: Caller = context.request.scope[CALLER]  # type: ignore[union-attr]  # HTTP always has one
     return caller
 
@@ -250,7 +250,7 @@ async def _fault(body: bytes, nesting: int) -> Response | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """The body once more, for whoever reads it next; then word that the caller is gone."""
+    """The body again, for whoever reads it next; then word that the caller is gone."""
     sent = False
 
     async def again() -> Message:

@@ -49,7 +49,7 @@ class Question:
 
     @property
     def is_sampling(self) -> bool:
-        """Whether a model is asked, and no person."""
+        """Return whether a model is asked, and no person."""
         return self.call.name == SAMPLE
 
     @property
@@ -153,13 +153,13 @@ async def answer_all(runtime: Runtime, questions: Sequence[Question], given: Map
                 await answer(runtime, question, given[question.key])
                 taken = True
             except InvalidRequest:
-                continue  # it is asked once more
+                continue  # it is asked again
     return taken
 
 
 def _elicited(given: object) -> JSON:
     if not isinstance(given, ElicitResult):
-        return cast("JSON", given)  # as a task's update brought it: it is judged with the question
+        return cast("JSON", given)  # as a task's update brought it: it is validated with the question
     content: Any = given.content
     return {"action": given.action, **({} if content is None else {"content": content})}
 

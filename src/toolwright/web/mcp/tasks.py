@@ -207,7 +207,7 @@ def legacy_task(call: Call, status: Status, result: ToolResult | None) -> dict[s
 
 
 def is_task_request(context: Context) -> bool:
-    """Whether a host of 2025-11-25 asks for a task in place of a result."""
+    """Return whether a host of 2025-11-25 asks for a task in place of a result."""
     asked: Mapping[str, Any] = context.params or {}
     return context.method == "tools/call" and not is_modern(context) and isinstance(asked.get("task"), dict)
 

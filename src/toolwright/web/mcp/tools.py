@@ -102,7 +102,7 @@ class McpParts:
 
 
 def is_modern(context: Context) -> bool:
-    """Whether the host speaks the revision 2026-07-28, and not one with a handshake."""
+    """Return whether the host speaks the revision 2026-07-28, and not one with a handshake."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
@@ -112,7 +112,7 @@ def capabilities_of(context: Context) -> ClientCapabilities:
 
 
 def knows_tasks(context: Context) -> bool:
-    """Whether the host takes a task for an answer to a call."""
+    """Return whether the host takes a task for an answer to a call."""
     return is_modern(context) and TASKS in (capabilities_of(context).extensions or {})
 
 
@@ -155,7 +155,7 @@ class ToolPages:
         return self.tools[name]
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """The schema by which the headers of a call are judged, None for a tool that there is not."""
+        """The schema by which the headers of a call are validated, None for a tool that there is not."""
         tool = self.named(name)
         return None if tool is None else tool.offered
 

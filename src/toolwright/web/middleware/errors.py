@@ -25,7 +25,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.text import brief
 from toolwright.web.answers.answer import INTERNAL, Answer, answer, status_of
-from toolwright.web.requests.body import faulty
+from toolwright.web.requests.body import invalid_value
 
 log = logging.getLogger("toolwright.web")
 
@@ -74,7 +74,7 @@ def add_fault_handlers(gateway: FastAPI) -> None:
 
     async def of_parameters(_: Request, error: Exception) -> Answer:
         assert isinstance(error, RequestValidationError), "registered for it"
-        return answer_error(faulty("request", error.errors(), skip=1))
+        return answer_error(invalid_value("request", error.errors(), skip=1))
 
     async def of_framework(_: Request, error: Exception) -> Answer:
         assert isinstance(error, HTTPException), "registered for it"

@@ -41,7 +41,7 @@ class Form(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _few_unknown(cls, value: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
-        """Of thousands of unknown fields, as many are judged as are told of."""
+        """Of thousands of unknown fields, as many are validated as are told of."""
         return judge(known_and_few(value, cls))
 
 
@@ -55,7 +55,7 @@ def reads(form: type[F], times: int = 1) -> Callable[[Request], Awaitable[F]]:
 
     The body may hold so many `times` as many values as others.
 
-    The values of a body are counted while it comes, and a large one is parsed and judged in a thread: whatever it
+    The values of a body are counted while it comes, and a large one is parsed and validated in a thread: whatever it
     holds, it costs others nothing.
     """
 
@@ -89,7 +89,7 @@ def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI docum
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
+def invalid_value(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
     """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
     details = [
         {"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults[:MOST_FAULTS]
@@ -100,7 +100,7 @@ def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> Inv
 
 @contextmanager
 def faults_at(place: str, sent: str) -> Generator[None]:
-    """Faults that the runtime finds at `place` are told at `sent`, where the caller has put what is faulty."""
+    """Faults that the runtime finds at `place` are told at `sent`, where the caller has put what is invalid."""
     try:
         yield
     except InvalidRequest as error:
@@ -148,7 +148,7 @@ def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
     try:
         return form.model_validate(value)
     except ValidationError as error:
-        raise faulty("body", error.errors(include_url=False)) from None
+        raise invalid_value("body", error.errors(include_url=False)) from None
 
 
 def _half(path: Path) -> InvalidRequest:

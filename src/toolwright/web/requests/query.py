@@ -9,7 +9,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, Field, JsonValue
 
-from toolwright.core.checks import faulty
+from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME, PageLimit
 from toolwright.core.plain import LONG_KEY, has_long_key
@@ -99,7 +99,7 @@ async def _space_id(
     given = {name: each for name, each in named.items() if each is not None}
     for name, each in given.items():
         if each != next(iter(given.values())):
-            raise faulty(name, "names another space than the query does beside it")
+            raise invalid_value(name, "names another space than the query does beside it")
     return next(iter(given.values()), None)
 
 

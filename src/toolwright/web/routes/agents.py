@@ -132,7 +132,7 @@ async def save_agent(
     request: Request,
     new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
 ) -> Answer:
-    """Configure an agent, or the one of that name anew: its next run has the new configuration."""
+    """Configure an agent, or the one of that name again: its next run has the new configuration."""
     saved = await runtime.agents.save(new.name, new.whole(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
@@ -175,7 +175,7 @@ async def change_agent(
 
 @router.delete("/{agent_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
 async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
-    """Delete a configured agent: it leaves its spaces; runs at work end, no new one begins."""
+    """Delete a configured agent: it leaves its spaces; runs in progress end, no new one begins."""
     await runtime.agents.delete(agent_id)
     return answer({"success": True})
 

@@ -162,7 +162,7 @@ async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
 async def claim_call(
     _: Service, serving: Here, call_id: Id, claim: Annotated[ClaimAsked, Depends(reads(ClaimAsked))]
 ) -> Answer:
-    """Claim an open call for a worker before it is carried out; the same worker renews its lease in the same way.
+    """Claim an open call for a worker before it is executed; the same worker renews its lease in the same way.
 
     Once the lease is over, others may claim it only if its tool is read-only or idempotent.
     """

@@ -114,7 +114,7 @@ _FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
 
 
 async def _local(request: Request, serving: Here) -> Serving:
-    """Without keys who calls is judged as everywhere; with keys everybody may."""
+    """Without keys who calls is validated as everywhere; with keys everybody may."""
     serving.access.check_local(request.headers, None if request.client is None else request.client.host)
     return serving
 

@@ -192,7 +192,7 @@ async def set_goals(
     new: Annotated[NewGoals, Depends(reads(NewGoals))],
     user_id: Person = None,
 ) -> Answer:
-    """Make and change goals: all of them, or, if one is faulty, none."""
+    """Make and change goals: all of them, or, if one is invalid, none."""
     with _faults_of("goals", new.goals):
         return listed(
             "goals", await runtime.minds.set_goals(agent_id, new.changes(), user_id=user_id), goal_json
@@ -235,7 +235,7 @@ async def set_memories(
     new: Annotated[NewMemories, Depends(reads(NewMemories))],
     user_id: Person = None,
 ) -> Answer:
-    """Have the agent remember values by key: all of them, or, if one is faulty, none."""
+    """Have the agent remember values by key: all of them, or, if one is invalid, none."""
     with _faults_of("memories", new.memories):
         return listed(
             "memories",
@@ -274,7 +274,7 @@ async def list_plans(
 async def set_plans(
     _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPlans, Depends(reads(NewPlans))]
 ) -> Answer:
-    """Make and change plans: all of them, or, if one is faulty, none."""
+    """Make and change plans: all of them, or, if one is invalid, none."""
     with _faults_of("plans", new.plans):
         return listed("plans", await runtime.minds.set_plans(agent_id, new.changes()), plan_json)
 

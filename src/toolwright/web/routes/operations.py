@@ -31,7 +31,7 @@ _NONE = (
     },
 )
 async def health(serving: Here) -> Answer:
-    """Whether the journal and the files can be written; open to everyone."""
+    """Check whether the journal and the files can be written; open to everyone."""
     return await _answer(serving, serving.runtime.health.check)
 
 
@@ -46,7 +46,7 @@ async def health(serving: Here) -> Answer:
     },
 )
 async def ready(serving: Here) -> Answer:
-    """Return whether this process should get requests: as `/health`, and its node has a heartbeat; open to everyone."""
+    """Check whether this process should get requests: as `/health`, and its node has a heartbeat; open to everyone."""
     return await _answer(serving, serving.runtime.health.check_ready)
 
 

@@ -216,7 +216,7 @@ async def delete_thread(
     thread_id: Id,
     cancel: Annotated[bool, Query(description="Cancel first what is at work in it.")] = False,
 ) -> Response:
-    """Delete a thread with its messages, files, values, events and children, for good; not an agent's home."""
+    """Delete a thread with its messages, files, values, events and children, permanently; not an agent's home."""
     await serving.permits.thread(caller, thread_id)
     await serving.runtime.threads.delete(thread_id, cancel)
     return Response(status_code=204)

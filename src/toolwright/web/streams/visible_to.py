@@ -18,7 +18,7 @@ class EventFilter:
         self._open: dict[str, bool] = {topic.id: True} if topic.kind == "space" else {}
 
     async def see(self, event: Event) -> bool:
-        """Whether the event may be shown: to who goes, also the word that they go."""
+        """Return whether the event may be shown: to who goes, also the word that they go."""
         if event.space_id is None or self._caller.kind == "service":
             return True
         before = self._open.get(event.space_id)
@@ -28,11 +28,11 @@ class EventFilter:
         return now or before
 
     def is_hidden(self, space_id: str) -> bool:
-        """Whether nothing more of that space is to be shown."""
+        """Return whether nothing more of that space is to be shown."""
         return self._open.get(space_id) is False
 
     async def _after(self, event: Event, before: bool) -> bool:
-        """Whether they may read the space once the event has happened."""
+        """Return whether they may read the space once the event has happened."""
         if event.type == "space.deleted":
             return False
         if event.payload.get("entityId") != self._caller.entity_id:

@@ -54,7 +54,7 @@ class RunEvents:
     """The events of one thread, or of one run, as values: give each to `of`, in order.
 
     The texts of all `TextDelta` of an answer together are the answer: what a follower has missed of it comes with the
-    whole message. An answer that the model begins anew, since it broke off, comes anew.
+    whole message. An answer that the model begins again, since it broke off, comes again.
     """
 
     def __init__(self, records: RunRecords) -> None:

@@ -410,7 +410,7 @@ async def _thread(runtime: Runtime, order: _Order) -> str:
 
 
 def _owner(agent: object, app: object) -> Owner:
-    """Whose catalog is at work: the app's, else that of the agent alone."""
+    """Whose catalog is in progress: the app's, else that of the agent alone."""
     if not isinstance(app, App | NoneType):
         raise DefinitionError(f"app= is a toolwright.App, not {brief_value(app)}.")
     if app is None and not isinstance(agent, Agent):

@@ -18,17 +18,17 @@ from toolwright.wiring.settings import MEMORY, Settings
 
 KEPT_THREADS = 1_000  # of one journal in memory
 KEPT_JOURNALS = 32  # in memory, of one agent or app in one event loop
-GRACE = 1.0  # seconds that calls at work have to end once nobody waits for a run any more
+GRACE = 1.0  # seconds that calls in progress have to end once nobody waits for a run any more
 Owner: TypeAlias = Agent | App
 Keep: TypeAlias = Callable[[str], Awaitable[None]]
 Mode: TypeAlias = tuple[int, object]
-"""Which app is at work on a journal, and with which model: those of another one wait."""
+"""Which app is in progress on a journal, and with which model: those of another one wait."""
 
 _ENTERED: ContextVar[frozenset[int]] = ContextVar("entered", default=frozenset())
 
 
 class _Seat:
-    """A journal, and the runtime that is at work on it while somebody uses it."""
+    """A journal, and the runtime that is in progress on it while somebody uses it."""
 
     def __init__(self, memory: MemoryJournal | None = None) -> None:
         self.memory = memory
@@ -42,7 +42,7 @@ class _Seat:
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody works on it, or waits to."""
+        """Return whether somebody works on it, or waits to."""
         return self._users > 0 or self._free.locked()
 
     async def keep(self, thread_id: str, runtime: Runtime) -> None:

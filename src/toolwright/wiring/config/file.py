@@ -1,4 +1,4 @@
-"""An app that is a configuration file: its agents, people and spaces are there whenever it is at work."""
+"""An app that is a configuration file: its agents, people and spaces exist whenever it runs."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -41,14 +41,14 @@ class ConfigApp(App):
         memory: MemoryJournal | None = None,
         motor: Callable[[Store, Clock], Motor] | None = None,
     ) -> AsyncGenerator[Runtime]:
-        """The app at work, with all that the file names."""
+        """Run the app, with everything that the file names."""
         async with super().runtime(settings, grace=grace, memory=memory, motor=motor) as runtime:
             await apply(self._config, runtime, self._path)
             yield runtime
 
 
 def _agents(config: ConfigFile) -> Iterator[Agent]:
-    """The file's agents as they are declared there; one that is faulty is told of when the file is applied."""
+    """The file's agents as they are declared there; one that is invalid is told of when the file is applied."""
     for entry in config.agents:
         with suppress(DefinitionError):
             yield read_agent(

@@ -1,4 +1,4 @@
-"""HTTP tools at work: what they need is loaded when the first of them is called."""
+"""HTTP tools in progress: what they need is loaded when the first of them is called."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""MCP servers at work: what they need is loaded when the first of them is asked for its tools."""
+"""MCP servers: what they need is loaded when the first of them is asked for its tools."""
 
 import asyncio
 from collections.abc import Mapping

@@ -60,7 +60,7 @@ def _warn_of_missing_extra() -> None:
 
 
 def _set_up() -> bool:
-    """Whether the program has set OpenTelemetry up itself; what is not loaded it has not."""
+    """Return whether the program has set OpenTelemetry up itself; what is not loaded it has not."""
     signals = {
         "trace": ("get_tracer_provider", "TracerProvider"),
         "metrics": ("get_meter_provider", "MeterProvider"),

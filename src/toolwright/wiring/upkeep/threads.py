@@ -60,4 +60,4 @@ async def _opened(settings: Settings) -> AsyncGenerator[Store]:
 
 
 def _tell_nobody(_: str | Sequence[Event]) -> None:
-    """Who leads runs finds wakes in the journal, and so do followers their events."""
+    """Who executes runs finds wakes in the journal, and so do followers their events."""

@@ -1,7 +1,7 @@
 """JSON Schema as the structured output of OpenAI and of Anthropic takes it.
 
 A keyword that a provider refuses is told in the description beside it. So a rendering may ask for less than the
-schema, by which every answer is judged afterwards.
+schema, by which every answer is validated afterwards.
 """
 
 import re

@@ -57,7 +57,7 @@ class FinalTool:
 
 
 def is_final(part: ModelResponsePart) -> TypeIs[ToolCallPart]:
-    """Whether a part of an answer is a call of the final tool."""
+    """Return whether a part of an answer is a call of the final tool."""
     return isinstance(part, ToolCallPart) and part.tool_name == FINAL_TOOL
 
 

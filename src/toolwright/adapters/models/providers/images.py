@@ -41,7 +41,7 @@ class Pictures:
 
 
 def can_be_seen(ref: AttachmentRef) -> bool:
-    """Whether the file is an image that providers take."""
+    """Return whether the file is an image that providers take."""
     return ref.digest is not None and ref.mime_type in SEEN and ref.size <= LARGEST
 
 
@@ -52,7 +52,7 @@ async def _loaded(request: ModelRequest, ref: AttachmentRef) -> bytes | None:
 
 
 def is_image(content: bytes, mime_type: str) -> bool:
-    """Whether the bytes begin as such an image does: a provider refuses the whole conversation for one that is none."""
+    """Return whether the bytes begin like an image of this type. Providers reject conversations with wrong ones."""
     if mime_type == "image/webp":
         return content[:4] == b"RIFF" and content[8:12] == b"WEBP"
     return content.startswith(_BEGINNINGS[mime_type])

@@ -61,7 +61,7 @@ class PydanticAIModel:
     """A model by name (`openai:gpt-5`, `anthropic:…`) or a pydantic-ai model, behind our seam.
 
     A passing fault (rate limit, overload, network, a stream that breaks off) is tried again, `max_attempts`
-    in all; `AttemptStarted` then says that the answer begins anew. A model by name imports its provider's SDK
+    in all; `AttemptStarted` then says that the answer begins again. A model by name imports its provider's SDK
     here and belongs to this object: `aclose` closes its connections. `sleep` and `random` are for tests.
     """
 

@@ -105,7 +105,7 @@ def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 
 
 def is_native_beside_tools(model: Model) -> bool:
-    """Whether the model takes structured output and tools in one request."""
+    """Return whether the model takes structured output and tools in one request."""
     return not model.system.startswith("google") or model.profile.get(
         "google_supports_tool_combination", False
     )
@@ -160,13 +160,13 @@ def _native_form(model: Model, answer: AnswerSchema) -> AnswerForm | None:
 
 
 def _is_strict(model: Model) -> bool:
-    """Whether the provider has OpenAI's strict mode."""
+    """Return whether the provider has OpenAI's strict mode."""
     speaks_openai = model.system == "openai" or strictness(model) is not None
     return speaks_openai and model.profile.get("openai_supports_strict_tool_definition", True)
 
 
 def _is_sendable(model: Model, form: AnswerForm) -> bool:
-    """Whether pydantic-ai, which knows some limits of providers, would send it."""
+    """Return whether pydantic-ai, which knows some limits of providers, would send it."""
     parameters = ModelRequestParameters(output_mode=form.mode, output_object=form.output)
     try:
         model.prepare_request(None, parameters)

@@ -273,7 +273,7 @@ def _recall(part: ModelResponsePart, call: MessageCall, aliases: Aliases) -> Mod
 
 
 def _reads_as(text: str, content: str) -> bool:
-    """Whether the message says what the provider's text does, but for nulls that were read out of a strict answer."""
+    """Return whether the message equals the provider's text, apart from nulls that a strict answer must contain."""
     if text == content or not content.startswith(("{", "[")):
         return text == content
     try:

@@ -64,11 +64,13 @@ class Json(Text):
 
 
 class Columns:
-    """Judges rows by the types of their columns, by whether these may be empty, and by the words they may hold."""
+    """Validates rows by the types of their columns, by whether these may be empty, and by the words they may hold."""
 
     def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:  # of any types
         self._columns = tuple(columns)
-        self.good: set[tuple[type, ...]] = set()  # the types of rows that were judged already: there are few
+        self.good: set[tuple[type, ...]] = (
+            set()
+        )  # the types of rows that were validated already: there are few
         self.words = [(n, words_of(column)) for n, column in enumerate(columns) if words_of(column)]
 
     def check(self, row: Row) -> None:
@@ -98,7 +100,7 @@ def blank(column: Column[Any]) -> str | int | None:  # of any type
 
 
 def is_nullable(column: ColumnElement[Any]) -> bool:  # as above
-    """Whether the column may be empty."""
+    """Return whether the column may be empty."""
     return not isinstance(column, Column) or bool(column.nullable)
 
 

@@ -61,7 +61,7 @@ class ThreadRow:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody may speak to it any more."""
+        """Return whether nobody may speak to it any more."""
         return self.state in ENDED
 
     @property
@@ -336,7 +336,7 @@ class Tables:
             self.drop_plan(agent_id, plan_id)
 
     def is_deleted(self, agent_id: str) -> bool:
-        """Whether the agent was configured once, and is so no longer."""
+        """Return whether the agent was configured once, and is so no longer."""
         return agent_id not in self.agents and any(each == agent_id for each, _ in self.revisions)
 
     def hoping_for(self, agent_id: str) -> list[ThreadRow]:

@@ -59,7 +59,7 @@ class Undo:
             self.add(partial(_shorten, rows, len(rows)))
 
     def is_first(self, whole: object) -> bool:
-        """Whether nobody has kept this in this unit."""
+        """Return whether nobody has kept this in this unit."""
         if id(whole) in self._kept_ids:
             return False
         self._kept_ids.add(id(whole))

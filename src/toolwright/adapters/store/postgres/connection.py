@@ -30,7 +30,7 @@ _SESSION = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
-    # Every statement goes by keys: planning it anew gains nothing, and a plan that was made while a table
+    # Every statement goes by keys: planning it again gains nothing, and a plan that was made while a table
     # was small must not scan it when it has grown.
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -200,7 +200,7 @@ class SessionPool:
 
 
 def _is_fit(connection: Connection) -> bool:
-    """Whether the session may be lent again."""
+    """Return whether the session may be lent again."""
     try:
         return not connection.is_closed() and not connection.is_in_transaction()
     except asyncpg.InterfaceError:  # it was cut off: asyncpg has taken it back at once
@@ -221,7 +221,7 @@ class Pools:
         return sum(used for used, _ in lent), sum(most for _, most in lent)
 
     def end_idle(self) -> None:
-        """End the sessions that nobody uses: those to a server that is a primary no more would be read for ever."""
+        """End the sessions that nobody uses: those to a server that is a primary no more would be read forever."""
         for pool in (self.commits, self.reads):
             if isinstance(pool, SessionPool):
                 pool.end_idle()
@@ -320,7 +320,7 @@ _LOST = (
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection is gone, and with it the knowledge of what became of a COMMIT."""
+    """Return whether the connection is gone, and with it the knowledge of what became of a COMMIT."""
     if isinstance(error, asyncpg.QueryCanceledError):  # an OperatorInterventionError that leaves the session
         return False
     return isinstance(error, _LOST) and not isinstance(error, ValueError)  # ValueError: unfit parameters

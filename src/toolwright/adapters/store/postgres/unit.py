@@ -107,7 +107,7 @@ class Transaction:
         return [tuple(row) for row in found]
 
     async def _run_all(self, ops: Sequence[Op]) -> list[Row]:
-        """As few statements as may be; one that is given something, or writes a row again, begins anew."""
+        """As few statements as may be; one that is given something, or writes a row again, begins again."""
         found: list[Row] = []
         together: list[Op] = []
         for op in ops:

@@ -99,7 +99,7 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
 
 
 def _opens(unit: Advance) -> bool:
-    """Whether the run is a new one."""
+    """Return whether the run is a new one."""
     return isinstance(unit, Claim) and unit.opens
 
 

@@ -31,7 +31,7 @@ Verdict: TypeAlias = Generator[Ops, list[Row], bool]
 
 
 def is_deleted(agent_id: str, sql: Statements) -> Verdict:
-    """Whether the agent was configured once, and is so no longer."""
+    """Check whether the agent was configured once, and is so no longer."""
     configured = yield Op(sql.agents.hold_agent, {"agent_id": agent_id})
     if not configured:
         return False  # if there is such an agent, the app declares it
@@ -40,7 +40,7 @@ def is_deleted(agent_id: str, sql: Statements) -> Verdict:
 
 
 def is_orphan(thread_id: str, sql: Statements) -> Verdict:
-    """Whether the agent that answers in the thread was deleted; one that was not stays until this commit."""
+    """Check whether the agent that answers in the thread was deleted; one that was not stays until this commit."""
     [(agent_id, held, configured)] = yield Op(sql.agents.answering, {"thread_id": thread_id})
     if held is not None or not configured:
         return False

@@ -15,7 +15,7 @@ from toolwright.core.mcp.records import task_timer
 
 
 def drop_thread(unit: DropThread, sql: Statements) -> Program:
-    """A child that is just being begun, by an answer to a request, keeps its family: it is at work."""
+    """A child that is just being begun, by an answer to a request, keeps its family: it is about to run."""
     here: Params = {"thread_id": unit.thread_id}
     yield Op(sql.thread_state, here, "thread")
     below = yield Op(sql.children.below, here)

@@ -190,7 +190,7 @@ class SqliteDriver:
             return _refused(error)
 
     def _apply_apart(self, units: list[Unit], error: Exception) -> list[Outcome]:
-        """Begin anew with a savepoint for each unit: they cost a third of a commit, so only where one has failed."""
+        """Begin again with a savepoint for each unit: they cost a third of a commit, so only where one has failed."""
         execute = self._connection.execute
         if not self._connection.in_transaction:
             raise error

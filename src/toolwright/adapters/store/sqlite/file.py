@@ -22,7 +22,7 @@ def legible(text: bytes) -> str | bytes:
 
 
 def is_illegible(error: sqlite3.Error) -> bool:
-    """Whether a text could not be decoded."""
+    """Return whether a text could not be decoded."""
     return isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error)
 
 

@@ -49,7 +49,7 @@ class SqliteReaders:
             connection.close()
 
     def _read(self, reading: _Read[T]) -> T:
-        """A text that is none makes the reading begin anew, with its bytes: its row is then found to be broken."""
+        """A text that is none makes the reading begin again, with its bytes: its row is then found to be broken."""
         connection = self._connection()
         try:
             return self._run(connection, reading())

@@ -31,7 +31,7 @@ class Writing:
         return drive(program(unit, self._sql), self._run_all)
 
     def leaves_no_trace(self) -> bool:
-        """Whether a unit that has raised had written nothing; what it put off is forgotten."""
+        """Return whether a unit that has raised had written nothing; what it put off is forgotten."""
         for statement, rows in self._appended.items():
             del rows[self._lengths.get(statement, 0) :]
         return self._connection.in_transaction and self._connection.total_changes == self._changes

@@ -134,7 +134,7 @@ class AgentStatements:
         self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), known))
 
     def _put(self, table: Table, *key: str) -> Statement:
-        """Insert a row, or write it anew; it keeps the time at which it was made."""
+        """Insert a row, or write it again; it keeps the time at which it was made."""
         inserted = self._insert(table).values(row_params(table))
         rest = [c.name for c in table.columns if c.name not in (*key, "created_at")]
         return self._compiled(

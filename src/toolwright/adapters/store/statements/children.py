@@ -139,7 +139,7 @@ class ChildStatements:
         )
         open_run = and_(runs.c.id.in_(chosen), *(runs.c.status != status for status in sorted(OVER)))
         at = func.coalesce(runs.c.cancel_requested_at, number("at"))
-        # All return something, so that they are carried out in this order, which is that of locks.
+        # All return something, so that they are executed in this order, which is that of locks.
         awaited = select(threads.c.report).where(at_work)
         unheard = update(calls).where(calls.c.id.in_(awaited), PENDING)
         return (

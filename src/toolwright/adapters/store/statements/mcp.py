@@ -22,7 +22,7 @@ class McpStatements:
         self.drop_task = compiled(delete(mcp_tasks).where(mcp_tasks.c.call_id == string("call_id")))
 
     def _definition_statements(self, compiled: Compiler) -> None:
-        """All return something, so that they are carried out in their order."""
+        """All return something, so that they are executed in their order."""
         row = mcp_definitions.c
         once = self._insert(mcp_definitions).values(row_params(mcp_definitions)).on_conflict_do_nothing()
         self.pin = compiled(once.returning(row.tool))

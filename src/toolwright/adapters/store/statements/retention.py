@@ -64,7 +64,7 @@ class RetentionStatements:
         self.hoping = compiled(select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING))
 
     def _drops(self, compiled: Compiler) -> None:
-        """All return something, so that they are carried out in their order."""
+        """All return something, so that they are executed in their order."""
         gone = select(threads.c.id, number("at")).where(self._of_family(threads.c.id))
         noted = self._insert(dropped_threads).from_select(["thread_id", "at"], gone).on_conflict_do_nothing()
         self.note_threads = compiled(noted.returning(dropped_threads.c.thread_id))

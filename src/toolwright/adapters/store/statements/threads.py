@@ -117,7 +117,7 @@ class Statements:
         return self._compiled(statement.returning(*(table.c[column] for column in returning)))
 
     def _put(self, table: Table, *key: str) -> Statement:
-        """Insert a row, or write it anew."""
+        """Insert a row, or write it again."""
         inserted = self._insert(table).values(row_params(table))
         rest = {c.name: inserted.excluded[c.name] for c in table.columns if c.name not in key}
         return self._compiled(inserted.on_conflict_do_update(index_elements=list(key), set_=rest))

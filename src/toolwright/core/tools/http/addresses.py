@@ -37,7 +37,7 @@ compatible, 6to4."""
 
 
 def is_public(address: Address) -> bool:
-    """Whether anybody may be sent there; an IPv4 address within an IPv6 one counts as itself."""
+    """Return whether anybody may be sent there; an IPv4 address within an IPv6 one counts as itself."""
     address = embedded(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _PRIVATE_4)
@@ -75,7 +75,7 @@ class Allowed:
         return cls(frozenset(hosts), tuple(networks))
 
     def admits(self, host: str, port: int, address: Address) -> bool:
-        """Whether a request to that host and port may be sent to this address, which it has resolved to."""
+        """Return whether a request to that host and port may be sent to this address, which it has resolved to."""
         name = _plain(host)
         if (name, port) in self.hosts or (name, None) in self.hosts:
             return True

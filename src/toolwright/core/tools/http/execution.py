@@ -95,7 +95,7 @@ class HttpExecution:
 
     @property
     def has_body(self) -> bool:
-        """Whether arguments are sent as a body."""
+        """Return whether arguments are sent as a body."""
         return self.method not in IN_QUERY if self.body is None else self.body is not False
 
     def fault_with(self, schema: JSONObject) -> str | None:

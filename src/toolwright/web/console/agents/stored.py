@@ -1,4 +1,4 @@
-"""Stored configuration of an agent as JSON, to be edited: judged by the server, every fault by its path."""
+"""Stored configuration of an agent as JSON, to be edited: validated by the server, every fault by its path."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

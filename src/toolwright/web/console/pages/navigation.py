@@ -67,7 +67,7 @@ def _sign_out(visit: Visit) -> None:
 
 
 async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> None:
-    """Count again and again, as long as the page is open."""
+    """Count repeatedly, as long as the page is open."""
     while True:
         try:
             visit.caller  # noqa: B018 - `Unauthorized`

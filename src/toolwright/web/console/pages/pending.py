@@ -83,7 +83,7 @@ class _Pending:
         self._next: int | None = -1
 
     async def keep_looking(self) -> None:
-        """Look again and again: for ever."""
+        """Look repeatedly: forever."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             try:

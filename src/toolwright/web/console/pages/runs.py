@@ -92,7 +92,7 @@ class RunView:
         await self._head.show(self._course.run)
 
     async def _take(self, events: Sequence[Event]) -> None:
-        """What has happened, in order of importance: rows are read anew, so that nothing is drawn that is not there."""
+        """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
         types = {each.type for each in events}
         if types & _GREW or any(each.startswith("run.") for each in types):
             try:

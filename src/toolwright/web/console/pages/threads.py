@@ -132,7 +132,7 @@ class ThreadView:
         return await self._visit.act(post())
 
     async def _take(self, events: Sequence[Event]) -> None:
-        """What has happened: rows are read anew, so that nothing is drawn that is not there."""
+        """What has happened: rows are read again, so that nothing is drawn that is not there."""
         types = {each.type for each in events}
         try:
             if any(each.startswith("run.") for each in types):

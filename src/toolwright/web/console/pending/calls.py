@@ -63,7 +63,7 @@ async def _parked(visit: Visit) -> Sequence[Run]:
 PAGE: Final = 25
 MOST_COUNTED: Final = 100
 _READ: Final = 100  # rows at a time
-_ROUNDS: Final = 20  # such readings for one page: children at work lie between those that wait for people
+_ROUNDS: Final = 20  # such readings for one page: children in progress lie between those that wait for people
 _ALL: Final[tuple[CallStatus, ...]] = get_args(CallStatus)
 _NAMED: Final = 5  # approvers
 
@@ -134,12 +134,12 @@ async def read_again(visit: Visit, call: Call) -> Call | None:
 
 
 def waits_for_somebody(call: Call) -> bool:
-    """Whether anybody can answer it; an agent's child at work and a server's task come by themselves."""
+    """Return whether anybody can answer it; an agent's child in progress and a server's task come by themselves."""
     return call.is_asked or not call.ends_with_run
 
 
 def _may_be_theirs(call: Call) -> bool:
-    """Whether a person who sees the call may perhaps answer it, by its row alone."""
+    """Return whether a person who sees the call may perhaps answer it, by its row alone."""
     by = terms_from_json(call.terms).by if call.is_asked else "anyone"
     return by != "service" and (asks_somebody(call) or (call.visible and call.space_id is not None))
 
@@ -161,7 +161,7 @@ async def answerers(visit: Visit, call: Call, space: str | None) -> str:
 
 
 async def _asks_owner(visit: Visit, call: Call) -> bool:
-    """Whether the call is a person's to answer because it is made in a thread of theirs."""
+    """Return whether the call is a person's to answer because it is made in a thread of theirs."""
     if not asks_somebody(call):
         return False
     try:

@@ -70,7 +70,7 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
 
 
 def doings_of(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
-    """Who types and which agents are at work, in a sentence; empty if nobody."""
+    """Who types and which agents are active, in a sentence; empty if nobody."""
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]
     typed = f"{_listed(people)} {'is' if len(people) == 1 else 'are'} typing …" if people else ""

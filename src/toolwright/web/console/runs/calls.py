@@ -126,7 +126,7 @@ async def shown_json(content: JSON) -> str:
 
 
 async def _may_see(visit: Visit, thread_id: str) -> bool:
-    """Whether there is such a thread: a call that hands over to another agent, or waits for one, has made none."""
+    """Return whether the call has a child thread; one that hands over to another agent has none."""
     try:
         await visit.permits.thread(visit.caller, thread_id)
         await visit.runtime.threads.get(thread_id)

@@ -32,7 +32,7 @@ _ENDS: Final[Mapping[str, str]] = {
 
 
 class RunHead:
-    """The head on the page; drawn anew only where something has changed, so that a form in it is left alone."""
+    """The head on the page; drawn again only where something has changed, so that a form in it is left alone."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -41,7 +41,7 @@ class RunHead:
             self._title = box("div", "row")
             box("div", "fill")
             self._actions = box("div", "row")
-        self._dialogs = box("div")  # a question stays while the head is drawn anew
+        self._dialogs = box("div")  # a question stays while the head is drawn again
         self._error = box("div")
         self._waiting = box("div")
         self._facts = box("div", "card section")

@@ -183,11 +183,11 @@ class CallFold:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it is not on the page any more."""
+        """Return whether it is not on the page any more."""
         return self._element.is_deleted
 
     async def show(self, line: CallLine) -> None:
-        """Draw it anew if something of it has changed."""
+        """Draw it again if something of it has changed."""
         if line != self.line:
             self._details.classes(remove=self.line.call.status, add=line.call.status)
             self.line = line
@@ -235,7 +235,7 @@ class CallFold:
 
 
 def _is_shown(row: Call, visit: Visit) -> bool:
-    """Whether there is more to see of a call than its line: it is visible, has a component, or waits for somebody."""
+    """Return whether a call has more than its line: it is visible, has a component or waits for an answer."""
     waits = row.status in OPEN and (row.is_asked or not row.ends_with_run)
     return waits or row.visible or row.name in visit.site.tool_uis
 

@@ -21,7 +21,7 @@ Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
 
 
 class Writing:
-    """An answer on the page while it is generated; an attempt that begins anew takes the last one's place.
+    """An answer on the page while it is generated; an attempt that begins again takes the last one's place.
 
     An event tells all that there is of its part so far, but for what is very long: then only what is new.
     """
@@ -108,7 +108,7 @@ class Writing:
 
 
 def _ends_answer(event: Event) -> bool:
-    """Whether what the model was writing is there now, or will never be."""
+    """Return whether what the model was writing is there now, or will never be."""
     message = event.payload.get("message")
     said = event.type == "message" and isinstance(message, dict) and message.get("role") == "assistant"
     return said or event.type.startswith("run.")

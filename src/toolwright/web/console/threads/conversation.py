@@ -68,7 +68,7 @@ class Conversation:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is drawn."""
+        """Return whether nothing is drawn."""
         return not self._rows and not self._unread
 
     def sent(self, message: Message) -> None:

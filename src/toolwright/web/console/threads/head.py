@@ -104,7 +104,7 @@ class ThreadHead:
             self._title = box("div", "row")
             box("div", "fill")
             self._actions = box("div", "row")
-        self._dialogs = box("div")  # a question stays while the head is drawn anew
+        self._dialogs = box("div")  # a question stays while the head is drawn again
         self._about = box("div", "row small about-thread")
 
     async def draw(self) -> None:
@@ -172,7 +172,7 @@ class ThreadHead:
 
 
 def ask_to_delete(visit: Visit, thread_id: str) -> None:
-    """Ask, with the choice to cancel first what is at work."""
+    """Ask, with the choice to cancel first what is in progress."""
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)
     with dialog, ui.card(), box("div", "stack"):

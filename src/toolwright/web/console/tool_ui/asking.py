@@ -130,7 +130,7 @@ def read_options(args: JSON) -> Sequence[Option]:
 
 
 def takes_several(args: JSON) -> bool:
-    """Whether more than one option may be chosen."""
+    """Return whether more than one option may be chosen."""
     return isinstance(args, dict) and any(args.get(name) is True for name in ("multiple", "multi", "several"))
 
 

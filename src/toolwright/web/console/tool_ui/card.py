@@ -1,4 +1,4 @@
-"""The card of one tool call on a page: drawn by the tool's component, and anew only when something has changed."""
+"""The card of one tool call on a page: drawn by the tool's component, and again only when something has changed."""
 
 import asyncio
 import logging

@@ -174,7 +174,7 @@ async def _reads_thread(visit: Visit, row: Call) -> bool:
 
 
 async def _has_files(visit: Visit, row: Call, attachments: Sequence[AttachmentRef]) -> bool:
-    """Whether the visitor may have the files of the call's result, in whose thread they read nothing else."""
+    """Return whether the visitor may have the files of the call's result, in whose thread they read nothing else."""
     if not attachments:
         return False
     try:

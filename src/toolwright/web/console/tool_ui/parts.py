@@ -23,7 +23,7 @@ _SHORT: Final = 2_000  # characters of a value among others
 
 
 def is_open(call: ShownCall) -> bool:
-    """Whether it waits for a result that the visitor may give."""
+    """Return whether it waits for a result that the visitor may give."""
     return call.status == "requires_action" and call.may_answer
 
 

@@ -251,7 +251,7 @@ def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
 
 
 def is_picture(attachment: AttachmentRef) -> bool:
-    """Whether a browser may show it in place."""
+    """Return whether a browser may show it in place."""
     return attachment.mime_type.startswith("image/") and attachment.mime_type in SHOWN
 
 

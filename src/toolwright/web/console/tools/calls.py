@@ -54,7 +54,7 @@ class Progress:
 
     @property
     def over(self) -> bool:
-        """Whether nothing changes any more."""
+        """Return whether nothing changes any more."""
         return self.call is not None and is_over(self.call.status)
 
     @property
@@ -68,7 +68,7 @@ class Progress:
 async def call_app_tool(
     runtime: Runtime, name: str, arguments: JSONObject, before: Call | None
 ) -> AsyncGenerator[Progress]:
-    """Call a tool of the app, as hosts outside do: how the call stands, again and again until it is over.
+    """Call a tool of the app, as hosts outside do: how the call stands, repeatedly until it is over.
 
     It is made in the thread of the call `before`, where values were set for it, else in one of its own.
     """
@@ -92,7 +92,7 @@ async def call_app_tool(
 async def call_agent_tool(
     runtime: Runtime, agent_id: str, name: str, arguments: JSONObject
 ) -> AsyncGenerator[Progress]:
-    """Call a tool of an agent, in a run of its own: how the call stands, again and again until it is over."""
+    """Call a tool of an agent, in a run of its own: how the call stands, repeatedly until it is over."""
     toolkit = await runtime.toolkit(agent_id)
     calling = asyncio.create_task(toolkit.call(name, arguments), name="toolwright-console-call")
     try:

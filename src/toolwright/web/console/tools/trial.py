@@ -118,7 +118,7 @@ KINDS: Final = {
     "waiting": "waiting",
     "pending": "waiting",
 }
-"""Colours of the states of a call; of others it is at work."""
+"""Colours of the states of a call; of others it is in progress."""
 
 
 class ToolTester:

@@ -16,7 +16,7 @@ def upgrade() -> None:
 
 
 def _grow() -> None:
-    """Tables that are there get columns. SQLite makes them anew, so that they read as if they were born so."""
+    """Tables that are there get columns. SQLite makes them again, so that they read as if they were born so."""
     anew = "always" if op.get_bind().dialect.name == "sqlite" else "never"
     with op.batch_alter_table("threads", recreate=anew) as threads:
         threads.add_column(sa.Column("begun", sa.Boolean(), nullable=False, server_default=sa.false()))

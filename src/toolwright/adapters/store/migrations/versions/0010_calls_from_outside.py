@@ -1,4 +1,4 @@
-"""A run may carry out calls that are made from outside, and ask no model."""
+"""A run may execute calls that are made from outside, and ask no model."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""MCP servers carry out tasks for calls, and agents hold on to the definitions of tools that they have used."""
+"""MCP servers execute tasks for calls, and agents hold on to the definitions of tools that they have used."""
 
 import sqlalchemy as sa
 from alembic import op
