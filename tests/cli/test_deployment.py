@@ -1,10 +1,9 @@
-"""Dockerfile, compose files, Kubernetes and systemd: linted, and their commands run as they stand."""
+"""Dockerfile, compose files, the Helm chart and systemd: linted, and their commands run as they stand."""
 
 import configparser
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -140,16 +139,34 @@ def test_a_node_of_the_compose_file_tells_others_its_own_address(tmp_path: Path)
     assert said.stdout == "http://10.0.0.3:8000 serve app:app --host 0.0.0.0 --port 8000\n"
 
 
-KUBERNETES = ROOT / "deploy" / "kubernetes"
+CHART = ROOT / "deploy" / "helm"
+ALL = ("nats.enabled=true", "autoscaling.enabled=true")
 
 
-def rendered(folder: Path) -> list[Any]:
-    """What is applied of a folder."""
-    program = shutil.which("kubectl")
-    if program is None:
-        missing("There is no program `kubectl`: `apt-get install kubernetes-client` brings it.")
-    done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, check=True)
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+def helm(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run Helm, which is installed with the development tools on Linux."""
+    program = Path(sys.executable).with_name("helm")
+    if not program.exists():
+        missing("There is no program `helm` for this machine among the development tools.")
+    return subprocess.run([program, *arguments], capture_output=True, text=True)
+
+
+def rendered(*values: str) -> dict[str, Any]:
+    """Return what the chart installs as the release `shop` with these values, by its kind and name."""
+    options = [part for value in values for part in ("--set", value)]
+    done = helm("template", "shop", CHART, *options)
+    assert done.returncode == 0, done.stderr
+    resources = [each for each in yaml.safe_load_all(done.stdout) if each]
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in resources}
+
+
+def test_the_linter_of_helm_finds_nothing_and_wrong_values_are_refused() -> None:
+    for values in ((), ALL):
+        options = [part for value in values for part in ("--set", value)]
+        done = helm("lint", "--strict", CHART, *options)
+        assert done.returncode == 0, done.stdout
+    wrong = helm("template", CHART, "--set", "replica=5")
+    assert wrong.returncode != 0 and "replica" in wrong.stderr
 
 
 def container(resource: Any) -> Any:
@@ -158,22 +175,31 @@ def container(resource: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", ["1.25", "1.37"])
-def test_what_is_applied_to_kubernetes_is_of_its_schemas(version: str) -> None:
-    resources = [*rendered(KUBERNETES), *rendered(KUBERNETES / "upgrade")]
-    resources += yaml.safe_load_all((KUBERNETES / "nats.yaml").read_text(encoding="utf-8"))
-    assert [each["kind"] for each in resources] == [
-        "Service", "Deployment", "PodDisruptionBudget", "Job", "Deployment", "Service", "NetworkPolicy",
+def test_what_is_installed_on_kubernetes_is_of_its_schemas(version: str) -> None:
+    resources = rendered("nats.enabled=true")
+    assert sorted(resources) == [
+        "Deployment shop", "Deployment shop-nats", "Job shop-upgrade", "NetworkPolicy shop-nats",
+        "PodDisruptionBudget shop", "Service shop", "Service shop-nats",
     ]  # fmt: skip
-    for each in resources:
+    for each in resources.values():
         kubernetes_validate.validate(each, version, strict=True)
     with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate({**resources[1], "spec": {"replica": 3}}, version, strict=True)
+        wrong = {**resources["Deployment shop"], "spec": {"replica": 3}}
+        kubernetes_validate.validate(wrong, version, strict=True)
+    assert sorted(rendered()) == [
+        "Deployment shop", "Job shop-upgrade", "PodDisruptionBudget shop", "Service shop",
+    ]  # fmt: skip
+    assert rendered("replicas=5")["Deployment shop"]["spec"]["replicas"] == 5
 
 
 def test_pods_serve_and_upgrade_as_the_image_does_and_route_by_its_port() -> None:
-    [service, nodes, budget], [job] = rendered(KUBERNETES), rendered(KUBERNETES / "upgrade")
+    found = rendered("image.repository=registry.example/shop", "image.tag=1.4.0", "secret=keys")
+    service, nodes = found["Service shop"], found["Deployment shop"]
+    budget, job = found["PodDisruptionBudget shop"], found["Job shop-upgrade"]
     node, upgrade = container(nodes), container(job)
-    assert node["image"] == upgrade["image"] and node["envFrom"] == upgrade["envFrom"]
+    assert node["image"] == upgrade["image"] == "registry.example/shop:1.4.0"
+    assert node["envFrom"] == upgrade["envFrom"] == [{"secretRef": {"name": "keys"}}]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"  # before the nodes
     assert "command" not in node and "args" not in node  # those of the image
     assert upgrade["args"] == ["db", "upgrade"]
     [port] = node["ports"]
@@ -193,8 +219,10 @@ def test_pods_serve_and_upgrade_as_the_image_does_and_route_by_its_port() -> Non
 
 @pytest.mark.anyio
 async def test_nodes_are_added_for_busy_slots_and_for_wake_ups_that_wait() -> None:
-    scaled = yaml.safe_load((KUBERNETES / "scaledobject.yaml").read_text(encoding="utf-8"))
-    assert scaled["spec"]["scaleTargetRef"]["name"] == rendered(KUBERNETES)[1]["metadata"]["name"]
+    found = rendered(*ALL, "autoscaling.max=7")
+    scaled, nodes = found["ScaledObject shop"], found["Deployment shop"]
+    assert scaled["spec"]["scaleTargetRef"]["name"] == nodes["metadata"]["name"]
+    assert "replicas" not in nodes["spec"] and scaled["spec"]["maxReplicaCount"] == 7
     [trigger] = scaled["spec"]["triggers"]
     node = "INSERT INTO nodes (id, version, slots, busy, seen) VALUES ($1, '', 1000, $2, $3)"
     wake = "INSERT INTO wakes (thread_id, due, gen) VALUES ($1, $2, 1)"
