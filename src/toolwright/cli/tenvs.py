@@ -30,7 +30,7 @@ def described(tool: Tool) -> list[JSON]:
 def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> JSONObject:
     """The values that are given for one call, over those that the tool's agent has promised.
 
-    A value is text where the tool's model takes text, else JSON. Raises `Refusal` for what the tool is missing then.
+    A value is text where the tool's model takes text, else JSON. Raises `Refusal` for missing arguments.
     """
     values = {**promised, **{name: _value(name, text, tool.needs) for name, text in texts.items()}}
     lacking = None if tool.needs is None else tool.needs.read(values)

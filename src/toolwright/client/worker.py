@@ -180,7 +180,7 @@ class Worker:
     @overload
     def tool(self, name: str) -> Callable[[F], F]: ...
     def tool(self, name: str, function: F | None = None) -> F | Callable[[F], F]:
-        """Let a function execute the tool of that name: `worker.tool("lookup")(function)`, also as a decorator.
+        """Register a function as the tool of that name: `worker.tool("lookup")(function)`, also as a decorator.
 
         It is sync (then it runs in a thread) or async. It gets the arguments as keywords; if it has one parameter,
         which is annotated as a dict, it gets them all as that. It returns what a tool returns; what it raises is an

@@ -127,7 +127,7 @@ class Motor(Protocol):
         ...
 
     async def stop(self, grace: float) -> None:
-        """Let drains in progress end for `grace` seconds, then cancel them. Wakes stay in the journal."""
+        """Wait `grace` seconds for drains in progress, then cancel them. Wake-ups stay in the journal."""
         ...
 
 

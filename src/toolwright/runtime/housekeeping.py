@@ -31,7 +31,7 @@ BATCH = 500
 
 @value
 class RetentionPeriods:
-    """How long events are kept, and threads in which nothing runs any more; None is forever."""
+    """Retention periods of events and of idle threads; None keeps them forever."""
 
     events: timedelta | None = EVENTS_KEPT
     runs: timedelta | None = None

@@ -193,7 +193,7 @@ class Runtime:
             self._tasks.append(asyncio.create_task(self._gauges.run(), name="toolwright-gauges"))
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Let what is in progress end for `grace` seconds, leave the rest to the next process, close the journal."""
+        """Wait `grace` seconds for work in progress, leave the rest to the next process, close the journal."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -129,20 +129,21 @@ async def test_an_invisible_call_is_a_services_alone(browser: Browser, context: 
         assert (await opened.rt.runs.wait(run.id, 10)).status == "completed"
 
 
-async def test_values_that_a_run_lacks_are_given_and_never_shown(context: BrowserContext) -> None:
-    @tw.tool(
-        variables=[
-            tw.Variable("CITY"),
-            tw.Variable("API_KEY", "secret", description="The key of the weather."),
-        ]
-    )
+def needing(*variables: tw.Variable) -> tw.App:
+    """An agent whose one tool needs these values."""
+
+    @tw.tool(variables=variables)
     async def weather(state: tw.ThreadState) -> str:
         """Look at the weather."""
         return "Sunny."
 
     model = ScriptedModel([{"calls": [{"name": "weather"}]}, {"text": "Sunny."}])
-    app = tw.App(agents=[tw.Agent("guide", instructions="Guide.", model=model, tools=[weather])])
-    async with house(app) as opened:
+    return tw.App(agents=[tw.Agent("guide", instructions="Guide.", model=model, tools=[weather])])
+
+
+async def test_missing_values_of_a_run_are_given_and_never_shown(context: BrowserContext) -> None:
+    secret = tw.Variable("API_KEY", "secret", description="The key of the weather.")
+    async with house(needing(tw.Variable("CITY"), secret)) as opened:
         thread = await opened.rt.threads.create("guide")
         run = await opened.rt.threads.send(thread.id, "Go")
         page = await opened.enter(context, "/pending")
@@ -158,17 +159,8 @@ async def test_values_that_a_run_lacks_are_given_and_never_shown(context: Browse
         assert SECRET not in await page.content()
 
 
-async def test_what_somebody_types_stays_when_another_value_is_given_elsewhere(
-    context: BrowserContext,
-) -> None:
-    @tw.tool(variables=[tw.Variable("CITY"), tw.Variable("UNIT")])
-    async def weather(state: tw.ThreadState) -> str:
-        """Look at the weather."""
-        return "Sunny."
-
-    model = ScriptedModel([{"calls": [{"name": "weather"}]}, {"text": "Sunny."}])
-    app = tw.App(agents=[tw.Agent("guide", instructions="Guide.", model=model, tools=[weather])])
-    async with house(app) as opened:
+async def test_typed_text_stays_when_another_value_is_given_elsewhere(context: BrowserContext) -> None:
+    async with house(needing(tw.Variable("CITY"), tw.Variable("UNIT"))) as opened:
         thread = await opened.rt.threads.create("guide")
         run = await opened.rt.threads.send(thread.id, "Go")
         page = await opened.enter(context, "/pending")

@@ -85,9 +85,8 @@ class ClusterBus(MemoryBus):
         self._own: dict[str, JSON] = {}  # values that this process shares
         self._shared: dict[str, dict[str, tuple[JSON, float]]] = {}  # those of other processes, until when
         self._messages: deque[Message] = deque()
-        self._events = (
-            QueueFollower()
-        )  # live events that wait to be sent, and marks of what has grown between them
+        # Live events that wait to be sent, and marks of what has grown between them.
+        self._events = QueueFollower()
         self._grown: set[Key] = set()  # topics that have a mark
         self._has_messages = asyncio.Event()
         self._failing_since, self._is_logged = 0.0, False  # while nothing can be sent

@@ -99,14 +99,10 @@ class LeaseMotor(EmbeddedMotor):
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
         self._others: dict[str, float] = {}  # threads that only others can drain, until when
-        self._excess: set[str] = (
-            set()
-        )  # more of them than `_others` takes: they are put off when they are given back
+        self._excess: set[str] = set()  # more of them than `_others` takes: released with a delay
         self._joined_as = ""  # the id of the node when this process joined last
-        self._refused, self._join_at = (
-            "",
-            0.0,
-        )  # why this process may not join again, and when it is tried next
+        self._refused = ""  # why this process may not join again
+        self._join_at = 0.0  # when it tries to, if it was refused
 
     @property
     def is_only_driver(self) -> bool:
@@ -216,7 +212,7 @@ class LeaseMotor(EmbeddedMotor):
             self._excess.add(thread_id)
 
     def _failed(self, thread_id: str) -> float:
-        """Let the thread alone. One that fails here repeatedly is left to other nodes: they may do better."""
+        """Pause the thread; after a second failure here, leave it to other nodes for as long."""
         is_known = thread_id in self._faults
         delay = super()._failed(thread_id)
         if is_known:
@@ -312,14 +308,16 @@ class LeaseMotor(EmbeddedMotor):
     async def _free_left(self) -> None:
         left, self._left = {each for each in self._left if not self._has(each)}, set()
         if left:
-            excess, self._excess = left & self._excess, set()
+            excess = left & self._excess
             try:
                 if excess:
                     await self._leases.free(excess, OTHERS)
-                self._has_more |= await self._leases.free(left - excess)
+                if left - excess:
+                    self._has_more |= await self._leases.free(left - excess)
             except StoreError:
                 self._left |= left
                 raise
+            self._excess -= excess
 
     def _drop(self, wanted: Collection[str], leased: Collection[str]) -> None:
         """Forget wanted threads. Of those that are not `leased` here (another node has them), also that they failed."""

@@ -231,7 +231,7 @@ class Calls:
         if message.content == result.result:
             context.put(changes, message)
         else:
-            context.say(changes, message)  # its text was made again
+            context.say(changes, message)  # its text was written again
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """A waiting call that nobody will end is taken back."""

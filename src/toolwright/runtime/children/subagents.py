@@ -113,7 +113,7 @@ class Subagents:
         return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
-        """`subagent_message`: word for a child that lives on; a busy one reads it at its next step."""
+        """`subagent_message`: send a message to a child that lives on; a busy one reads it at its next step."""
         reference = str(arguments["reference"])
         child = await state.retry_until_available(lambda: self._store.thread(reference))
         if (
@@ -185,7 +185,7 @@ class Subagents:
         named: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
-        """A child begins; or what it is missing is asked for, and it begins when it is given."""
+        """A child begins; or its missing values are asked for, and it begins when they are given."""
         if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."

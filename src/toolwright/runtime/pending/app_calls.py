@@ -71,7 +71,7 @@ class AppCalls:
         return AppCall(id=new_id("call"), thread_id=thread_id, run_id=new_id("run"))
 
     async def make(self, call: AppCall, name: str, arguments: object, user_id: str | None = None) -> None:
-        """Have the call made; what comes of it is in its row. `arguments` are validated there like those of a model."""
+        """Post the call; its row has the result. `arguments` are validated like those of a model."""
         parts, now = self._parts, self._parts.clock.now()
         thread = Thread(id=call.thread_id, agent=APP_TOOLS.id, user_id=user_id, created_at=now)
         written = await in_thread_if_large(arguments, write_input, arguments)

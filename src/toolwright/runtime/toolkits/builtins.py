@@ -82,7 +82,7 @@ class BuiltinState(Protocol):
         ...
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
-        """Have an effect that `make` gives, again where the space has changed meanwhile; it may raise `NotFound`."""
+        """Commit the effect that `make` builds, rebuilt if the space has changed. `make` can raise `NotFound`."""
         ...
 
     def skip(self, reason: str | None) -> None:

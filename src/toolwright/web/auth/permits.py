@@ -314,7 +314,7 @@ def speaker(caller: Caller, entity_id: str | None) -> str:
 def asks_somebody(call: Call) -> bool:
     """Return whether the call asks whoever its thread belongs to: a question of a handler, or an approval.
 
-    Any other call that waits is executed by somebody else, whose result it is.
+    Any other call that waits is executed by somebody else, who submits its result.
     """
     return call.is_asked or question_of(call) is not None
 

@@ -18,7 +18,7 @@ async def variables_form(visit: Visit, thread_id: str, request_id: str) -> None:
 
 
 class VariablesForm:
-    """What an open request asks for, and the fields to give it. The page never gets a value back."""
+    """Form for the missing values of an open request. The page never gets a value back."""
 
     def __init__(self, visit: Visit, thread_id: str, request_id: str) -> None:
         self._visit = visit

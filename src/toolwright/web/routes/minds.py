@@ -235,7 +235,7 @@ async def set_memories(
     new: Annotated[NewMemories, Depends(reads(NewMemories))],
     user_id: Person = None,
 ) -> Answer:
-    """Have the agent remember values by key: all of them, or, if one is invalid, none."""
+    """Store values of the agent by key: all of them, or none if one is invalid."""
     with _faults_of("memories", new.memories):
         return listed(
             "memories",

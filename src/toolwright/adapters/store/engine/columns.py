@@ -68,9 +68,7 @@ class Columns:
 
     def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:  # of any types
         self._columns = tuple(columns)
-        self.good: set[tuple[type, ...]] = (
-            set()
-        )  # the types of rows that were validated already: there are few
+        self.good: set[tuple[type, ...]] = set()  # types of rows that were validated before: there are few
         self.words = [(n, words_of(column)) for n, column in enumerate(columns) if words_of(column)]
 
     def check(self, row: Row) -> None:

@@ -91,9 +91,8 @@ class PostgresLock:
 
     async def release(self) -> None:
         asking, self._asking = self._asking, None
-        if asking is not None and not asking.is_closed():
-            await _unlock(asking, self._patience)
         await self._let_go()
+        await self._end(asking)
 
     async def _let_go(self) -> None:
         connection, self._connection = self._connection, None
@@ -101,6 +100,9 @@ class PostgresLock:
         if heart is not None:
             heart.cancel()
             await asyncio.wait([heart])
+        await self._end(connection)
+
+    async def _end(self, connection: Connection | None) -> None:
         if connection is not None and not connection.is_closed():
             with suppress(*FAULTS):  # then it is terminated, and the server ends the session
                 await _unlock(connection, self._patience)
@@ -128,7 +130,7 @@ async def _try_lock(connection: Connection) -> bool:
         if await _has_no_nodes(connection):
             return True
         await connection.execute(_UNLOCK)
-    except BaseException:
+    except (*FAULTS, asyncio.CancelledError):  # it may have the lock, which nobody would give back
         await _unlock(connection)
         raise
     return False

@@ -30,7 +30,7 @@ _PINNED = text("pinned = 1"), text("pinned")
 
 
 def _body_text(message: Message) -> str:
-    """JSON of a message without its place, its run and its time: what it is missing is left out."""
+    """JSON of a message without its place, its run and its time: what it does not have is left out."""
     body: JSONObject = {"content": message.content}
     if message.calls:
         body["calls"] = [[c.id, c.name, c.arguments, c.model_call_id] for c in message.calls]

@@ -132,7 +132,7 @@ class ThreadView:
         return await self._visit.act(post())
 
     async def _take(self, events: Sequence[Event]) -> None:
-        """What has happened: rows are read again, so that nothing is drawn that is not there."""
+        """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
         types = {each.type for each in events}
         try:
             if any(each.startswith("run.") for each in types):
