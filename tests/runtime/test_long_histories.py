@@ -249,8 +249,9 @@ class Conversation:
                 for side in sorted(sides, key=str):
                     if kind == "whole":
                         await self.rt.threads.remove_summary(self.thread_id, side)
-                    else:
-                        await self.rt.threads.edit_summary(self.thread_id, self.text("w", size), side)
+                    else:  # so that a photo fits beside it: what the owner writes is never shortened
+                        words = self.text("w", min(size, 1_000))
+                        await self.rt.threads.edit_summary(self.thread_id, words, side)
             case "invalid":
                 await self.say("Go", call("look", '{"size": "' + self.text("?", size) + '"}'))
             case "unknown":
@@ -325,7 +326,14 @@ class Conversation:
             assert sent.hash in hashes
             if answer.within is not None:
                 continue
-            before = [each for each in messages if (each.seq or 0) < seq and each.within is None]
+            # what a failed run has read is not read again by those after it
+            before = [
+                each
+                for each in messages
+                if (each.seq or 0) < seq
+                and each.within is None
+                and (each.kept or each.run_id == answer.run_id)
+            ]
             for version in reversed(versions):
                 if version.until >= seq - 1:
                     before = [

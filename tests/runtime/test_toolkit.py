@@ -30,7 +30,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.toolkits import TOOLKITS
-from toolwright.runtime.runs.before_step import MOST_AT_ONCE
+from toolwright.runtime.runs.loop import MOST_AT_ONCE
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock, ScriptedModel

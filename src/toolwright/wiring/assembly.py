@@ -55,8 +55,10 @@ from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts.preview import Prompts
 from toolwright.runtime.prompts.system_prompt import SystemPrompts
+from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.commits import RunCommits
-from toolwright.runtime.runs.loop import Loop
+from toolwright.runtime.runs.handler_calls import HandlerCalls
+from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.runs.worker import RunWorker
 from toolwright.runtime.runtime import Runtime
@@ -358,23 +360,27 @@ def _drainer(
     commits = RunCommits(calls, nested, ChildReports(store, keeper), rounds, max_steps=settings.max_steps)
     waiting = Waiting(store, calls, inline_wait)
     step_tools = StepTools(store, lifecycle_tools, shared.mcp_offers, windows.with_reader)
-    loop = Loop(
+    outcomes = Outcomes(calls, handlers, nested, commits)
+    actions = Actions(
         calls,
         handlers,
         model_answers,
         waiting,
         nested,
         commits,
+        outcomes,
         speakers,
         step_tools,
         environment,
-        handler_tools(Sampling(model_answers).answer),
         settings.longest_outage,
     )
+    tools = handler_tools(Sampling(model_answers).answer)
+    handler_calls = HandlerCalls(actions, outcomes, calls, handlers, waiting, nested, commits, tools)
+    actions.invoke = handler_calls.invoke
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
     return RunWorker(
         store,
-        loop,
+        actions,
         calls,
         speakers,
         commits,

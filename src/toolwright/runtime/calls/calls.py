@@ -125,7 +125,7 @@ class Calls:
             else:
                 if tool.kind == "mcp":
                     changes.effects += pin(call.agent, tool, call.created_at)
-                context.prepare(prepared)
+                context.prepared[call.id] = prepared
                 self._move(changes, call, "running", context.clock.now())
                 if most == 1 or not can_run_concurrently(tool):
                     return
@@ -361,7 +361,7 @@ class Calls:
         prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
         if isinstance(prepared, ToolResult) or not prepared.tool.repeatable:
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
-        context.prepare(prepared)
+        context.prepared[call.id] = prepared
         return None
 
     def _flip(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:

@@ -73,7 +73,7 @@ class Nested:
     async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
         """Result of a prompt tool's call, once its model has said its last word."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
-        call_id, prepared = frame.call.id, context.prepared(frame.call.id)
+        call_id, prepared = frame.call.id, context.prepared.get(frame.call.id)
         assert prepared is not None, "the call goes on"
         below = await context.retry_until_available(lambda: self._store.children.nested(call_id))
         results = {

@@ -99,11 +99,19 @@ class RunContext(RunRecord):
         self._request: RequestForm | None = None
         self.unwritten: frozenset[str] = frozenset()
         self.handler_context: dict[str, Any] = {}  # whatever handlers put there
-        self._prepared: dict[str, PreparedCall] = {}
+        self.prepared: dict[
+            str, PreparedCall
+        ] = {}  # started here, with validated arguments, and not executed yet
         self.decided: dict[str, bool] = {}  # calls of which it is known here whether they need an approval
         self._waits: dict[str, float] = {}
         self._streamed: dict[str, str] = {}
-        self._call_ids: dict[int, str] = {}
+        self.call_ids: dict[
+            int, str
+        ] = {}  # that calls of the next answer were shown under, by their places in it
+        self.selected: bool | None = (
+            None  # whether the agent of the next step was selected, None before the first time
+        )
+        self.variables_checked = False  # since the last commit
         self.nudged = asyncio.Event()
         self.abort = Cancellation()
         self._turn = asyncio.Lock()
@@ -203,23 +211,11 @@ class RunContext(RunRecord):
 
     # ── what this process does for the run ──────────────────────────────────────────────────────────────────
 
-    def prepared(self, call_id: str) -> PreparedCall | None:
-        """The call with its validated arguments, if it was begun in this process and is to be executed."""
-        return self._prepared.get(call_id)
-
     def is_to_begin(self, call: Call) -> bool:
         """Return whether nobody has carried the call out yet, though it is marked as running since the last commit."""
-        prepared = self._prepared.get(call.id)
+        prepared = self.prepared.get(call.id)
         begun = any(frame.id == call.id for frame in self.frames)
         return prepared is not None and call.attempts == 1 and not begun
-
-    def prepare(self, prepared: PreparedCall) -> None:
-        """A call is to be executed here."""
-        self._prepared[prepared.call_id] = prepared
-
-    def unprepare(self, call_id: str) -> None:
-        """The call is being executed, or never will be here."""
-        self._prepared.pop(call_id, None)
 
     def stop(self) -> None:
         """The process is to stop: the run is given back after the call or the answer that is in progress."""
@@ -240,14 +236,6 @@ class RunContext(RunRecord):
     def is_streamed(self, call_id: str) -> bool:
         """Return whether the call was shown while the model wrote it."""
         return call_id in self._streamed
-
-    def name_calls(self, ids: dict[int, str]) -> None:
-        """The ids that calls of the next answer were shown under, by their places in it."""
-        self._call_ids = ids
-
-    def call_id(self, position: int) -> str:
-        """The id of the call at that place of the answer."""
-        return self._call_ids.get(position) or self.new_id("call")
 
     @property
     def files(self) -> StoredFiles:
@@ -399,6 +387,9 @@ class RunContext(RunRecord):
         Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it,
         `EffectRefused` if what an effect is about has changed.
         """
+        if self.selected:
+            self.selected = False  # whatever the answer is, the record may have changed
+        self.variables_checked = False
         if changes.effects:
             unit = await self._writer.made(lambda: self._settled(kind, changes, run))
         else:

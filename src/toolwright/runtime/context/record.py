@@ -30,13 +30,14 @@ CALL_ID = attrgetter("call_id")
 
 
 class RunRecord:
-    """A thread in the hands of one drain, as the journal has it.
+    """A thread that this process executes, as the journal has it.
 
     `root` is the thread's own conversation, `frame` the current one: that of the innermost prompt tool, else the
-    thread's own. `nested` are calls that other calls have made. `inbox` is what nobody has read, `reading` what the run
-    reads. `values` are those of the thread by their instance and name, None while nothing in the run reads them. It is
-    changed by `absorb` with what a commit has written, and with what was read again. A thread that `answers_nothing`
-    has the one call of an MCP host: no model speaks in it, and nobody is asked for values.
+    thread's own. `holder` is the handler that waits for a conversation in memory, None for most: meanwhile the run can
+    neither be suspended nor ended. `nested` are calls made by other calls. `inbox` are unread messages, `reading` those
+    that the run reads. `values` are those of the thread by their instance and name, None while nothing in the run reads
+    them. `absorb` changes it by what a commit has written. A thread that `answers_nothing` has the one call of an MCP
+    host: no model is asked, nor a person for values.
     """
 
     def __init__(self, view: ThreadView, run: Run, active: ActiveAgent | None) -> None:
@@ -46,6 +47,7 @@ class RunRecord:
         self.epoch, self.seq = view.thread.epoch, view.thread.seq
         self.root = self.frame = Frame.of(active, view.messages, view.calls)
         self._frames = [self.root]
+        self.holder: RunExecution | None = None
         self._older: list[Message] | None = None
         self.root.compactions = {each.side: each for each in view.compactions}
         self.nested: dict[str, Call] = {}
@@ -95,18 +97,14 @@ class RunRecord:
     def enter_frame(self, frame: Frame) -> int:
         """Make this the current conversation. Return how many there were, for `leave_frames`."""
         self._frames.append(frame)
-        self.frame = frame
+        self.frame, self.holder = frame, frame.holder or self.holder
         return len(self._frames) - 1
 
     def leave_frames(self, depth: int) -> None:
         """Only the outermost `depth` conversations go on."""
         del self._frames[depth:]
         self.frame = self._frames[-1]
-
-    @property
-    def holder(self) -> RunExecution | None:
-        """The handler that waits in memory, or None. While it waits, the run can neither be suspended nor ended."""
-        return next((frame.holder for frame in reversed(self._frames) if frame.holder is not None), None)
+        self.holder = next((each.holder for each in reversed(self._frames) if each.holder is not None), None)
 
     def joined(self) -> list[InboxEvent]:
         """Messages that joined this run and have not been read."""

@@ -107,7 +107,7 @@ def calls_of(context: RunContext, response: ModelResponse, step: int, at: dateti
         if not model_call_id or model_call_id in seen:
             model_call_id = context.new_id("again")
         seen.add(model_call_id)
-        call_id = context.call_id(position)
+        call_id = context.call_ids.get(position) or context.new_id("call")
         ids, place = (call_id, model_call_id), (step, position)
         calls.append(new_call(context, active, asked, at, ids=ids, place=place))
     return calls

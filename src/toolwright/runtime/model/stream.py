@@ -78,7 +78,7 @@ class AnswerStream:
         if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
             self._flush()
         if self._whole:
-            self._context.name_calls(self._in_space.ids([index for index in self._parts if index != _TEXT]))
+            self._context.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
         else:
             self._in_space.abort()
 

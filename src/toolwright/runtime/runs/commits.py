@@ -6,7 +6,6 @@ from logging import INFO, WARNING
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
-from toolwright.core.agents.turns import steps_of
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
@@ -17,7 +16,7 @@ from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventType
 from toolwright.core.threads.inbox import FAULT, InboxEvent
-from toolwright.core.threads.run import Run, StopReason
+from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
 from toolwright.runtime.calls.calls import Calls
@@ -29,7 +28,7 @@ from toolwright.runtime.context.commit import REBUILT, Answered
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
-from toolwright.runtime.runs.poison import (
+from toolwright.runtime.runs.outage import (
     back_off,
     end_back_off,
     give_back,
@@ -93,11 +92,6 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
     return changed(
         changes, dropped=tuple([one.seq for one in of_run if one.seq is not None]), messages=answers
     )
-
-
-def end_of_calls(run: Run) -> End:
-    """The end of a run that executes calls from outside: as it was, if it was over before."""
-    return End("completed", run.stop_reason or "end_turn")
 
 
 def is_home(context: RunContext) -> bool:
@@ -313,33 +307,3 @@ class RunCommits:
             return []
         read = [event for event in events if event is not None]
         return [*await context.retry_until_available(lambda: self._rounds.after(read))]
-
-    def limit_end(self, context: RunContext, run: Run) -> End | None:
-        """End of a run that may make no further step, or of one whose calls from outside are answered."""
-        if run.calls_only:
-            return None if context.joined() else end_of_calls(run)
-        if run.step_count >= self._limit(context):
-            return End("completed", "max_steps")
-        if context.time_limit is not None and context.seconds_left() <= 0:
-            return End("completed", "max_seconds")
-        return None
-
-    def exhausted(self, context: RunContext) -> StopReason | None:
-        """Return the limit that forbids a further step, of the run or of the side that speaks, or None."""
-        if context.run.calls_only:
-            return None
-        if context.time_limit is not None and context.seconds_left() <= 0:
-            return "max_seconds"
-        if context.run.step_count >= self._limit(context):
-            return "max_steps"
-        active = context.root.active
-        if context.speaker is None or active is None or active.max_steps is None:
-            return None
-        made = steps_of(context.speaker, context.root.messages, context.run, context.side)
-        return "max_steps" if made >= active.max_steps else None
-
-    def _limit(self, context: RunContext) -> int:
-        """The most steps of the run: those of the one who speaks in it, or of all if there are several."""
-        if context.speaker is not None or context.root.active is None:
-            return self.max_steps
-        return context.root.active.stops.max_steps or self.max_steps

@@ -1,295 +1,325 @@
-"""The way of a run: model, calls, model …, each step committed before the next, until the run ends or parks."""
+"""Run loop: decide the next action, do it and commit its outcome, until the run ends or is suspended.
+
+`next_action` decides from the record of the run alone, without I/O. `Actions` (`act.py`) does what it returns and
+commits the outcome as a unit (`outcomes.py`).
+"""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
+from typing import Literal, TypeAlias
 
-from toolwright.core.agents.turns import after_text
-from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.logs import logger
-from toolwright.core.errors import (
-    ContextTooLong,
-    DefinitionError,
-    MissingExtra,
-    ModelError,
-    ModelRefused,
-    ModelUnavailable,
-    ServerFailed,
-    StoreError,
-    ToolwrightError,
-)
-from toolwright.core.journal.effects import KeepTexts
-from toolwright.core.journal.units import Answer, Finish, Result
-from toolwright.core.limits import MAX_CALLS
-from toolwright.core.model import ModelResponse
+from toolwright.core.agents.turns import steps_of
 from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.answer_form import (
-    MOST_CORRECTIONS,
-    OUTPUT_FAULT,
-    AnswerFault,
-    FormedAnswer,
-    judge_answer,
-)
-from toolwright.core.schemas.output import ValidatorFailed
-from toolwright.core.text import brief, sentence
-from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.run import StopReason
-from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed
-from toolwright.runtime.agents.speakers import Speakers
-from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.handlers import Handlers
-from toolwright.runtime.calls.nested import Nested
-from toolwright.runtime.calls.waiting import Waiting
-from toolwright.runtime.children.step_tools import StepTools
-from toolwright.runtime.context.changes import Changes, End, Next
+from toolwright.core.text import quantity
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.inbox import FAULT, InboxEvent
+from toolwright.core.threads.run import QueuedCall, Run, StopReason
+from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.value import value
+from toolwright.runtime.calls.calls import can_run_concurrently, max_concurrent
+from toolwright.runtime.context.changes import End
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import clean_response
-from toolwright.runtime.model.answer import (
-    assistant_message,
-    calls_of,
-    correction_message,
-    corrections,
-    step_row,
-    total_cost,
+from toolwright.runtime.context.frame import Frame
+
+MOST_AT_ONCE = 100  # calls from outside that one unit begins
+
+
+@value
+class SelectAgent:
+    """Find out which agent, prompt and tools the next step has."""
+
+
+@value
+class EndRun:
+    """End the run; if it is not `forced`, a message that joins it meanwhile keeps it running."""
+
+    end: End
+    forced: bool = True
+
+
+@value
+class TakeOutsideCalls:
+    """Record calls that were made from outside, and start them, or refuse them for the reason `refused`."""
+
+    events: Sequence[InboxEvent]
+    refused: Literal["invalid", "handed_over"] | None = None
+
+
+@value
+class AnswerMessages:
+    """Continue a run of outside calls as a run that asks the model: a message has joined it."""
+
+
+@value
+class MakeCalls:
+    """Make calls that a handler or a prompt has queued."""
+
+    queued: Sequence[QueuedCall]
+
+
+@value
+class CheckVariables:
+    """Read the env again, and suspend the run for variables without a value."""
+
+
+@value
+class CallImmediately:
+    """Make the calls that the active prompt declares as immediate (S0 §5)."""
+
+
+@value
+class AskModel:
+    """Ask the model of the innermost conversation."""
+
+
+@value
+class StartCall:
+    """Start a call whose turn has come, once its variables and its approval are there."""
+
+    call: Call
+
+
+@value
+class ExecuteCall:
+    """Execute a started call."""
+
+    call: Call
+    prepared: PreparedCall
+
+
+@value
+class ExecuteConcurrently:
+    """Execute all started calls at once."""
+
+
+@value
+class EnterPrompt:
+    """Enter the conversation of a prompt tool."""
+
+    call: Call
+    prepared: PreparedCall
+
+
+@value
+class LeavePrompt:
+    """Return the answer of a prompt tool to its caller: `error`, or what its model has said last."""
+
+    frame: Frame
+    error: ToolResult | None = None
+
+
+@value
+class RecoverCalls:
+    """Restart or settle calls that another process was executing when it died."""
+
+    calls: Sequence[Call]
+
+
+@value
+class WaitForCalls:
+    """Wait for results from elsewhere, in memory at first, then suspended."""
+
+    calls: Sequence[Call]
+
+
+@value
+class DeliverResult:
+    """Deliver the result of a call that was settled elsewhere."""
+
+    call: Call
+
+
+Action: TypeAlias = (
+    AskModel
+    | ExecuteCall
+    | ExecuteConcurrently
+    | WaitForCalls
+    | StartCall
+    | DeliverResult
+    | RecoverCalls
+    | EnterPrompt
+    | LeavePrompt
+    | SelectAgent
+    | CheckVariables
+    | MakeCalls
+    | CallImmediately
+    | TakeOutsideCalls
+    | AnswerMessages
+    | EndRun
 )
-from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
-from toolwright.runtime.runs.before_step import BeforeStep
-from toolwright.runtime.runs.commits import RunCommits
-from toolwright.runtime.runs.poison import end_outage, has_own_message, lasts_too_long, outage
-from toolwright.runtime.runs.prompt_runs import PromptRuns
-from toolwright.runtime.runs.step_calls import StepCalls
-from toolwright.runtime.state.state import RunState
-from toolwright.runtime.threads.inbox import cleaned_texts, own_message
-from toolwright.wire.event import step_event
-
-log = logger("toolwright.runtime")
-
-MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
-"""Errors that are the model's fault, or that of how it was named, and not of what it was asked (D21)."""
+"""The next action of a run."""
 
 
-MOST_SHOWN = 500  # characters of an answer that its error shows
-
-
-class Loop:
-    """Leads runs. Their state is in the `RunContext` and in the journal."""
-
-    def __init__(
-        self,
-        calls: Calls,
-        handlers: Handlers,
-        model_answers: ModelAnswers,
-        waiting: Waiting,
-        nested: Nested,
-        commits: RunCommits,
-        speakers: Speakers,
-        step_tools: StepTools,
-        environment: Environment,
-        handler_tools: Mapping[str, Tool],
-        max_outage: timedelta,
-    ) -> None:
-        self._max_outage = max_outage
-        self._calls = calls
-        self._model_answers = model_answers
-        self._windows = model_answers.windows
-        self._commits = commits
-        self._step_calls = StepCalls(calls, handlers, waiting, nested, commits, self._invoke)
-        self._before_step = BeforeStep(self._step_calls, commits, speakers, step_tools, environment)
-        self._prompt_runs = PromptRuns(
-            self._step_calls,
-            calls,
-            handlers,
-            model_answers,
-            waiting,
-            nested,
-            commits,
-            handler_tools,
-            max_outage,
-        )
-
-    async def go(self, context: RunContext) -> None:
-        """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
-        try:
-            if await self._before_step.select_agent(context):
-                await self._lead(context)
-        finally:
-            if context.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
-                for frame in context.frames:
-                    self._calls.forget(frame.calls)
-                self._calls.forget(context.nested)
-
-    async def _lead(self, context: RunContext) -> None:
-        task = asyncio.current_task()
-        assert task is not None, "a run is led by a task"
-        # also if a handler has swallowed the cancellation that said so the process is to stop
-        while context.run.status == "running" and not context.stopping and not task.cancelling():
-            frame = context.frame
-            if context.abort.aborted:
-                await self._commits.end(context, Finish, Changes(), End("cancelled"))
-            elif frame.call is not None:
-                await self._prompt_runs.advance(context)
-            elif frame.open:
-                await self._step_calls.answer(context, next(iter(frame.open.values())))
-            elif await self._before_step.ready(context):
-                await self._step(context)
-
-    async def _invoke(
-        self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
-    ) -> ToolResult:
-        """Make a call of a handler's."""
-        return await self._prompt_runs.invoke(context, state, name, arguments, built_in)
-
-    async def _step(self, context: RunContext) -> None:
-        """Ask the model, and commit its answer."""
-        changes = Changes()
-        if context.inbox:
-            joined = [*context.joined()]
-            _read_joined(context, changes, joined, await cleaned_texts(joined))
-        context.name_calls({})
-        try:
-            response = await self._model_answers.ask(context, changes)
-        except ContextTooLong as error:  # the fault of what was read: asking again does not help
-            # unless it joined the run just now: once it is committed, it can be left out
-            if changes.messages:
-                await context.commit(Result, changes, context.run)
-                return
-            await self._commits.fail(context, error.message, error.code)
-            return
-        except MODEL_FAULTS as error:
-            if context.seconds_left() <= 0:
-                await self._commits.end(context, Finish, Changes(), End("completed", "max_seconds"))
-            else:
-                await self._model_failed(context, error)
-            return
-        except ToolwrightError as error:
-            await self._commits.fail(context, error.message, error.code)
-            return
-        except ModelRaised as error:
-            log.exception("The model of the agent %r failed.", context.active.agent.name)
-            await self._commits.fail(context, f"The model failed: {error}", ModelError.code)
-            return
-        if response is None:
-            return
-        if context.redactor.secrets:
-            active, texts = context.active, [response.text, *[call.arguments for call in response.calls]]
-            response = await in_thread_if_large(
-                texts,
-                clean_response,
-                response,
-                context.redactor,
-                active.by_name,
-                formed=active.form is not None,
-            )
-        formed: FormedAnswer | None = None
-        if context.active.form is not None:
-            try:
-                formed = await in_thread_if_large(response.text, judge_answer, context.active.form, response)
-            except AnswerFault as fault:
-                await self._commits.commit(context, partial(self._correct, context, changes, response, fault))
-                return
-            except ValidatorFailed as error:
-                log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
-                fault = sentence(f"The answer could not be judged: {error}")
-                await self._commits.fail(context, fault, OUTPUT_FAULT)
-                return
-            except ServerFailed as error:
-                await self._commits.fail(context, error.message, error.code)
-                return
-            response = formed.response
-        if len(response.calls) > MAX_CALLS:
-            error = f"The model asked for {len(response.calls)} calls in one answer. At most {MAX_CALLS} are made."
-            await self._commits.fail(context, error, ModelError.code)
-            return
-        answered = await self._commits.commit(
-            context, partial(self._answer, context, changes, response, formed)
-        )
-        if context.root.texts and answered == "done":
-            self._windows.records.kept(context.root)
-
-    async def _model_failed(self, context: RunContext, fault: ToolwrightError) -> None:
-        """Wait for the model to be back, with pauses (D21): at most `max_outage` for a message of the thread's own.
-
-        A model that refuses such a message is not asked again. One that refuses what the inbox has brought is asked as
-        long, since what is set up wrongly can be mended; then the run fails, and it counts against the events, which
-        are not waited for again.
-        """
-        waiting = outage(context, fault)
-        is_too_long = lasts_too_long(waiting, self._max_outage)
-        was_tried = any(event.attempts for event in context.reading.values())
-        if has_own_message(context) and (is_too_long or not isinstance(fault, ModelUnavailable)):
-            end = End("failed", error=fault.message, error_code=fault.code, fault="model")
-            await self._commits.end(context, Finish, Changes(), end)
-        elif isinstance(fault, ModelRefused) and fault.of_content and (is_too_long or was_tried):
-            await self._commits.fail(context, fault.message, fault.code)
-        else:
-            await self._commits.wait(context, waiting)
-
-    async def _answer(
-        self,
-        context: RunContext,
-        before: Changes,
-        response: ModelResponse,
-        formed: FormedAnswer | None = None,
-    ) -> Next:
-        """The model's answer as it is recorded, with what follows from it; `before` it was told those changes."""
-        changes = before.copy() if before.messages or before.effects else Changes()
-        number, at = context.run.step_count + 1, context.clock.now()
-        calls = calls_of(context, response, number, at) if response.calls else []
-        seq = context.place(changes)
-        context.put(changes, assistant_message(context, response, calls, number, seq, at))
-        if context.run.error is not None or context.thread.faults:
-            changes = end_outage(context, changes)
-        changes.step = step_row(context, response, number, at)
-        if context.root.texts:
-            changes.effects += (KeepTexts(texts=context.root.texts),)
-        run = changed(
-            context.run,
-            step_count=number,
-            usage=context.run.usage + response.usage,
-            cost=total_cost(context.run.cost, response.cost),
-            output=(response.text or context.run.output) if formed is None else formed.output,
-            error=None,
-            waiting=None,
-        )
-        done = step_event("step.done", number, response.usage)
-        if calls:
-            return self._step_calls.begin(context, changes, calls, run, done)
-        changes.events.append(done)
-        reason: StopReason | None = None
-        if formed is None:
-            run = changed(run, output=response.text)
-        if formed is None or formed.over:
-            run, reason = after_text(context.active, run)
-        end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)
-        return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=end)
-
-    async def _correct(
-        self, context: RunContext, before: Changes, response: ModelResponse, fault: AnswerFault
-    ) -> Next:
-        """An answer that breaks its schema, and the faults for the model; the run fails after too many in a row."""
-        following = await self._answer(
-            context, before, changed(response, calls=()), FormedAnswer(response=response)
-        )
-        if corrections(context.root.messages, context.run.id) >= MOST_CORRECTIONS:
-            error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
-            error = f"{sentence(error)} The last answer: {brief(response.text, MOST_SHOWN)}"
-            end = End("failed", error=error, error_code=OUTPUT_FAULT)
-            return changed(following, end=end)
-        changes = following.changes
-        context.say(
-            changes, correction_message(context, fault, context.run.step_count + 1, context.place(changes))
-        )
-        return following
-
-
-def _read_joined(
-    context: RunContext, changes: Changes, joined: Sequence[InboxEvent], cleaned: Mapping[str, str]
+async def execute(
+    context: RunContext, do: Callable[[RunContext, Action], Awaitable[None]], max_steps: int
 ) -> None:
-    """Messages that joined the run are read with the next answer (D22)."""
-    step = context.run.step_count + 1
-    for event in joined:
-        changes.read += (event.event_id,)
-        context.say(changes, own_message(event, context.run, step, context.place(changes), cleaned))
+    """Execute the run until it ends or is suspended, or until the process stops."""
+    task = asyncio.current_task()
+    assert task is not None, "a run is executed by a task"
+    # also if a handler has swallowed the cancellation that the process sends when it stops
+    while not task.cancelling() and (action := next_action(context, max_steps)) is not None:
+        await do(context, action)
+
+
+def next_action(context: RunContext, max_steps: int) -> Action | None:
+    """Return the next action of the run, None if this process has nothing more to do for it. No I/O."""
+    if context.run.status != "running" or context.stopping:
+        return None
+    if context.selected is None:
+        return SelectAgent()
+    if context.abort.aborted:
+        return EndRun(end=End("cancelled"))
+    return next_in_conversation(context, max_steps)
+
+
+def next_in_conversation(context: RunContext, max_steps: int) -> Action:
+    """Return the next action of the innermost conversation: the thread's own, or that of a prompt tool."""
+    frame = context.frame
+    if frame.open:
+        return _next_of_calls(context, frame)
+    return (
+        _next_of_thread(context, max_steps)
+        if frame.call is None
+        else _next_of_prompt(context, frame, max_steps)
+    )
+
+
+def _next_of_calls(context: RunContext, frame: Frame) -> Action:
+    """Return the next action for the calls of a step that have no result yet, in their order."""
+    concurrent = len(frame.open) > 1 and max_concurrent(context) > 1
+    calls = _next_calls(context) if concurrent else [next(iter(frame.open.values()))]
+    call = calls[0]
+    if call.status == "running":
+        prepared = context.prepared.get(call.id)
+        if prepared is None:
+            return RecoverCalls(calls=calls)
+        if concurrent and can_run_concurrently(prepared.tool):
+            return ExecuteConcurrently()
+        if prepared.tool.carrier == "prompt":
+            return EnterPrompt(call=call, prepared=prepared)
+        return ExecuteCall(call=call, prepared=prepared)
+    if call.status == "waiting":
+        return WaitForCalls(calls=calls)
+    return StartCall(call=call) if call.status == "created" else DeliverResult(call=call)
+
+
+def _next_calls(context: RunContext) -> list[Call]:
+    """Return the calls to advance together in a step with concurrent calls.
+
+    Calls interrupted by a crash are restarted before any call runs; results submitted elsewhere are recorded first.
+    """
+    calls = context.frame.unanswered()
+    running = [call for call in calls if call.status == "running"]
+    lost = [call for call in running if call.id not in context.prepared]
+    settled = [call for call in calls if call.status not in ("created", "running", "waiting")]
+    first = lost or settled[:1] or running
+    if first:
+        return first
+    return calls[:1] if calls[0].status == "created" else [call for call in calls if call.status == "waiting"]
+
+
+def _next_of_thread(context: RunContext, max_steps: int) -> Action:
+    """Return the next action of the thread's own conversation between two steps."""
+    run, active = context.run, context.root.active
+    if not (context.selected or context.agent_unchanged) or active is None:
+        return SelectAgent()
+    if context.inbox and (asked := context.joined_calls()):
+        return _outside_calls(context, asked)
+    if context.answers_nothing and not run.queued:
+        return EndRun(end=end_of_calls(run))
+    if run.calls_only and context.joined():
+        return AnswerMessages()
+    if run.calls_only and not run.queued:
+        return EndRun(end=end_of_calls(run), forced=False)
+    queued = [each for each in run.queued if each.within is None] if run.queued else ()
+    if queued and _rounds(context) <= max_steps:
+        return MakeCalls(queued=queued)
+    limit = "max_steps" if queued else exhausted(context, max_steps)
+    if limit is not None:
+        return EndRun(end=End("completed", limit))
+    if (active.variables or context.thread.parent_id is not None) and not context.variables_checked:
+        return CheckVariables()
+    if active.relations and _calls_immediately(context):
+        return CallImmediately()
+    return AskModel()
+
+
+def _outside_calls(context: RunContext, asked: Sequence[InboxEvent]) -> TakeOutsideCalls:
+    """Return the action for calls from outside: those for another agent first, then as many as are alike."""
+    lost = [event for event in asked if event.content["agent"] != context.thread.answering]
+    if lost:
+        return TakeOutsideCalls(events=lost, refused="handed_over")
+    is_invalid = FAULT in asked[0].content
+    first = takewhile(lambda event: (FAULT in event.content) == is_invalid, asked[:MOST_AT_ONCE])
+    return TakeOutsideCalls(events=[*first], refused="invalid" if is_invalid else None)
+
+
+def _calls_immediately(context: RunContext) -> bool:
+    """Return whether the prompt that became active has immediate calls that were not made yet."""
+    is_new = context.run.side not in context.thread.activated
+    return is_new and any(each.config.immediate for each in context.active.relations)
+
+
+def _next_of_prompt(context: RunContext, frame: Frame, max_steps: int) -> Action:
+    """Return the next action in the conversation of a prompt tool between two of its steps."""
+    last = frame.messages[-1] if frame.messages else None
+    if last is not None and last.role == "assistant" and not last.calls:
+        return LeavePrompt(frame=frame)
+    if frame.steps >= max_steps:
+        error = (
+            f"The prompt {context.active.prompt.name!r} came to no answer in {quantity(max_steps, 'step')}."
+        )
+        return LeavePrompt(frame=frame, error=ToolResult.fail(error, error_code="max_steps"))
+    queued = [each for each in context.run.queued if each.within == frame.id]
+    return MakeCalls(queued=queued) if queued else AskModel()
+
+
+# ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def end_of_calls(run: Run) -> End:
+    """Return the end of a run that executes outside calls: as it was, if it was over before."""
+    return End("completed", run.stop_reason or "end_turn")
+
+
+def limit_end(context: RunContext, run: Run, max_steps: int) -> End | None:
+    """Return the end of a run that may make no further step, or of one whose outside calls are answered."""
+    if run.calls_only:
+        return None if context.joined() else end_of_calls(run)
+    if run.step_count >= _most_steps(context, max_steps):
+        return End("completed", "max_steps")
+    if context.time_limit is not None and context.seconds_left() <= 0:
+        return End("completed", "max_seconds")
+    return None
+
+
+def exhausted(context: RunContext, max_steps: int) -> StopReason | None:
+    """Return the limit that forbids a further step, of the run or of the side that speaks, or None."""
+    if context.run.calls_only:
+        return None
+    if context.time_limit is not None and context.seconds_left() <= 0:
+        return "max_seconds"
+    if context.run.step_count >= _most_steps(context, max_steps):
+        return "max_steps"
+    active = context.root.active
+    if context.speaker is None or active is None or active.max_steps is None:
+        return None
+    made = steps_of(context.speaker, context.root.messages, context.run, context.side)
+    return "max_steps" if made >= active.max_steps else None
+
+
+def _most_steps(context: RunContext, max_steps: int) -> int:
+    """Return the most steps of the run: those of its active agent, or `max_steps` if several prompts speak in it."""
+    if context.speaker is not None or context.root.active is None:
+        return max_steps
+    return context.root.active.stops.max_steps or max_steps
+
+
+def _rounds(context: RunContext) -> int:
+    """Return the number of rounds of calls since the model has spoken last, with its own."""
+    run = context.run
+    return sum(
+        m.run_id == run.id and m.role == "assistant" and m.step == run.step_count
+        for m in context.root.messages
+    )

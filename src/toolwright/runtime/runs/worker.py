@@ -32,9 +32,10 @@ from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.answer import ask_again
+from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.commits import RunCommits, presence
-from toolwright.runtime.runs.loop import Loop
-from toolwright.runtime.runs.poison import back_off_end, is_left_to_others, refused, retries, unknown_agent
+from toolwright.runtime.runs.loop import execute
+from toolwright.runtime.runs.outage import back_off_end, is_left_to_others, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.inbox import (
     cleaned_texts,
@@ -90,7 +91,7 @@ class RunWorker:
     def __init__(
         self,
         store: Store,
-        loop: Loop,
+        actions: Actions,
         calls: Calls,
         speakers: Speakers,
         commits: RunCommits,
@@ -109,7 +110,7 @@ class RunWorker:
         self._telemetry = telemetry
         self._listeners = listeners
         self._store = store
-        self._loop = loop
+        self._actions = actions
         self._calls = calls
         self._speakers = speakers
         self._commits = commits
@@ -300,7 +301,7 @@ class RunWorker:
             elif isinstance(agent, str) and not context.run.over:
                 await self._commits.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:
-                await self._loop.go(context)
+                await self._execute(context)
         except (ThreadLost, StoreError):
             raise
         except asyncio.CancelledError:
@@ -312,6 +313,15 @@ class RunWorker:
         _log_end(context, began, self._clock, logging.INFO if raised else logging.WARNING)
         if not context.left:
             await self._give_back(context)
+
+    async def _execute(self, context: RunContext) -> None:
+        try:
+            await execute(context, self._actions.do, self._commits.max_steps)
+        finally:
+            if context.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
+                for frame in context.frames:
+                    self._calls.forget(frame.calls)
+                self._calls.forget(context.nested)
 
     async def _take(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
         """Claim a run that waits, or take over one whose process died."""

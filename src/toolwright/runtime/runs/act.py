@@ -1,0 +1,574 @@
+"""Actions of a run: ask the model, execute calls, wait for results; each commits its outcome."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+
+from toolwright.core.concurrency import in_thread_if_large, is_cancelled
+from toolwright.core.env.env import EnvVar
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import (
+    ContextTooLong,
+    DefinitionError,
+    InvalidRequest,
+    MissingExtra,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+    ServerFailed,
+    StoreError,
+    ToolwrightError,
+    Unwritable,
+)
+from toolwright.core.journal.child_effects import Activated
+from toolwright.core.journal.effects import KeepTexts
+from toolwright.core.journal.units import Answer, Finish, Result
+from toolwright.core.limits import MAX_CALLS
+from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.schemas.answer_form import OUTPUT_FAULT, AnswerFault, FormedAnswer, judge_answer
+from toolwright.core.schemas.output import ValidatorFailed
+from toolwright.core.text import sentence
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import READ_RESULT
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import QueuedCall, Run
+from toolwright.core.tools.pipeline import PreparedCall, prepare
+from toolwright.core.value import changed
+from toolwright.runtime.agents.speakers import Speakers
+from toolwright.runtime.calls.approvals import decide
+from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
+from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
+from toolwright.runtime.calls.variables import missing_for, missing_variables, needed_by, park_for
+from toolwright.runtime.calls.waiting import Waiting
+from toolwright.runtime.children.step_tools import StepTools
+from toolwright.runtime.context.changes import Changes, End, Next
+from toolwright.runtime.context.commit import EffectRefused
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.env.redaction import clean_response
+from toolwright.runtime.model.answer import asked_call, outside_calls, queued_message, total_cost
+from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
+from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.runs.loop import (
+    Action,
+    AnswerMessages,
+    AskModel,
+    CallImmediately,
+    CheckVariables,
+    DeliverResult,
+    EndRun,
+    EnterPrompt,
+    ExecuteCall,
+    ExecuteConcurrently,
+    LeavePrompt,
+    MakeCalls,
+    RecoverCalls,
+    SelectAgent,
+    StartCall,
+    TakeOutsideCalls,
+    WaitForCalls,
+)
+from toolwright.runtime.runs.outage import end_outage, has_own_message, lasts_too_long, outage
+from toolwright.runtime.runs.outcomes import Outcomes
+from toolwright.runtime.state.state import Invoke
+from toolwright.runtime.threads.inbox import cleaned_texts, own_message
+from toolwright.runtime.threads.thread_tree import child_id_of
+
+log = logger("toolwright.runtime")
+
+MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
+"""Errors that are the model's fault, or that of how it was named, and not of what it was asked (D21)."""
+
+
+class Actions:
+    """Does the actions of runs, whose state is in the `RunContext` and in the journal.
+
+    `invoke` makes the calls of handlers, and is set once it is there.
+    """
+
+    invoke: Invoke
+
+    def __init__(
+        self,
+        calls: Calls,
+        handlers: Handlers,
+        model_answers: ModelAnswers,
+        waiting: Waiting,
+        nested: Nested,
+        commits: RunCommits,
+        outcomes: Outcomes,
+        speakers: Speakers,
+        step_tools: StepTools,
+        environment: Environment,
+        max_outage: timedelta,
+    ) -> None:
+        self._calls = calls
+        self._handlers = handlers
+        self._model_answers = model_answers
+        self._waiting = waiting
+        self._nested = nested
+        self._commits = commits
+        self._outcomes = outcomes
+        self._speakers = speakers
+        self._step_tools = step_tools
+        self._environment = environment
+        self._max_outage = max_outage
+
+    async def do(self, context: RunContext, action: Action) -> None:
+        """Do the action, and commit its outcome."""
+        match action:
+            case AskModel():
+                await (self._ask(context) if context.frame.call is None else self._ask_within(context))
+            case ExecuteCall():
+                await self._execute(context, action.call, action.prepared)
+            case ExecuteConcurrently():
+                await self._execute_concurrently(context)
+            case WaitForCalls():
+                timed_out = await self._waiting.wait(context, action.calls)
+                if timed_out is not None:
+                    await self._settle(context, timed_out)
+            case StartCall():
+                await self._start(context, action.call)
+            case DeliverResult():
+                await self._commits.commit(context, partial(self._outcomes.delivered, context, action.call))
+            case RecoverCalls():
+                await self._recover(context, action.calls)
+            case EnterPrompt():
+                await self._enter(context, action.call, action.prepared)
+            case LeavePrompt():
+                await self._leave(context, action.frame, action.error)
+            case SelectAgent():
+                await self._select_agent(context)
+            case CheckVariables():
+                missing = await missing_variables(context)
+                context.variables_checked = True
+                if missing:
+                    await park_for(context, missing)
+            case MakeCalls():
+                await self._make_queued(context, action.queued)
+            case CallImmediately():
+                await self._call_immediately(context)
+            case TakeOutsideCalls():
+                await self._take_outside(context, action)
+            case AnswerMessages():
+                context.run = changed(context.run, calls_only=False)
+            case EndRun(forced=True):
+                await self._commits.end(context, Finish, Changes(), action.end)
+            case EndRun():
+                await self._commits.commit(context, partial(_ended, context, action.end))
+
+    # ── who speaks ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _select_agent(self, context: RunContext) -> None:
+        """Let the side speak whose turn it is, of the agent that answers now; the run fails if there is none."""
+        base, answering = context.base, _answering(context)
+        if base is None or base.agent_id != answering:
+            thread = changed(context.thread, active_agent=answering)
+            active = await context.retry_until_available(lambda: self._speakers.of(thread, context.run))
+            if isinstance(active, str):
+                await self._commits.fail(context, active)
+                return
+            base = active
+        if base.has_schema_tools:
+            await context.load_values()
+        base = base.sides.get(context.run.side, base)
+        context.set_speaker(base, await self._step_tools.offered(context, base))
+        context.selected = True
+
+    # ── the model ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, context: RunContext) -> None:
+        """Ask the model in the thread's own conversation, and commit its answer."""
+        changes = Changes()
+        if context.inbox:
+            joined = [*context.joined()]
+            _read_joined(context, changes, joined, await cleaned_texts(joined))
+        context.call_ids = {}
+        try:
+            response = await self._model_answers.ask(context, changes)
+        except ContextTooLong as error:  # the fault of what was read: asking again does not help
+            # unless it joined the run just now: once it is committed, it can be left out
+            if changes.messages:
+                await context.commit(Result, changes, context.run)
+            else:
+                await self._commits.fail(context, error.message, error.code)
+            return
+        except MODEL_FAULTS as error:
+            if context.seconds_left() <= 0:
+                await self._commits.end(context, Finish, Changes(), End("completed", "max_seconds"))
+            else:
+                await self._model_failed(context, error)
+            return
+        except ToolwrightError as error:
+            await self._commits.fail(context, error.message, error.code)
+            return
+        except ModelRaised as error:
+            log.exception("The model of the agent %r failed.", context.active.agent.name)
+            await self._commits.fail(context, f"The model failed: {error}", ModelError.code)
+            return
+        if response is None:
+            return
+        if context.redactor.secrets:
+            response = await _without_secrets(context, response)
+        formed = None
+        if context.active.form is not None:
+            formed = await self._formed(context, changes, response)
+            if formed is None:
+                return
+            response = formed.response
+        if len(response.calls) > MAX_CALLS:
+            error = f"The model asked for {len(response.calls)} calls in one answer. At most {MAX_CALLS} are made."
+            await self._commits.fail(context, error, ModelError.code)
+            return
+
+        async def answered() -> Next:
+            return self._outcomes.answer(context, changes, response, formed)
+
+        if await self._commits.commit(context, answered) == "done" and context.root.texts:
+            self._model_answers.windows.records.kept(context.root)
+
+    async def _formed(
+        self, context: RunContext, changes: Changes, response: ModelResponse
+    ) -> FormedAnswer | None:
+        """Return the answer in the form that its agent declares, None if it has another: then that is committed."""
+        form = context.active.form
+        assert form is not None, "checked by the caller"
+        try:
+            return await in_thread_if_large(response.text, judge_answer, form, response)
+        except AnswerFault as error:
+            fault = error
+
+            async def corrected() -> Next:
+                return self._outcomes.correction(context, changes, response, fault)
+
+            await self._commits.commit(context, corrected)
+        except ValidatorFailed as error:
+            log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
+            await self._commits.fail(
+                context, sentence(f"The answer could not be judged: {error}"), OUTPUT_FAULT
+            )
+        except ServerFailed as error:
+            await self._commits.fail(context, error.message, error.code)
+        return None
+
+    async def _model_failed(self, context: RunContext, fault: ToolwrightError) -> None:
+        """Wait until the model is available, with pauses (D21): at most `max_outage` for a message of the thread's own.
+
+        A model that refuses such a message is not asked again. One that refuses what the inbox has brought is asked as
+        long, since what is set up wrongly can be mended; then the run fails, and it counts against the events, which
+        are not waited for again.
+        """
+        waiting = outage(context, fault)
+        is_too_long = lasts_too_long(waiting, self._max_outage)
+        was_tried = any(event.attempts for event in context.reading.values())
+        if has_own_message(context) and (is_too_long or not isinstance(fault, ModelUnavailable)):
+            end = End("failed", error=fault.message, error_code=fault.code, fault="model")
+            await self._commits.end(context, Finish, Changes(), end)
+        elif isinstance(fault, ModelRefused) and fault.of_content and (is_too_long or was_tried):
+            await self._commits.fail(context, fault.message, fault.code)
+        else:
+            await self._commits.wait(context, waiting)
+
+    async def _ask_within(self, context: RunContext) -> None:
+        """Ask the model in the conversation of a prompt tool, and commit its answer."""
+        frame, response = context.frame, await self._answer_within(context)
+        if isinstance(response, ToolResult):
+            await self._leave(context, frame, response)
+        elif response is not None:
+            usage, cost = context.run.usage + response.usage, total_cost(context.run.cost, response.cost)
+            run = changed(context.run, usage=usage, cost=cost, error=None, waiting=None)
+            await self._say_within(context, response, run)
+
+    async def _answer_within(self, context: RunContext) -> ModelResponse | ToolResult | None:
+        """Return the model's answer, or the error that its failure is to the caller.
+
+        None if the run was cancelled, or is suspended until the model is available: a handler that waits for the answer
+        cannot be suspended, so it gets the error.
+        """
+        try:
+            response = await self._model_answers.ask_within(context, context.frame)
+        except ModelUnavailable as error:
+            waiting = outage(context, error)
+            if context.holder is None and not lasts_too_long(waiting, self._max_outage):
+                await self._commits.wait(context, waiting)
+                return None
+            # another model's outage begins again
+            context.run = changed(context.run, error=None, waiting=None)
+            return ToolResult.fail(error.message, error_code=error.code)
+        except ToolwrightError as error:
+            return ToolResult.fail(error.message, error_code=error.code)
+        except ModelRaised as error:
+            log.exception("The model of the prompt %r failed.", context.active.prompt.name)
+            return ToolResult.fail(f"The model failed: {error}", error_code="model")
+        if response is None or not context.redactor:
+            return response
+        return clean_response(response, context.redactor, context.active.by_name)
+
+    async def _say_within(self, context: RunContext, response: ModelResponse, run: Run) -> None:
+        """Commit an answer in the conversation of a prompt tool."""
+        frame = context.frame
+
+        async def said() -> Next:
+            changes, calls = Changes(), nested_calls(context, frame, response)
+            if run.error is None:
+                changes = end_outage(context, changes)
+            changes.messages.append(nested_message(context, frame, response, calls, context.place(changes)))
+            if response.model and frame.texts:
+                changes.effects += (KeepTexts(texts=frame.texts),)
+            if calls:
+                return self._outcomes.calls_made(context, changes, calls, run)
+            return Next(kind=Answer, changes=changes, run=run)
+
+        if await self._commits.commit(context, said) == "done" and response.model and frame.texts:
+            self._model_answers.windows.records.kept(frame)
+
+    # ── calls that no model asks for ────────────────────────────────────────────────────────────────────────
+
+    async def _make_queued(self, context: RunContext, queued: Sequence[QueuedCall]) -> None:
+        """Make queued calls, in the thread's own conversation or in that of a prompt tool."""
+        if context.frame.call is None:
+            await self._make_calls(context, Changes(), changed(context.run, queued=()), queued)
+            return
+        asked = tuple([ModelCall(id="", name=each.name, arguments=each.arguments) for each in queued])
+        rest = tuple([each for each in context.run.queued if each not in queued])
+        await self._say_within(context, ModelResponse(calls=asked), changed(context.run, queued=rest))
+
+    async def _call_immediately(self, context: RunContext) -> None:
+        """Make the immediate calls of a prompt that became active (S0 §5): once an activation, even if none are."""
+        try:
+            immediate_calls = await self._step_tools.immediate(context)
+        except InvalidRequest as error:
+            end = End("failed", error=error.message, error_code=error.code)
+            await self._commits.end(context, Finish, Changes(), end)
+            return
+        sides = (*context.thread.activated, context.run.side)
+        changes = Changes(effects=(Activated(thread_id=context.thread.id, sides=sides),))
+        if not immediate_calls:
+            await context.commit(Result, changes, context.run)
+            return
+        values = [each.values for each in immediate_calls]
+        await self._make_calls(context, changes, context.run, [each.call for each in immediate_calls], values)
+
+    async def _make_calls(
+        self,
+        context: RunContext,
+        changes: Changes,
+        run: Run,
+        queued: Sequence[QueuedCall],
+        values: Sequence[Mapping[str, EnvVar]] = (),
+    ) -> None:
+        """Record calls that no model has asked for as if the active agent had made them, and start them.
+
+        `values` are what their children get for themselves.
+        """
+        calls = [
+            asked_call(context, each, number) for number, each in enumerate(queued, len(context.root.calls))
+        ]
+        changes.env = tuple(
+            [
+                self._environment.change(child_id_of(call.id), name, var, context.clock.now())
+                for call, own in zip(calls, values, strict=False)
+                if own and _can_begin(context, call)
+                for name, var in own.items()
+            ]
+        )
+        await self._commit_calls(context, changes, calls, run)
+
+    async def _take_outside(self, context: RunContext, action: TakeOutsideCalls) -> None:
+        """Record calls that were made from outside as if the active agent had made them, and start or refuse them."""
+        match action.refused:
+            case "handed_over":
+                await self._commits.commit(
+                    context, partial(self._commits.handed_over, context, action.events)
+                )
+                return
+            case "invalid":
+                await self._commits.commit(context, partial(self._commits.refused, context, action.events))
+                return
+            case None:
+                pass
+        run = context.run
+        if run.calls_only:
+            run = changed(run, step_count=run.step_count + 1)
+        reads = any(event.content["name"] == READ_RESULT for event in action.events)
+        if reads and context.base is not None:
+            context.set_speaker(context.base, self._step_tools.with_reader(context.active, False))
+        calls = outside_calls(context, action.events, run.step_count)
+        read = tuple([event.event_id for event in action.events])
+        await self._commit_calls(context, Changes(read=read), calls, run)
+
+    async def _commit_calls(self, context: RunContext, changes: Changes, calls: list[Call], run: Run) -> None:
+        async def made() -> Next:
+            all_changes = changes.copy()
+            context.put(all_changes, queued_message(context, calls, context.place(all_changes)))
+            return self._outcomes.calls_made(context, all_changes, calls, run)
+
+        await self._commits.commit(context, made)
+
+    # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _start(self, context: RunContext, call: Call) -> None:
+        """Start a call whose turn has come: it waits for the variables of its tool, then for its approval."""
+        tool = context.active.by_name.get(call.name)
+        changes = Changes()
+        if tool is not None and needed_by(context, tool):
+            await context.retry_until_available(context.look_at_env)
+            missing = missing_for(context, tool)
+            if missing and context.holder is None and not context.answers_nothing:
+                await park_for(context, missing)
+                return
+            refused = self._calls.refusal(context, call, context.active.by_name)
+            if refused is not None:
+                self._calls.settle(context, changes, call, refused)
+        await decide(context, call, context.active.by_name)
+        await self._settle(context, changes)
+
+    async def _execute(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
+        """Execute a call, and commit its result."""
+        del context.prepared[call.id]  # from now on its effect may be there, whatever ends this
+        ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
+        if ran.outcome is not None:
+            await self.take(context, call, ran, ran.outcome)
+        elif context.holder is None:  # else the handler that waits for it is cancelled too
+            await self._commits.end(context, Finish, Changes(), End("cancelled"))
+
+    async def _execute_concurrently(self, context: RunContext) -> None:
+        """Execute the started calls concurrently, and record their results in the order of the calls.
+
+        Each recorded result lets another call start. After a call that was cancelled with its run no more results are
+        recorded: in a sequential run the following calls would not have started.
+        """
+        frame, running = context.frame, dict[str, asyncio.Task[HandlerOutcome]]()
+        try:
+            while True:
+                for call in () if context.stopping or context.abort.aborted else frame.unanswered():
+                    prepared = context.prepared.get(call.id)
+                    if call.status == "running" and prepared is not None:
+                        del context.prepared[call.id]
+                        work = self._handlers.carry_out(context, call, prepared, self.invoke)
+                        running[call.id] = asyncio.create_task(work, name=f"call {call.id}")
+                first = next((call for call in frame.unanswered() if call.id in running), None)
+                if first is None:
+                    return
+                ran = await running.pop(first.id)
+                if ran.outcome is None:
+                    if running:
+                        await asyncio.wait(running.values())  # each has its own time to end
+                    return
+                async with context.turn():
+                    await self.take(context, first, ran, ran.outcome)
+                if is_cancelled():  # the call has ended well all the same: its result is recorded
+                    return
+        finally:
+            await _cancel_all(running.values())
+
+    async def _recover(self, context: RunContext, calls: Sequence[Call]) -> None:
+        """Restart calls interrupted by a crash if they can be repeated, or record that their effect is unknown."""
+        changes = Changes()
+        for call in calls:
+            result = self._calls.interrupted(context, call, context.active.by_name)
+            if result is None:
+                self._calls.begin_again(context, changes, call)
+            else:
+                await self._outcomes.close_left_below(context, changes, call)
+                self._calls.settle(context, changes, call, result)
+        if changes.messages:
+            await self._settle(context, changes)
+        else:
+            await context.commit(Result, changes, context.run)
+
+    async def _enter(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
+        """Begin the conversation of a prompt tool, or continue it where it was."""
+        conversation = await self._nested.frame(context, call, prepared)
+        if isinstance(conversation, Frame):
+            context.enter_frame(conversation)
+        else:
+            await self._return(context, call, conversation)
+
+    async def _leave(self, context: RunContext, frame: Frame, error: ToolResult | None) -> None:
+        """End the conversation of a prompt tool: its answer, or an error, is the result of its call."""
+        assert frame.call is not None, "the thread's own conversation is never left"
+        result = await self._nested.answer(context, frame) if error is None else error
+        self._calls.forget(frame.calls)
+        if frame.holder is not None:
+            frame.answer = result
+            return
+        context.leave_frames(len(context.frames) - 1)
+        await self._return(context, frame.call, result)
+
+    async def _return(self, context: RunContext, call: Call, result: ToolResult) -> None:
+        """Commit the result of a prompt tool."""
+        context.prepared.pop(call.id, None)
+        ran = HandlerOutcome(result, self._handlers.state(context, call, self.invoke))
+        await self.take(context, call, ran, result)
+
+    async def take(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> None:
+        """Commit the outcome of a call; an error in its place, if the journal cannot hold it."""
+        try:
+            await self._commits.commit(context, partial(self._outcomes.result, context, call, ran, outcome))
+        except (Unwritable, EffectRefused) as error:
+            changes = Changes()
+            self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
+            await self._settle(context, changes)
+
+    async def _settle(self, context: RunContext, changes: Changes) -> None:
+        """Commit these changes of calls, with what follows from them."""
+
+        async def following() -> Next:
+            return self._outcomes.following(context, changes.copy(), context.run)
+
+        await self._commits.commit(context, following)
+
+
+async def _ended(context: RunContext, end: End) -> Next:
+    """Build the unit that ends the run, unless a message joins it meanwhile."""
+    return Next(kind=Result, changes=Changes(), run=context.run, end=end)
+
+
+def _read_joined(
+    context: RunContext, changes: Changes, joined: Sequence[InboxEvent], cleaned: Mapping[str, str]
+) -> None:
+    """Messages that joined the run are read with the next answer (D22)."""
+    step = context.run.step_count + 1
+    for event in joined:
+        changes.read += (event.event_id,)
+        context.say(changes, own_message(event, context.run, step, context.place(changes), cleaned))
+
+
+async def _without_secrets(context: RunContext, response: ModelResponse) -> ModelResponse:
+    active, texts = context.active, [response.text, *[call.arguments for call in response.calls]]
+    return await in_thread_if_large(
+        texts, clean_response, response, context.redactor, active.by_name, formed=active.form is not None
+    )
+
+
+def _can_begin(context: RunContext, call: Call) -> bool:
+    """Return whether the call's arguments are such that a child can begin; else no values are needed."""
+    return not isinstance(prepare(context.active.by_name, call.name, call.arguments, call.id), ToolResult)
+
+
+def _answering(context: RunContext) -> str:
+    """Return the agent that answers; calls that are open still belong to the one that has made them (S0 §4)."""
+    waiting = context.root.unanswered()
+    return (waiting[0].agent if waiting else None) or context.thread.answering
+
+
+async def _cancel_all(tasks: Collection["asyncio.Task[HandlerOutcome]"]) -> None:
+    """Cancel these calls and wait until they have ended, even if the caller is cancelled again."""
+    for each in tasks:
+        each.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while left := [each for each in tasks if not each.done()]:
+        try:
+            await asyncio.wait(left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    for each in tasks:
+        if not each.cancelled():
+            each.exception()  # retrieved: asyncio would log it otherwise
+    if cancelled is not None:
+        raise cancelled

@@ -1,0 +1,199 @@
+"""Calls that handlers make with `invoke_tool`: recorded below the handler's own call, and waited for in memory.
+
+Their rows are named after the call that made them, `<call>.1`, `<call>.2` …, from which they continue after a crash.
+"""
+
+from collections.abc import Mapping
+
+from toolwright.core.errors import Unwritable
+from toolwright.core.journal.units import Result
+from toolwright.core.mcp.questions import HOST_TOOLS
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.run import QueuedCall
+from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.calls.approvals import decide
+from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
+from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.request_state import write_output
+from toolwright.runtime.calls.waiting import Waiting
+from toolwright.runtime.context.changes import Changes, Next
+from toolwright.runtime.context.commit import EffectRefused
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.env.redaction import clean_arguments
+from toolwright.runtime.model.answer import asked_call
+from toolwright.runtime.runs.act import Actions
+from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.runs.loop import next_in_conversation
+from toolwright.runtime.runs.outcomes import Outcomes
+from toolwright.runtime.state.state import RunState
+
+CANCELLED = ToolResult.fail("The run was cancelled.", error_code="cancelled")
+STOPPED = ToolResult.fail("The session was stopped within this call.", error_code="stopped")
+
+
+class HandlerCalls:
+    """Makes the calls of handlers, also those of `handler_tools`, which no model is shown."""
+
+    def __init__(
+        self,
+        actions: Actions,
+        outcomes: Outcomes,
+        calls: Calls,
+        handlers: Handlers,
+        waiting: Waiting,
+        nested: Nested,
+        commits: RunCommits,
+        handler_tools: Mapping[str, Tool],
+    ) -> None:
+        self._actions = actions
+        self._outcomes = outcomes
+        self._calls = calls
+        self._handlers = handlers
+        self._waiting = waiting
+        self._nested = nested
+        self._commits = commits
+        self._handler_tools = handler_tools
+
+    async def invoke(
+        self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
+    ) -> ToolResult:
+        """Make a call from within a handler, through the same pipeline, recorded below the handler's own call."""
+        async with context.turn():
+            return await self._invoke(context, state, name, arguments, built_in)
+
+    async def _invoke(
+        self, context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
+    ) -> ToolResult:
+        asking = HOST_TOOLS if context.answers_nothing else self._handler_tools
+        tools = asking if built_in else context.active.by_name
+        if context.values is None:
+            return (await self._invoked(context, state, name, arguments, tools))[1]
+        with context.reserve(state.values.keys):
+            call, result = await self._invoked(context, state, name, arguments, tools)
+        if call.status != "resolved" or result.status != "success":
+            return result
+        changes = Changes(effects=tuple(state.values.effects))
+        result = write_output(context, changes, call, result)  # with the result of the handler that hears it
+        state.values.put(changes.effects)
+        return result
+
+    async def _invoked(
+        self, context: RunContext, state: RunState, name: str, arguments: str, tools: Mapping[str, Tool]
+    ) -> tuple[Call, ToolResult]:
+        """Return the call as it was made, and its result."""
+        arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
+        call_id, number, recorded = await self._nested.recorded(context, state, name, arguments)
+        if recorded is None:
+            asked = QueuedCall(name=name, arguments=arguments)
+            await self._begin(context, asked_call(context, asked, number, call_id, state.call, tools), tools)
+        else:
+            context.put_nested(recorded)
+            if recorded.status == "running":
+                await self._begin_again(context, recorded, tools)
+        call = context.nested[call_id]
+        if call.is_asked or call.status == "created":
+            await self._wait_for_approval(context, call, tools)
+            call = context.nested[call_id]
+        if call.status == "running":
+            await self._execute(context, state, call)
+            call = context.nested[call_id]
+        if call.status == "waiting":
+            result = await self._waiting.nested(context, call)
+            return context.nested[call_id], result
+        return call, self._calls.result_of(call)
+
+    async def _begin(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
+        """Commit the new call, settled at once or started."""
+        context.put_nested(call)
+        await decide(context, call, tools)
+
+        async def begun() -> Next:
+            changes = self._started(context, call, tools)
+            changes.nested, changes.call_changes = (call.moved(changes.call_changes[0]),), []
+            return Next(kind=Result, changes=changes, run=context.run)
+
+        await self._commits.commit(context, begun)
+
+    def _started(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> Changes:
+        """Return the changes that start a call, or settle it if its tool lacks a variable."""
+        changes = Changes()
+        refused = self._calls.refusal(context, call, tools)
+        if refused is None:
+            self._calls.begin(context, [call], changes, tools)
+        else:
+            self._calls.settle(context, changes, call, refused)
+        return changes
+
+    async def _wait_for_approval(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
+        """Wait for a person's decision about a handler's call, whose timeout is paused; approved, it starts."""
+        if call.is_asked:
+            with context.abort.clocks_paused():
+                await self._waiting.nested(context, call)
+        if context.nested[call.id].status != "created":
+            return
+
+        async def begun() -> Next:
+            changes = self._started(context, context.nested[call.id], tools)
+            return Next(kind=Result, changes=changes, run=context.run)
+
+        await self._commits.commit(context, begun)
+
+    async def _begin_again(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
+        """Restart a call during which a process died, if it may run again; else its effect is unknown (D14)."""
+        changes = Changes()
+        result = self._calls.interrupted(context, call, tools)
+        if result is None:
+            self._calls.begin_again(context, changes, call)
+        else:
+            await self._outcomes.close_left_below(context, changes, call)
+            self._calls.settle(context, changes, call, result)
+        await context.commit(Result, changes, context.run)
+
+    async def _execute(self, context: RunContext, state: RunState, call: Call) -> None:
+        prepared = context.prepared.get(call.id)
+        assert prepared is not None, "a call that runs was started here"
+        try:
+            if prepared.tool.carrier == "prompt":
+                result = await self._converse(context, state, call, prepared)
+                ran = HandlerOutcome(result, self._handlers.state(context, call, self.invoke))
+            else:
+                ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
+        finally:
+            context.prepared.pop(call.id, None)
+        await self._take(context, call, ran)
+        await state.hear(ran.state.execution)
+
+    async def _converse(
+        self, context: RunContext, state: RunState, call: Call, prepared: PreparedCall
+    ) -> ToolResult:
+        """Execute a prompt tool's whole conversation, while a handler waits for its answer."""
+        frame = await self._nested.frame(context, call, prepared)
+        if isinstance(frame, ToolResult):
+            return frame
+        frame.holder = state.execution
+        depth = context.enter_frame(frame)
+        try:
+            while frame.answer is None and not context.abort.aborted and not state.execution.ends:
+                await self._actions.do(context, next_in_conversation(context, self._commits.max_steps))
+        finally:
+            context.leave_frames(depth)
+        return frame.answer or (CANCELLED if context.abort.aborted else STOPPED)
+
+    async def _take(self, context: RunContext, call: Call, ran: HandlerOutcome) -> None:
+        """Commit the outcome of a handler's call."""
+
+        async def taken() -> Next:
+            kept, changes = await self._handlers.keep(context, ran, call, ran.outcome or CANCELLED)
+            await self._outcomes.close_below(context, changes, call)
+            self._calls.take(context, changes, call, kept)
+            return Next(kind=Result, changes=changes, run=context.run)
+
+        try:
+            await self._commits.commit(context, taken)
+        except (Unwritable, EffectRefused) as error:
+            changes = Changes()
+            self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
+            await context.commit(Result, changes, context.run)

@@ -1,0 +1,264 @@
+"""Outcomes of actions as units: a model's answer or a call's result, together with what follows from it.
+
+Each function builds the `Next` that is committed. They do no I/O but for the files and effects of a result.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from toolwright.core.agents.turns import CallSummary, after_calls, after_text, side_over
+from toolwright.core.env.logs import logger
+from toolwright.core.journal.child_effects import HandOff
+from toolwright.core.journal.effects import KeepTexts
+from toolwright.core.journal.units import Advance, Answer, Result
+from toolwright.core.model import ModelResponse
+from toolwright.core.requests.answer import ComposedForm
+from toolwright.core.results.result import Outcome
+from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
+from toolwright.core.text import brief, sentence
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.run import Run, StopReason
+from toolwright.core.value import changed
+from toolwright.runtime.calls.calls import Calls, can_run_concurrently
+from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
+from toolwright.runtime.calls.messages import AbandonedCallResults
+from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.context.changes import Changes, End, Next
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.execution import RunExecution
+from toolwright.runtime.context.record import CALL_ID
+from toolwright.runtime.model.answer import (
+    assistant_message,
+    calls_of,
+    correction_message,
+    corrections,
+    step_row,
+    total_cost,
+)
+from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.runs.loop import limit_end
+from toolwright.runtime.runs.outage import end_outage
+from toolwright.wire.event import step_event
+
+log = logger("toolwright.runtime")
+
+MOST_SHOWN = 500  # characters of an answer that its error shows
+ENDED = AbandonedCallResults(
+    code="interrupted",
+    what="The call that made this one ended",
+    running="The call that made this one ended before it; its effect is unknown.",
+)
+
+
+class Outcomes:
+    """Builds the units of a run's steps."""
+
+    def __init__(self, calls: Calls, handlers: Handlers, nested: Nested, commits: RunCommits) -> None:
+        self._calls = calls
+        self._handlers = handlers
+        self._nested = nested
+        self._commits = commits
+        self._logged: set[str] = set()  # ids of agents whose sequential reads were logged
+
+    # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(
+        self,
+        context: RunContext,
+        before: Changes,
+        response: ModelResponse,
+        formed: FormedAnswer | None = None,
+    ) -> Next:
+        """Build the unit of the model's answer, with the first of its calls started; `before` are the messages read."""
+        changes = before.copy() if before.messages or before.effects else Changes()
+        run, at = context.run, context.clock.now()
+        number = run.step_count + 1
+        calls = calls_of(context, response, number, at) if response.calls else []
+        seq = context.place(changes)
+        context.put(changes, assistant_message(context, response, calls, number, seq, at))
+        if run.error is not None or context.thread.faults:
+            changes = end_outage(context, changes)
+        changes.step = step_row(context, response, number, at)
+        if context.root.texts:
+            changes.effects += (KeepTexts(texts=context.root.texts),)
+        run = changed(
+            run,
+            step_count=number,
+            usage=run.usage + response.usage,
+            cost=total_cost(run.cost, response.cost),
+            output=(response.text or run.output) if formed is None else formed.output,
+            error=None,
+            waiting=None,
+        )
+        done = step_event("step.done", number, response.usage)
+        if calls:
+            return self.calls_made(context, changes, calls, run, done)
+        changes.events.append(done)
+        reason: StopReason | None = None
+        if formed is None:
+            run = changed(run, output=response.text)
+        if formed is None or formed.over:
+            run, reason = after_text(context.active, run)
+        end = limit_end(context, run, self._commits.max_steps) if reason is None else End("completed", reason)
+        return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=end)
+
+    def correction(
+        self, context: RunContext, before: Changes, response: ModelResponse, fault: AnswerFault
+    ) -> Next:
+        """Build the unit of an answer that breaks its schema: the faults for the model; the last of too many fails."""
+        following = self.answer(context, before, changed(response, calls=()), FormedAnswer(response=response))
+        if corrections(context.root.messages, context.run.id) >= MOST_CORRECTIONS:
+            error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
+            error = f"{sentence(error)} The last answer: {brief(response.text, MOST_SHOWN)}"
+            end = End("failed", error=error, error_code=OUTPUT_FAULT)
+            return changed(following, end=end)
+        changes = following.changes
+        context.say(
+            changes, correction_message(context, fault, context.run.step_count + 1, context.place(changes))
+        )
+        return following
+
+    # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def calls_made(
+        self,
+        context: RunContext,
+        changes: Changes,
+        calls: Sequence[Call],
+        run: Run,
+        done: EventDraft | None = None,
+    ) -> Next:
+        """Build the unit of new calls, the first that needs an executor started; `done` ends the step if none does."""
+        for call in calls:
+            changes.calls[call.id] = call
+        if len(calls) > 1 and log.isEnabledFor(logging.DEBUG):
+            self._log_reads(context, calls)
+        self._calls.begin(context, calls, changes)
+        if len(changes.messages) == 1 or _unanswered(calls, changes):  # the first message is the answer
+            return Next(kind=Answer, changes=changes, run=run)
+        if done is not None:
+            changes.events.append(done)
+        return self._after_calls(context, Answer, changes, run)
+
+    def _log_reads(self, context: RunContext, calls: Sequence[Call]) -> None:
+        """Log once per agent that its read-only calls run sequentially."""
+        active = context.active
+        reads = sum(can_run_concurrently(active.by_name.get(call.name)) for call in calls)
+        is_sequential = active.parallel == 1 and context.values is None
+        if reads > 1 and is_sequential and active.agent_id not in self._logged:
+            self._logged.add(active.agent_id)
+            log.debug(
+                "The agent %r made %d read-only calls in one answer, which run one after another: with parallel=8 they "
+                "would run at once.",
+                active.agent.name,
+                reads,
+            )
+
+    async def result(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> Next:
+        """Build the unit of an executed call's result, with what the handler has written and what follows."""
+        kept, changes = await self._handlers.keep(context, ran, call, outcome)
+        if call.attempts > 1 or context.nested:
+            await self.close_below(context, changes, call)
+        execution, run = ran.state.execution, context.run
+        if execution.queued:
+            queued = [changed(each, within=context.frame.id) for each in execution.queued]
+            run = changed(run, queued=(*run.queued, *queued))
+        if execution.usage is not None:
+            cost = total_cost(run.cost, execution.cost)
+            run = changed(run, usage=run.usage + execution.usage, cost=cost)
+        if not self._calls.take(context, changes, call, kept):
+            self._calls.begin(context, context.frame.unanswered(), changes)
+            return Next(kind=Result, changes=changes, run=run)
+        if context.holder is not None:
+            context.holder.hear(execution)
+        elif execution.ends and not (run.calls_only and execution.skipped is not None):
+            return await self._stopped(context, changes, execution)
+        return self.following(context, changes, run)
+
+    async def delivered(self, context: RunContext, call: Call) -> Next:
+        """Build the unit that delivers the result of a call settled elsewhere, with what follows."""
+        changes = Changes()
+        self._calls.deliver(context, changes, call, await self._calls.bounded(context, changes, call))
+        return self.following(context, changes, context.run)
+
+    def following(self, context: RunContext, changes: Changes, run: Run) -> Next:
+        """Add to a result what follows from it: the next call is started, or the step ends."""
+        frame = context.frame
+        rest = _unanswered(frame.open.values(), changes) if frame.open else ()
+        if rest:
+            self._calls.begin(context, rest, changes)
+            rest = _unanswered(rest, changes)
+        if rest or frame.call is not None:
+            return Next(kind=Result, changes=changes, run=run)
+        changes.events.append(step_event("step.done", run.step_count, context.step_usage))
+        return self._after_calls(context, Result, changes, run)
+
+    def _after_calls(
+        self, context: RunContext, kind: Callable[..., Advance], changes: Changes, run: Run
+    ) -> Next:
+        """End the step, all calls of which have results: perhaps that ends a turn, or the run."""
+        if context.frame.call is not None:
+            return Next(kind=kind, changes=changes, run=run)
+        turn, reason, active = run.turn, None, context.active
+        stops = active.stops
+        if not run.calls_only:  # only what the model calls ends a turn
+            if stops.stop_tool or stops.session_stop or stops.session_fail:
+                run, reason = after_calls(active, run, _calls_of_step(context, changes))
+            if reason is None and run.output is not None and isinstance(active.form, ComposedForm):
+                reason = "end_turn"  # the answer that made the calls gave the output too
+        if run.queued and (reason is not None or run.turn != turn):
+            run = changed(run, queued=())  # they were to be called before the next step of this turn
+        end = limit_end(context, run, self._commits.max_steps) if reason is None else End("completed", reason)
+        if end is not None and reason is None and (run.queued or _handed_over(changes)):
+            end = None  # the limits of who takes over are its own
+        return Next(kind=kind, changes=changes, run=run, ends_step=True, end=end)
+
+    async def _stopped(self, context: RunContext, changes: Changes, execution: RunExecution) -> Next:
+        """Build the unit of a handler that has ended the run, or its side's turn: no later call of the step starts."""
+        changes.events.append(step_event("step.done", context.run.step_count, context.step_usage))
+        if execution.skipped is not None:
+            end = End("skipped", reason=execution.skipped.reason)
+            return _forced_end(context.run, changes, end)
+        if execution.stopped:
+            end = End("completed", "session_stop", terminated=execution.terminated)
+            return _forced_end(context.run, changes, end)
+        assert context.root.active is not None, "a handler is executed for an active agent"
+        run, reason = side_over(context.root.active, changed(context.run, queued=()), "end_turn")
+        if reason is not None:
+            return _forced_end(context.run, changes, End("completed", reason))
+        await self._commits.give_up(context, changes, End("completed"))
+        end = limit_end(context, run, self._commits.max_steps)
+        return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
+
+    async def close_below(self, context: RunContext, changes: Changes, call: Call) -> None:
+        """Close the calls below a call that have not ended; those begun in this process are known without a read."""
+        is_open = any(each.status in ("created", "running", "waiting") for each in context.nested.values())
+        if call.attempts > 1 or is_open:
+            await self.close_left_below(context, changes, call)
+
+    async def close_left_below(self, context: RunContext, changes: Changes, call: Call) -> None:
+        """Close the calls below a call that another process had begun."""
+        for each in await self._nested.left_open(context, call):
+            self._calls.close(context, changes, each, ENDED)
+
+
+def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
+    """Return those of the calls that these changes do not answer."""
+    answered = set(map(CALL_ID, changes.messages))
+    return [call for call in calls if call.id not in answered]
+
+
+def _forced_end(run: Run, changes: Changes, end: End) -> Next:
+    return Next(kind=Result, changes=changes, run=run, end=end, forced=True)
+
+
+def _handed_over(changes: Changes) -> bool:
+    return any(isinstance(each, HandOff) for each in changes.effects)
+
+
+def _calls_of_step(context: RunContext, changes: Changes) -> list[CallSummary]:
+    """Return the calls of the step with how they went, some of them by these changes."""
+    calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls.values())}
+    status = {m.call_id: m.status for m in (*context.root.messages, *changes.messages) if m.role == "tool"}
+    return [CallSummary(c.name, c.arguments, status.get(c.id) == "success") for c in calls.values()]
