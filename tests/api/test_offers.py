@@ -14,7 +14,7 @@ from tests.databases import stores
 from toolwright.core.results.result import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.messages import Instant
+from toolwright.runtime.calls.calls import Instant
 from toolwright.runtime.pending import offers
 from toolwright.testing import ScriptedModel
 

@@ -22,8 +22,8 @@ from toolwright.core.threads.message import Message
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.calls import INSTANTS, Instant
 from toolwright.runtime.calls.handlers import ABORT_GRACE
-from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock

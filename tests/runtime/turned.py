@@ -13,7 +13,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.results.result import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.messages import INSTANTS, Instant
+from toolwright.runtime.calls.calls import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import assemble

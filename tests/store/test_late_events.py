@@ -48,9 +48,7 @@ async def test_the_oldest_are_taken_away_also_in_the_middle_of_a_unit() -> None:
     drain = await begun(store, "th_1")
     thread = Topic(kind="thread", id="th_1")
     before = [event.n for event in await store.events(thread)]
-    drafts = tuple(
-        LazyEventDraft("tool.progress", lambda number=number: {"number": number}) for number in range(4)
-    )
+    drafts = tuple(LazyEventDraft("tool.progress", _payload, number) for number in range(4))
     unit = drain.unit(Result, events=drafts)
     await drain.do(unit)
     await drain.end()
@@ -60,3 +58,7 @@ async def test_the_oldest_are_taken_away_also_in_the_middle_of_a_unit() -> None:
     rest = await store.events(thread)
     assert [event.payload for event in rest] == [{"number": number} for number in (1, 2, 3)]
     assert await store.bounds(thread) == (rest[0].n, rest[-1].n)
+
+
+def _payload(number: int) -> JSONObject:
+    return {"number": number}

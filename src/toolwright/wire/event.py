@@ -1,7 +1,6 @@
 """Events on the wire: their shape, and their JSON as it is recorded and as a follower reads it (API §4)."""
 
 from datetime import datetime
-from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -63,10 +62,11 @@ def _bounded(payload: JSONObject) -> JSONObject:
 
 def message_event(message: Message) -> EventDraft:
     """`message {message}`; of a large one only its id, role and place."""
-    return LazyEventDraft("message", partial(_message_payload, message))
+    return LazyEventDraft("message", message_payload, message)
 
 
-def _message_payload(message: Message) -> JSONObject:
+def message_payload(message: Message) -> JSONObject:
+    """Render `{message}`; of a large one only its id, role and place."""
     payload: JSONObject = {"message": message_json(message)}
     if message.stack is not None or message.attachments or len(message.calls) > 8:
         return _bounded(payload)
@@ -79,7 +79,7 @@ def _message_payload(message: Message) -> JSONObject:
 def run_event(run: Run) -> EventDraft:
     """`run.queued`, `run.started` and so on, by the run's status."""
     status = "started" if run.status == "running" else run.status
-    return LazyEventDraft(f"run.{status}", partial(_run_payload, run))
+    return LazyEventDraft(f"run.{status}", _run_payload, run)
 
 
 def _run_payload(run: Run) -> JSONObject:
@@ -98,7 +98,7 @@ def step_event(type_: EventType, number: int, usage: Usage | None = None) -> Eve
     """`step.started` and `step.done {stepNumber, usage?}`."""
     if usage is None:
         return EventDraft(type=type_, payload={"stepNumber": number})
-    return LazyEventDraft(type_, partial(_step_payload, number, usage))
+    return LazyEventDraft(type_, _step_payload, number, usage)
 
 
 def _step_payload(number: int, usage: Usage) -> JSONObject:
@@ -135,7 +135,7 @@ def subagent_event(
 
 def tool_event(type_: EventType, call_id: str, name: str, payload: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
-    return LazyEventDraft(type_, partial(_tool_payload, call_id, name, payload))
+    return LazyEventDraft(type_, _tool_payload, call_id, name, payload)
 
 
 def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObject:

@@ -68,11 +68,10 @@ from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech
 from toolwright.runtime.threads.deletion import Deletion
-from toolwright.runtime.threads.events import Events
+from toolwright.runtime.threads.events import Events, RunStreams
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.results import RunResults
 from toolwright.runtime.threads.runs import Runs
-from toolwright.runtime.threads.streams import RunStreams
 from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, ClockWatch, Timers
 from toolwright.runtime.toolkits.channels import ChannelsToolkit

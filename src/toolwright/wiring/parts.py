@@ -47,8 +47,8 @@ from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.calls import INSTANTS, Instant
 from toolwright.runtime.calls.handlers import ABORT_GRACE
-from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.executors.http_tools import HttpTools, api_reader
 from toolwright.wiring.executors.mcp import LazyMcp

@@ -30,18 +30,19 @@ class EventDraft:
 
 
 class LazyEventDraft(EventDraft):
-    """A draft whose payload is rendered when it is first read: in a journal in memory hardly anybody reads it."""
+    """A draft whose payload is rendered `of` these values when it is first read: in memory few of them are."""
 
-    __slots__ = ("_render",)
+    __slots__ = ("_of", "_render")
 
-    def __init__(self, type_: str, render: Callable[[], JSONObject]) -> None:
+    def __init__(self, type_: str, render: Callable[..., JSONObject], *of: object) -> None:
         self.type = type_  # pyright: ignore[reportAttributeAccessIssue]  # as it is made
         self._render = render
+        self._of = of
 
     def __getattr__(self, name: str) -> JSONObject:
         if name != "payload":
             raise AttributeError(name)
-        self.payload = payload = self._render()  # pyright: ignore[reportAttributeAccessIssue]  # once
+        self.payload = payload = self._render(*self._of)  # pyright: ignore[reportAttributeAccessIssue]  # once
         return payload
 
 

@@ -23,7 +23,7 @@ from toolwright.core.tools.function import ends_at_once
 from toolwright.core.tools.pipeline import Executor, PreparedCall, carry_out, limit_of, timed_out
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.files.files import FileKeeper

@@ -22,7 +22,7 @@ from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 
 

@@ -12,11 +12,11 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.env.redaction import clean_call
-from toolwright.runtime.spaces.showing import Showing
+from toolwright.runtime.spaces.membership import Showing
 from toolwright.wire.call import shown_call
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.space import edited_event, said_event

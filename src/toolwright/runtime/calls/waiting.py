@@ -12,7 +12,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import run_event
 

@@ -17,7 +17,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.pending.settlement import late_result

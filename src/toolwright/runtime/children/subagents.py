@@ -30,7 +30,7 @@ from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifec
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.calls.prompt_tools import paths, spoken
+from toolwright.runtime.calls.nested import paths, spoken
 from toolwright.runtime.calls.variables import waiting_json
 from toolwright.runtime.children.start import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room

@@ -28,7 +28,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.request_state import state_of
 from toolwright.runtime.children.start import NewChildRows
 from toolwright.runtime.children.subagents import Subagents
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.thread_tree import child_id_of

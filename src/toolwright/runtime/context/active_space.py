@@ -12,7 +12,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.thread import Thread
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.prompts.channel_history import Place
 from toolwright.runtime.spaces.membership import Membership
 

@@ -1,21 +1,29 @@
 """Commits of a drain: a unit is tried until it is written, and never dropped; and the listeners of what it has done."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from toolwright.core import backoff
+from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.files.file import FileChange
 from toolwright.core.journal.effects import Post
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Advance, Committed, Conflict, Guard
-from toolwright.core.json_value import JSONObject
+from toolwright.core.journal.units import Advance, Committed, Conflict, Guard, Leaving
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
-from toolwright.core.threads.call import Call, is_over
-from toolwright.core.threads.event import Event
+from toolwright.core.threads.call import Call, CallChange, is_over
+from toolwright.core.threads.event import Event, EventDraft
+from toolwright.core.threads.inbox import InboxChange
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, RunStatus, Step, StopReason
+from toolwright.core.value import changed, value
+from toolwright.runtime.spaces.membership import Intended
 from toolwright.wire.call import call_shown_by
 from toolwright.wire.event import live_event
 
@@ -104,15 +112,11 @@ class UnitWriter:
         self._clock = clock
         self._thread_id = thread_id
         self._outage = outage
-        self._nonce, self._tokens = nonce, 0
+        self.tokens: Iterator[str] = map(f"{nonce}.{{}}".format, count(1))
+        """Names for its units, cheaper than new ids and as unique."""
         self._pause_at = clock.monotonic() + DRAIN_SLICE
         self._making: Callable[[], Awaitable[Advance]] | None = None
         self._unwritten: Advance | None = None
-
-    def token(self) -> str:
-        """A name for the next unit, cheaper than a new id and as unique."""
-        self._tokens += 1
-        return f"{self._nonce}.{self._tokens}"
 
     async def made(self, make: Callable[[], Awaitable[Advance]]) -> Advance:
         """A unit for which the journal must be read first; it is to be written next."""
@@ -209,3 +213,89 @@ class Listeners:
             if is_over(status) and (space_id := streamed.pop(change.id, None)) is not None:
                 payload: JSONObject = {"streamId": change.id}
                 self.publish([live_event("space.message.aborted", unit.run, payload, unit.at, space_id)])
+
+
+_empty = cast("Callable[[], Any]", list)  # of whatever its field says
+"""A new list for whatever its field holds: `list[T]()` takes ten times as long, a few times at every step."""
+_empty_dict = cast("Callable[[], Any]", dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A message that a handler says in the thread with its result."""
+
+    id: str
+    role: Literal["user", "assistant"]
+    content: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Changes:
+    """The changes that one unit of a drain is to contain, while they are put together.
+
+    `whole` are the results, by their calls, of which the records have the beginning and a file the rest.
+    """
+
+    messages: list[Message] = field(default_factory=_empty)
+    calls: dict[str, Call] = field(default_factory=_empty_dict)
+    call_changes: list[CallChange] = field(default_factory=_empty)
+    events: list[EventDraft] = field(default_factory=_empty)
+    step: Step | None = None
+    read: tuple[str, ...] = ()
+    nested: tuple[Call, ...] = ()
+    edited: tuple[Message, ...] = ()
+    injected: Sequence[Injected] = ()
+    files: tuple[FileChange, ...] = ()
+    env: tuple[EnvChange, ...] = ()
+    inbox: tuple[InboxChange, ...] = ()
+    effects: tuple[Intended, ...] = ()
+    shown: Mapping[str, str] | None = None
+    whole: Mapping[str, JSON] | None = None
+    dropped: tuple[int, ...] = ()
+    leaving: Leaving | None = None
+
+    def show(self, call_id: str, space_id: str) -> None:
+        """The call is shown in that space from now on."""
+        self.shown = {**(self.shown or {}), call_id: space_id}
+
+    def copy(self) -> "Changes":
+        """The changes as they are, to be tried again from here."""
+        return changed(
+            self,
+            messages=[*self.messages],
+            calls={**self.calls},
+            call_changes=[*self.call_changes],
+            events=[*self.events],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a run. `fault` tells what made it fail: the model, or anything else, which may be what it read.
+
+    `reason` is the agent's own, for a run that it skips. A thread that is `terminated` with it has no later run.
+    """
+
+    status: RunStatus
+    stop_reason: StopReason | None = None
+    error: str | None = None
+    fault: Literal["model", "batch"] = "batch"
+    reason: str | None = None
+    terminated: bool = False
+    error_code: str | None = None
+
+
+@value
+class Next:
+    """The next commit of a run: a unit of that kind with these changes, and the run's row after it.
+
+    `ends_step`: all calls of the step are answered with it. `end`: so the run ends with it, unless a message or a
+    cancel has come between; if it is `forced`, it ends also then.
+    """
+
+    kind: Callable[..., Advance]
+    changes: Changes
+    run: Run
+    ends_step: bool = False
+    end: End | None = None
+    forced: bool = False

@@ -25,16 +25,17 @@ from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.spaces.entity import entity_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
+from toolwright.core.threads.event import LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.toolkits import SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
-from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import (
     REACTIONS,
     Answered,
+    Changes,
     EffectRefused,
     Listeners,
     ThreadLost,
@@ -46,7 +47,7 @@ from toolwright.runtime.env.env import Resolve, ThreadEnv
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.wire.event import message_event
+from toolwright.wire.event import message_payload
 
 T = TypeVar("T")
 _HAS_TURN: ContextVar[object] = ContextVar("_HAS_TURN", default=None)
@@ -93,6 +94,7 @@ class RunContext(RunRecord):
         self.base = active
         self.author = None if active is None else entity_of(active.agent)
         self._two_sides, self.speaker = False, None
+        self.most_steps: int | None = None  # of the active agent; None for the settings' limit
         self.time_limit = None if self.root.active is None else self.root.active.stops.max_seconds
         self._name_speaker()
         self._learn(self.env_for(active).redactor)
@@ -122,13 +124,6 @@ class RunContext(RunRecord):
             self.abort.set()
 
     # ── who speaks, and what holds for them ─────────────────────────────────────────────────────────────────
-
-    @property
-    def active(self) -> ActiveAgent:
-        """The active agent."""
-        active = self.frame.active
-        assert active is not None, "a run of an agent that is not there ends before it speaks"
-        return active
 
     @property
     def may_have_children(self) -> bool:
@@ -163,7 +158,8 @@ class RunContext(RunRecord):
         """From now on this active agent leads the thread's own conversation; `base` is offered other tools."""
         self.base = base
         if active is not self.root.active:
-            self.root.active, self.author = active, entity_of(active.agent)
+            self.activate(self.root, active)
+            self.author = entity_of(active.agent)
             self.time_limit = active.stops.max_seconds
             self._envs.clear()
             self._learn(self.env_for(active).redactor)
@@ -175,6 +171,7 @@ class RunContext(RunRecord):
         self._two_sides = active is not None and len(active.sides) > 1
         several = active is not None and (self._two_sides or self.thread.active_agent is not None)
         self.speaker = active.prompt.name if active is not None and several else None
+        self.most_steps = None if active is None or several else active.stops.max_steps
 
     @property
     def env(self) -> ThreadEnv:
@@ -379,7 +376,7 @@ class RunContext(RunRecord):
     def put(self, changes: Changes, message: Message) -> None:
         """Puts a message whose texts have all come without secrets through another door (decision 8)."""
         changes.messages.append(message)
-        changes.events.append(message_event(message))
+        changes.events.append(LazyEventDraft("message", message_payload, message))
 
     async def commit(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
         """Commit `changes` and the run's new row as one unit of that kind; else the guard that failed.
@@ -393,7 +390,7 @@ class RunContext(RunRecord):
         if changes.effects:
             unit = await self._writer.made(lambda: self._settled(kind, changes, run))
         else:
-            unit = self.unit(kind, changes, run, (), self._writer.token(), self.clock.now())
+            unit = self.unit(kind, changes, run, (), next(self._writer.tokens), self.clock.now())
         answer = await (self._writer.write(unit) if self.trace is None else self._watched(self.trace, unit))
         if isinstance(answer, Conflict):
             return await self._refused(answer)
@@ -417,7 +414,7 @@ class RunContext(RunRecord):
             run = changed(run, side="side_a")  # an agent that takes over has one side
         if self.trace is not None:
             effects = traced(effects, self.trace.parent_of(changes.call_changes))
-        return self.unit(kind, changes, run, effects, self._writer.token(), self.clock.now())
+        return self.unit(kind, changes, run, effects, next(self._writer.tokens), self.clock.now())
 
     def _take_in(self, unit: Advance, answer: Committed) -> None:
         begun = self.absorb(unit, answer)
@@ -474,7 +471,7 @@ class RunContext(RunRecord):
         if self.run.status == "running":
             now = self.clock.now()
             changes = Changes(leaving=Leaving(gen=self.gen, due=now))
-            await self._once(self.unit(Release, changes, self.run, (), self._writer.token(), now))
+            await self._once(self.unit(Release, changes, self.run, (), next(self._writer.tokens), now))
 
     async def _once(self, unit: Advance) -> None:
         answer = await self._writer.write_once(unit)

@@ -22,9 +22,9 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
+from toolwright.runtime.context.conversation import Frame, is_mixed
 from toolwright.runtime.context.execution import RunExecution
-from toolwright.runtime.context.frame import Frame, is_mixed
 
 CALL_ID = attrgetter("call_id")
 
@@ -47,6 +47,7 @@ class RunRecord:
         self.epoch, self.seq = view.thread.epoch, view.thread.seq
         self.root = self.frame = Frame.of(active, view.messages, view.calls)
         self._frames = [self.root]
+        self.activate(self.root, active)
         self.holder: RunExecution | None = None
         self._older: list[Message] | None = None
         self.root.compactions = {each.side: each for each in view.compactions}
@@ -94,16 +95,24 @@ class RunRecord:
         """The thread's own conversation, and those of the prompt tools within it, the innermost last."""
         return self._frames
 
+    def activate(self, frame: Frame, active: ActiveAgent | None) -> None:
+        """Make this the active agent of a conversation. A run without one ends before it reads `active`."""
+        frame.active = active
+        if frame is self.frame:
+            self.active: ActiveAgent = active  # type: ignore[assignment]  # as above
+
     def enter_frame(self, frame: Frame) -> int:
         """Make this the current conversation. Return how many there were, for `leave_frames`."""
         self._frames.append(frame)
         self.frame, self.holder = frame, frame.holder or self.holder
+        self.activate(frame, frame.active)
         return len(self._frames) - 1
 
     def leave_frames(self, depth: int) -> None:
         """Only the outermost `depth` conversations go on."""
         del self._frames[depth:]
         self.frame = self._frames[-1]
+        self.activate(self.frame, self.frame.active)
         self.holder = next((each.holder for each in reversed(self._frames) if each.holder is not None), None)
 
     def joined(self) -> list[InboxEvent]:

@@ -15,9 +15,9 @@ from toolwright.core.threads.message import Message, MessageCall, Sent
 from toolwright.core.threads.run import QueuedCall, Step
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_name
 
 

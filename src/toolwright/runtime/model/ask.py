@@ -20,12 +20,10 @@ from toolwright.core.text import quantity, words
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.toolkits import CHANNELS
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import ThreadLost
+from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import arranged, as_read
+from toolwright.runtime.context.conversation import Frame, arranged, as_read
 from toolwright.runtime.context.execution import Cancellation
-from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.answer import checked
 from toolwright.runtime.model.context_window import (

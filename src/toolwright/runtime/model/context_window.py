@@ -35,10 +35,9 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import as_formed
-from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.conversation import Frame, as_formed
 from toolwright.runtime.model.answer import CORRECTION, total_cost
 from toolwright.runtime.model.fitting import (
     WORTH_CLEARING,
@@ -374,7 +373,7 @@ class ContextWindows:
         if frame.compactions:
             active = self.with_reader(context.active, refers(frame.compactions.values()))
             if frame is not context.root:
-                frame.active = active
+                context.activate(frame, active)
             elif active is not context.active and context.base is not None:
                 context.set_speaker(context.base, active)
         form = context.active.form

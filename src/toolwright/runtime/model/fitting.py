@@ -27,7 +27,7 @@ from toolwright.core.threads.compaction import (
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
-from toolwright.runtime.context.frame import MOST_OFF
+from toolwright.runtime.context.conversation import MOST_OFF
 from toolwright.runtime.model.summaries import Summary, last_lines
 
 OWN_SHARE = 0.2  # share of the budget that the messages which began the run can take of what always stays

@@ -10,7 +10,7 @@ from toolwright.core.model import ModelRequest, ToolDefinition
 from toolwright.core.threads.compaction import VERSION, SentText, changes_of, text_digest
 from toolwright.core.threads.message import Sent
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.conversation import Frame
 
 KNOWN_TEXTS, KNOWN_TOOLS = 10_000, 100
 KNOWN_LAST = 100  # threads whose last changing text is known

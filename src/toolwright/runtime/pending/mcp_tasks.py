@@ -39,11 +39,10 @@ from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import shown
+from toolwright.runtime.mcp.definitions import next_look
 from toolwright.runtime.mcp.offer import target_in
-from toolwright.runtime.mcp.task_timers import next_look
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.showing import Showing
+from toolwright.runtime.spaces.membership import Membership, Showing
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import tool_event
 from toolwright.wire.result import result_from_json

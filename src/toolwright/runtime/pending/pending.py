@@ -53,8 +53,7 @@ from toolwright.runtime.calls.visible import finished
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
-from toolwright.runtime.pending.approvals import approval, edited_arguments
-from toolwright.runtime.pending.settlement import EXPIRED, S, Settling, settlement
+from toolwright.runtime.pending.settlement import EXPIRED, S, Settling, approval, edited_arguments, settlement
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.lineages import Lineages
 

@@ -37,17 +37,15 @@ from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
-from toolwright.runtime.calls.approvals import decide
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
-from toolwright.runtime.calls.variables import missing_for, missing_variables, needed_by, park_for
+from toolwright.runtime.calls.variables import decide, missing_for, missing_variables, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.children.step_tools import StepTools
-from toolwright.runtime.context.changes import Changes, End, Next
-from toolwright.runtime.context.commit import EffectRefused
+from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_response
 from toolwright.runtime.model.answer import asked_call, outside_calls, queued_message, total_cost
@@ -224,11 +222,8 @@ class Actions:
             error = f"The model asked for {len(response.calls)} calls in one answer. At most {MAX_CALLS} are made."
             await self._commits.fail(context, error, ModelError.code)
             return
-
-        async def answered() -> Next:
-            return self._outcomes.answer(context, changes, response, formed)
-
-        if await self._commits.commit(context, answered) == "done" and context.root.texts:
+        answer = partial(self._outcomes.answer, context, changes, response, formed)
+        if await self._commits.commit(context, answer) == "done" and context.root.texts:
             self._model_answers.windows.records.kept(context.root)
 
     async def _formed(
@@ -239,13 +234,9 @@ class Actions:
         assert form is not None, "checked by the caller"
         try:
             return await in_thread_if_large(response.text, judge_answer, form, response)
-        except AnswerFault as error:
-            fault = error
-
-            async def corrected() -> Next:
-                return self._outcomes.correction(context, changes, response, fault)
-
-            await self._commits.commit(context, corrected)
+        except AnswerFault as fault:
+            correction = partial(self._outcomes.correction, context, changes, response, fault)
+            await self._commits.commit(context, correction)
         except ValidatorFailed as error:
             log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
             await self._commits.fail(
@@ -312,7 +303,7 @@ class Actions:
         """Commit an answer in the conversation of a prompt tool."""
         frame = context.frame
 
-        async def said() -> Next:
+        def said() -> Next:
             changes, calls = Changes(), nested_calls(context, frame, response)
             if run.error is None:
                 changes = end_outage(context, changes)
@@ -402,7 +393,7 @@ class Actions:
         await self._commit_calls(context, Changes(read=read), calls, run)
 
     async def _commit_calls(self, context: RunContext, changes: Changes, calls: list[Call], run: Run) -> None:
-        async def made() -> Next:
+        def made() -> Next:
             all_changes = changes.copy()
             context.put(all_changes, queued_message(context, calls, context.place(all_changes)))
             return self._outcomes.calls_made(context, all_changes, calls, run)
@@ -517,14 +508,12 @@ class Actions:
 
     async def _settle(self, context: RunContext, changes: Changes) -> None:
         """Commit these changes of calls, with what follows from them."""
-
-        async def following() -> Next:
-            return self._outcomes.following(context, changes.copy(), context.run)
-
-        await self._commits.commit(context, following)
+        await self._commits.commit(
+            context, lambda: self._outcomes.following(context, changes.copy(), context.run)
+        )
 
 
-async def _ended(context: RunContext, end: End) -> Next:
+def _ended(context: RunContext, end: End) -> Next:
     """Build the unit that ends the run, unless a message joins it meanwhile."""
     return Next(kind=Result, changes=Changes(), run=context.run, end=end)
 

@@ -19,12 +19,10 @@ from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
-from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.messages import CANCELLED, INTERRUPTED, AbandonedCallResults
+from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults, Calls
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
-from toolwright.runtime.context.changes import Changes, End, Next
-from toolwright.runtime.context.commit import REBUILT, Answered
+from toolwright.runtime.context.commit import REBUILT, Answered, Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
@@ -150,10 +148,11 @@ class RunCommits:
         self._unknown_agents: set[str] = set()  # those that were warned of: not again for each run
         self.max_steps = max_steps
 
-    async def commit(self, context: RunContext, make: Callable[[], Awaitable[Next]]) -> Answered:
+    async def commit(self, context: RunContext, make: Callable[[], Next | Awaitable[Next]]) -> Answered:
         """Commit what `make` builds; after a guard of `REBUILT`, what it builds from the state at that time."""
         while True:
-            following = await make()
+            built = make()
+            following = built if isinstance(built, Next) else await built
             changes, end = following.changes, following.end
             answer = None if end is None else await self._with_end(context, following, end)
             if answer is None:
@@ -206,13 +205,13 @@ class RunCommits:
             if outcome == "cancel":
                 end = End("cancelled")
 
-    async def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
+    def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
         """Word that calls from outside were made for an agent that does not answer in the thread any more."""
         changes = Changes()
         self._decline(context, changes, events, "The thread was handed over to another agent")
         return Next(kind=Result, changes=changes, run=context.run)
 
-    async def refused(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
+    def refused(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
         """Word of the faults of calls from outside whose input is no JSON."""
         changes = Changes()
         for call, event in zip(self._read(context, changes, events), events, strict=True):

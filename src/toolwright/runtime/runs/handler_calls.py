@@ -13,14 +13,13 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.calls.approvals import decide
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.request_state import write_output
+from toolwright.runtime.calls.variables import decide
 from toolwright.runtime.calls.waiting import Waiting
-from toolwright.runtime.context.changes import Changes, Next
-from toolwright.runtime.context.commit import EffectRefused
+from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_arguments
 from toolwright.runtime.model.answer import asked_call
@@ -110,7 +109,7 @@ class HandlerCalls:
         context.put_nested(call)
         await decide(context, call, tools)
 
-        async def begun() -> Next:
+        def begun() -> Next:
             changes = self._started(context, call, tools)
             changes.nested, changes.call_changes = (call.moved(changes.call_changes[0]),), []
             return Next(kind=Result, changes=changes, run=context.run)
@@ -135,7 +134,7 @@ class HandlerCalls:
         if context.nested[call.id].status != "created":
             return
 
-        async def begun() -> Next:
+        def begun() -> Next:
             changes = self._started(context, context.nested[call.id], tools)
             return Next(kind=Result, changes=changes, run=context.run)
 

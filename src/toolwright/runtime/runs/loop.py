@@ -18,9 +18,9 @@ from toolwright.core.threads.run import QueuedCall, Run, StopReason
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import value
 from toolwright.runtime.calls.calls import can_run_concurrently, max_concurrent
-from toolwright.runtime.context.changes import End
+from toolwright.runtime.context.commit import End
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.conversation import Frame
 
 MOST_AT_ONCE = 100  # calls from outside that one unit begins
 
@@ -287,7 +287,7 @@ def limit_end(context: RunContext, run: Run, max_steps: int) -> End | None:
     """Return the end of a run that may make no further step, or of one whose outside calls are answered."""
     if run.calls_only:
         return None if context.joined() else end_of_calls(run)
-    if run.step_count >= _most_steps(context, max_steps):
+    if run.step_count >= (context.most_steps or max_steps):
         return End("completed", "max_steps")
     if context.time_limit is not None and context.seconds_left() <= 0:
         return End("completed", "max_seconds")
@@ -300,20 +300,13 @@ def exhausted(context: RunContext, max_steps: int) -> StopReason | None:
         return None
     if context.time_limit is not None and context.seconds_left() <= 0:
         return "max_seconds"
-    if context.run.step_count >= _most_steps(context, max_steps):
+    if context.run.step_count >= (context.most_steps or max_steps):
         return "max_steps"
     active = context.root.active
     if context.speaker is None or active is None or active.max_steps is None:
         return None
     made = steps_of(context.speaker, context.root.messages, context.run, context.side)
     return "max_steps" if made >= active.max_steps else None
-
-
-def _most_steps(context: RunContext, max_steps: int) -> int:
-    """Return the most steps of the run: those of its active agent, or `max_steps` if several prompts speak in it."""
-    if context.speaker is not None or context.root.active is None:
-        return max_steps
-    return context.root.active.stops.max_steps or max_steps
 
 
 def _rounds(context: RunContext) -> int:

@@ -14,7 +14,7 @@ from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.threads.inbox import OWN
 from toolwright.wire.event import run_event

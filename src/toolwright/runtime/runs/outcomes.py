@@ -17,14 +17,12 @@ from toolwright.core.results.result import Outcome
 from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import EventDraft
-from toolwright.core.threads.run import Run, StopReason
+from toolwright.core.threads.run import Run, StopReason, Usage
 from toolwright.core.value import changed
-from toolwright.runtime.calls.calls import Calls, can_run_concurrently
+from toolwright.runtime.calls.calls import AbandonedCallResults, Calls, can_run_concurrently
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
-from toolwright.runtime.calls.messages import AbandonedCallResults
 from toolwright.runtime.calls.nested import Nested
-from toolwright.runtime.context.changes import Changes, End, Next
+from toolwright.runtime.context.commit import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import CALL_ID
@@ -86,15 +84,14 @@ class Outcomes:
             run,
             step_count=number,
             usage=run.usage + response.usage,
-            cost=total_cost(run.cost, response.cost),
+            cost=run.cost if response.cost is None else total_cost(run.cost, response.cost),
             output=(response.text or run.output) if formed is None else formed.output,
             error=None,
             waiting=None,
         )
-        done = step_event("step.done", number, response.usage)
         if calls:
-            return self.calls_made(context, changes, calls, run, done)
-        changes.events.append(done)
+            return self.calls_made(context, changes, calls, run, response.usage)
+        changes.events.append(step_event("step.done", number, response.usage))
         reason: StopReason | None = None
         if formed is None:
             run = changed(run, output=response.text)
@@ -127,9 +124,9 @@ class Outcomes:
         changes: Changes,
         calls: Sequence[Call],
         run: Run,
-        done: EventDraft | None = None,
+        usage: Usage | None = None,
     ) -> Next:
-        """Build the unit of new calls, the first that needs an executor started; `done` ends the step if none does."""
+        """Build the unit of new calls, the first that needs an executor started; `usage` is of the model's answer."""
         for call in calls:
             changes.calls[call.id] = call
         if len(calls) > 1 and log.isEnabledFor(logging.DEBUG):
@@ -137,8 +134,8 @@ class Outcomes:
         self._calls.begin(context, calls, changes)
         if len(changes.messages) == 1 or _unanswered(calls, changes):  # the first message is the answer
             return Next(kind=Answer, changes=changes, run=run)
-        if done is not None:
-            changes.events.append(done)
+        if usage is not None:
+            changes.events.append(step_event("step.done", run.step_count, usage))
         return self._after_calls(context, Answer, changes, run)
 
     def _log_reads(self, context: RunContext, calls: Sequence[Call]) -> None:
@@ -185,11 +182,12 @@ class Outcomes:
     def following(self, context: RunContext, changes: Changes, run: Run) -> Next:
         """Add to a result what follows from it: the next call is started, or the step ends."""
         frame = context.frame
-        rest = _unanswered(frame.open.values(), changes) if frame.open else ()
-        if rest:
+        is_open = bool(frame.open.keys() - map(CALL_ID, changes.messages))
+        if is_open:
+            rest = _unanswered(frame.open.values(), changes)
             self._calls.begin(context, rest, changes)
-            rest = _unanswered(rest, changes)
-        if rest or frame.call is not None:
+            is_open = bool(_unanswered(rest, changes))
+        if is_open or frame.call is not None:
             return Next(kind=Result, changes=changes, run=run)
         changes.events.append(step_event("step.done", run.step_count, context.step_usage))
         return self._after_calls(context, Result, changes, run)

@@ -36,7 +36,7 @@ from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.tools.relations import PromptCall
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
-from toolwright.runtime.calls.prompt_tools import opening, paths
+from toolwright.runtime.calls.nested import opening, paths
 from toolwright.runtime.checks import by_id, page
 from toolwright.runtime.context.conversation import arranged, as_formed, as_read, heard_by
 from toolwright.runtime.env.redaction import clean_message

@@ -27,8 +27,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers, UnknownAgent
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_missing
-from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Answered, Listeners, ThreadLost
+from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.answer import ask_again

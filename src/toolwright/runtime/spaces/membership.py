@@ -1,21 +1,34 @@
 """Spaces as those see them who are in them: who may be there, and what must not be said there (D6, D7)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from toolwright.core.agents.agent import Agent, Reach, agent_id_of, reach_of
 from toolwright.core.broken_rows import all_of
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.effects import Edit, Effect, Post
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import MissingTenvs, tenvs_lacking
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of
-from toolwright.runtime.spaces.showing import Intended, Showing
 
 MOST_SHARED = 1_000  # spaces of two entities that are looked at, the oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """An effect on that space, which `make` gives without what the redactor knows."""
+
+    space_id: str
+    make: Callable[[Redactor], Post | Edit]
+
+
+Intended: TypeAlias = Effect | Showing
+"""Message of a unit: as it is, or as it may be shown."""
 
 
 class Membership:

@@ -22,7 +22,7 @@ from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution, Skipped, writes, writes_later
 from toolwright.runtime.env.env import Environment

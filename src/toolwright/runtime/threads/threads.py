@@ -50,10 +50,10 @@ from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.threads.deletion import Deletion
+from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
-from toolwright.runtime.threads.streams import RunStreams
 from toolwright.runtime.threads.thread_tree import first_run
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title

@@ -47,7 +47,7 @@ from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.calls.prompt_tools import spoken
+from toolwright.runtime.calls.nested import spoken
 from toolwright.runtime.files.files import ThreadFiles
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text

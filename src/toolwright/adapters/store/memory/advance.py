@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.late_results import handed_to, pending_calls, without_late_results
-from toolwright.adapters.store.engine.outcome import NO_EVENTS, NOTHING, GuardFailed, UnitResult, numbered
+from toolwright.adapters.store.engine.outcome import NO_EVENTS, NOTHING, GuardFailed, UnitResult
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import Event
+from toolwright.core.threads.event import Event, RunEvents
 from toolwright.core.threads.message import MessageVersion
-from toolwright.core.threads.run import Run, Step
+from toolwright.core.threads.run import OVER, Run, Step
 from toolwright.core.value import changed
 
 Moved: TypeAlias = dict[str, Call]
@@ -39,7 +39,7 @@ def advance(unit: Advance, tables: Tables) -> UnitResult:
     if calls or unit.step is not None:
         _check_new(calls, unit.step, tables)
     stored = _new_run(run, tables) if opens else tables.open_run(run.id, unit.thread_id)
-    over = run.over
+    over = run.status in OVER
     if unit.read or unit.inbox or over:
         _check_inbox(unit, thread, stored)
     if unit.files:
@@ -91,7 +91,7 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
     if not unit.events:
         return NO_EVENTS
     thread.ev += len(unit.events)
-    events = numbered(unit.events, thread.ev, unit, unit.thread_id, run.id, run.agent)
+    events = RunEvents(unit.events, thread.ev, unit.at, unit.thread_id, run.id, run.agent)
     thread.events.append(events)
     return events
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from toolwright.adapters.store.engine.codecs import micros_or_none
 from toolwright.adapters.store.engine.outcome import NO_EVENTS, GuardFailed, Publish
+from toolwright.adapters.store.memory.advance import advance
 from toolwright.adapters.store.memory.reads import (
     MemoryAgents,
     MemoryChildren,
@@ -31,7 +32,7 @@ from toolwright.core.errors import StoreError
 from toolwright.core.files.file import File
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import CallVisibility, KnownMessages, Order, ThreadView
-from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
+from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import OPEN, Call, CallStatus
@@ -67,8 +68,12 @@ class MemoryStore:
         if self._closed:
             raise StoreError("The journal is closed.")
         try:
-            effects = getattr(unit, "effects", ())
-            written = self._undo.apply(unit) if effects else apply(unit, self._tables)
+            if getattr(unit, "effects", ()):
+                written = self._undo.apply(unit)
+            else:
+                written = (
+                    advance(unit, self._tables) if isinstance(unit, Advance) else apply(unit, self._tables)
+                )
         except GuardFailed as failed:
             return Conflict(guard=failed.guard)
         if written.events is not NO_EVENTS:
