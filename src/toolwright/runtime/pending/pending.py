@@ -46,6 +46,7 @@ from toolwright.core.state.elicitation import question_of
 from toolwright.core.text import quantity
 from toolwright.core.threads.approval import is_answer, read_approval, refused, terms_from_json, unanswered
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
+from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
@@ -163,35 +164,35 @@ class PendingCalls:
         thread = await self._thread(call)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
+        run = await self._store.run(call.run_id)
+        redactor = await self._redactor(call, thread, run)
         if call.is_asked:
-            await self._answer(call, thread, outcome)
+            await self._answer(call, redactor, run, outcome)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise CallResolved(APPROVED)
         asked = question_of(call)
         if asked is not None and outcome.status == "success":
             read_answer(asked, outcome.result)
-        outcome = await self._cleaned(await self._redactor(call, thread), outcome)
-        return await self._submit(Submit, call, outcome)
+        return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(
-        self, kind: type[Settle], call: Call, outcome: ToolResult
+        self, kind: type[Settle], call: Call, run: Run | None, outcome: ToolResult
     ) -> Literal["inline", "inbox"]:
         while True:
-            answer = await self._store.commit(await self._submission(kind, call, outcome))
+            answer = await self._store.commit(await self._submission(kind, call, run, outcome))
             if not isinstance(answer, Conflict):
                 self._over(call, outcome.status, answer)
                 return answer.route or "inline"
             if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
                 raise _too_late(kind, await self.get(call.id))
 
-    async def _answer(self, call: Call, thread: Thread, outcome: ToolResult) -> None:
+    async def _answer(self, call: Call, redactor: Redactor, run: Run | None, outcome: ToolResult) -> None:
         """Approve or refuse a call that waits for it."""
         terms = terms_from_json(call.terms)
         answer = read_approval(terms, outcome)
-        redactor = await self._redactor(call, thread)
         if not answer.approved:
-            await self._submit(Refuse, call, await self._cleaned(redactor, refused(answer.reason)))
+            await self._submit(Refuse, call, run, await self._cleaned(redactor, refused(answer.reason)))
             return
         arguments = await edited_arguments(call, terms, answer, redactor)
         unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
@@ -205,7 +206,8 @@ class PendingCalls:
         Raises `NotFound` for what is no pending call, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
         """
         call = await self.get(call_id)
-        settling = await self._settling(call, CALL_CANCELLED, self._clock.now())
+        run = await self._store.run(call.run_id)
+        settling = await self._settling(call, run, CALL_CANCELLED, self._clock.now())
         unit = settlement(CancelCall, call, CALL_CANCELLED, settling)
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict):
@@ -219,7 +221,8 @@ class PendingCalls:
         if call is None:
             return
         result = unanswered(terms_from_json(call.terms)) if call.is_asked else EXPIRED
-        unit = settlement(Expire, call, result, await self._settling(call, result, self._clock.now()))
+        run = await self._store.run(call.run_id)
+        unit = settlement(Expire, call, result, await self._settling(call, run, result, self._clock.now()))
         answer = await self._store.commit(unit)
         if not isinstance(answer, Conflict):
             self._over(call, unit.outcome, answer)
@@ -268,9 +271,9 @@ class PendingCalls:
             raise AlreadyOver("The agent of this tool call was deleted")
         return thread
 
-    async def _redactor(self, call: Call, thread: Thread) -> Redactor:
+    async def _redactor(self, call: Call, thread: Thread, run: Run | None) -> Redactor:
         """Return a redactor for the thread's secrets, including those known only to the run in progress."""
-        run, caller = await self._store.run(call.run_id), call.agent or thread.agent
+        caller = call.agent or thread.agent
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
         return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
@@ -280,7 +283,7 @@ class PendingCalls:
         parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
         return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 
-    async def _submission(self, kind: type[S], call: Call, outcome: ToolResult) -> S:
+    async def _submission(self, kind: type[S], call: Call, run: Run | None, outcome: ToolResult) -> S:
         now, files = self._clock.now(), tuple[FileChange, ...]()
         if outcome.attachments or self._files.too_long(outcome):
             drafts = FileDrafts(StoredFiles(self._store, call.thread_id))
@@ -288,11 +291,10 @@ class PendingCalls:
             outcome = changed(outcome, attachments=refs)
             outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
             files = drafts.changes
-        return settlement(kind, call, outcome, await self._settling(call, outcome, now), files)
+        return settlement(kind, call, outcome, await self._settling(call, run, outcome, now), files)
 
-    async def _settling(self, call: Call, outcome: ToolResult, at: datetime) -> Settling:
+    async def _settling(self, call: Call, run: Run | None, outcome: ToolResult, at: datetime) -> Settling:
         """Facts for its unit beside the call: how deep its run is, and what is seen of it in a space."""
-        run = await self._store.run(call.run_id)
         agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
         author = None if agent is None else entity_of(agent.agent)
         source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)

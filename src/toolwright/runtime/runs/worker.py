@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from datetime import timedelta
 
 from toolwright.core import backoff
@@ -193,13 +193,14 @@ class RunWorker:
             return await self._lacks(view, run)
         open_calls = [call for call in view.calls if call.status == "waiting"]
         if not open_calls:
-            open_calls = await self._waited_within(run)
+            open_calls = await self._waited_within(run, {call.id for call in view.calls})
         return min([self._calls.left(each, self._clock) for each in open_calls], default=0.0)
 
-    async def _waited_within(self, run: Run) -> list[Call]:
-        """The call within a call that a parked run waits for, if it still does."""
+    async def _waited_within(self, run: Run, known: Set[str]) -> list[Call]:
+        """Return the call within a call that a suspended run waits for, if it still does; `known` calls have ended."""
         named = (run.waiting or {}).get("callIds")
         ids = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        ids = [each for each in ids if each not in known]
         calls = [await self._store.call(each) for each in ids]
         return [call for call in calls if call is not None and call.status == "waiting"]
 
