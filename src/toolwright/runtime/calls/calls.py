@@ -190,28 +190,26 @@ class Calls:
             tool = prepared.tool
             if is_held and not (running < most and can_run_concurrently(tool)):
                 return
-            if (tool.variables or active.nested) and missing_for(context, tool):
+            needs = self._needs_approval(context, changes, call, tool)
+            if needs is None:
                 return
-            if changes.env and changed_for(context, tool, changes):
-                return
-            needed = False if tool.approval is None else needs_approval(context, call, tool)
-            if needed is None:
-                return
-            instant = None if needed else self._instants.get(tool.carrier)
+            instant = None if needs else self._instants.get(tool.carrier)
             outcome = None if instant is None else instant(prepared)
-            if running and (
-                isinstance(outcome, ToolResult) or (outcome is not None and outcome.wait is None)
-            ):
+            if running and outcome is not None and not _is_waited_for(outcome):
                 continue
-            if tool.visible and not show(context, tools, changes, call, tool, asks=needed):
+            if tool.visible and not show(context, tools, changes, call, tool, asks=needs):
                 if not running:
                     self.settle(context, changes, call, outside_any_space(tool))
                 continue
-            if not needed:
-                changes.events.append(tool_event("tool.started", call.id, call.name))
-            if needed:
+            if needs:
                 self._ask(context, changes, call, tool)
-            elif outcome is not None:
+            elif outcome is None:
+                self._start(context, changes, call, prepared)
+                if most == 1 or not can_run_concurrently(tool):
+                    return
+                running += 1
+            else:
+                changes.events.append(tool_event("tool.started", call.id, call.name))
                 before = changes.effects
                 if self.take(context, changes, call, self._cut(context, outcome)):
                     size += written_size(before, changes)
@@ -219,15 +217,26 @@ class Calls:
                     if size > STATE_PER_UNIT:
                         return
                     continue
-            else:
-                if tool.kind == "mcp":
-                    changes.effects += pin(call.agent, tool, call.created_at)
-                context.prepared[call.id] = prepared
-                self._move(changes, call, "running", context.clock.now())
-                if most == 1 or not can_run_concurrently(tool):
-                    return
-                running += 1
             is_held = True
+
+    def _needs_approval(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> bool | None:
+        """Return whether the call needs an approval, or None if it cannot begin in this unit.
+
+        That is so while a variable is missing or set by this unit, or while its tool has not decided.
+        """
+        if (tool.variables or context.active.nested) and missing_for(context, tool):
+            return None
+        if changes.env and changed_for(context, tool, changes):
+            return None
+        return False if tool.approval is None else needs_approval(context, call, tool)
+
+    def _start(self, context: RunContext, changes: Changes, call: Call, prepared: PreparedCall) -> None:
+        """Start a call that is executed after this unit is committed."""
+        changes.events.append(tool_event("tool.started", call.id, call.name))
+        if prepared.tool.kind == "mcp":
+            changes.effects += pin(call.agent, prepared.tool, call.created_at)
+        context.prepared[call.id] = prepared
+        self._move(changes, call, "running", context.clock.now())
 
     def _ask(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> None:
         """The call waits for an approval before it begins."""
@@ -513,6 +522,11 @@ def max_concurrent(context: RunContext) -> int:
 def can_run_concurrently(tool: Tool | None) -> bool:
     """Return whether calls of the tool can run concurrently. The conversation of a prompt tool cannot."""
     return tool is not None and tool.read_only and tool.carrier not in ("prompt", "agent")
+
+
+def _is_waited_for(outcome: Outcome) -> bool:
+    """Return whether the call is answered from outside, and the run waits for that."""
+    return not isinstance(outcome, ToolResult) and outcome.wait is not None
 
 
 def _status_after(changes: Changes, call: Call) -> str:
