@@ -134,7 +134,7 @@ class AbandonedCallResults:
 
     @property
     def unapproved(self) -> ToolResult:
-        """The result of a call that waited for an approval, which nobody can give any more."""
+        """Return the result of a call that waited for an approval when its run ended."""
         return ToolResult.fail(f"{self.what} before this call was approved.", error_code="not_begun")
 
 
@@ -285,17 +285,16 @@ class Calls:
         seconds: float,
         expires_at: datetime | None = None,
     ) -> None:
-        """Somebody else has the call; a child takes whatever time it takes."""
+        """Record that the call waits for a result from elsewhere; a child can take any time."""
         now = context.clock.now()
         deadline = None if math.isinf(seconds) else now + timedelta(seconds=seconds)
         self._move(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)
         self._armed[call.id] = context.clock.monotonic() + seconds
 
     def left(self, call: Call, clock: Clock) -> float:
-        """Seconds that the call may still wait.
+        """Return the seconds that the call may still wait.
 
-        In the process that began the wait this is measured by a clock that nobody sets; after a restart by the
-        stored deadline.
+        The process that began the wait measures it by the monotonic clock; after a restart the stored deadline counts.
         """
         armed = self._armed.get(call.id)
         if armed is not None:
@@ -304,7 +303,7 @@ class Calls:
         return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
 
     def forget(self, calls: Iterable[str]) -> None:
-        """Nobody here waits for these calls any more."""
+        """Forget when the waits of these calls began: no run of this process waits for them."""
         for call_id in calls:
             self._armed.pop(call_id, None)
 
@@ -340,7 +339,7 @@ class Calls:
             context.say(changes, message)  # its text was written again
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
-        """A waiting call that nobody will end is taken back."""
+        """Cancel a waiting call whose result can no longer arrive."""
         self._armed.pop(call.id, None)
         if call.is_asked and call.expires_at is not None:
             changes.effects += (DropTimer(name=timer_of(call.id)),)
@@ -375,7 +374,7 @@ class Calls:
         context.say(changes, answer_message(context, changes, call, result, at))
 
     def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
-        """A call's wait is over: whoever called reads an error, a late result goes to the inbox."""
+        """End a call's wait: its caller reads an error, and a late result goes to the inbox."""
         assert call.deadline is not None, "a waiting call has a deadline"
         began = call.started_at or call.created_at
         error = timed_out((call.deadline - began).total_seconds())
@@ -419,14 +418,14 @@ class Calls:
                     self.deliver(context, changes, call)
 
     def refuse(self, context: RunContext, changes: Changes, call: Call, what: str) -> None:
-        """Something came before anybody has begun this call, which nobody will now."""
+        """Settle a call that will not start, because of `what` happened before it did."""
         error = f"{what} before this call began."
         self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
 
     def close(self, context: RunContext, changes: Changes, call: Call, words: AbandonedCallResults) -> None:
-        """The call that has made this one is over: who still has this one brings a late result to the inbox (D9).
+        """Close a call whose parent call has ended: a result that arrives later goes to the inbox (D9).
 
-        But a child is stopped with the run that it was called in.
+        A child thread is stopped with the run that called it.
         """
         context.put_nested(call)
         match call.status:
@@ -448,7 +447,7 @@ class Calls:
                 pass
 
     def result_of(self, call: Call) -> ToolResult:
-        """The result of a call that is over; word that it comes later for one that is pending."""
+        """Return the result of a finished call; of a pending one, the notice that its result arrives later."""
         if call.status == "cancelled" and call.result is None:
             return ToolResult.fail("The call was cancelled with what it waited for.", error_code="cancelled")
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)

@@ -81,10 +81,10 @@ class Handlers:
     async def carry_out(
         self, context: RunContext, call: Call, prepared: PreparedCall, invoke: Invoke
     ) -> HandlerOutcome:
-        """Run the started call to its end, or until its time is over or its run is cancelled.
+        """Execute the started call until it ends, times out or is cancelled with its run.
 
         A cancelled run cancels the handler at once, or after a grace period if the handler has read the abort signal or
-        its tool declares one. A handler that does not end then is left behind; its later writes are refused.
+        its tool declares one. A handler that does not end then is abandoned; its later writes are refused.
         """
         children: Sequence[Thread] = ()
         if context.may_have_children:
@@ -107,7 +107,7 @@ class Handlers:
     async def _in_time(
         self, context: RunContext, running: Coroutine[Any, Any, Outcome], tool: Tool, state: RunState
     ) -> Outcome | None:
-        """The outcome, or an error once the tool's time is over; None if the run is cancelled before it ends."""
+        """Return the outcome, or a timeout error; None if the run is cancelled before the handler ends."""
         seconds = limit_of(tool)
         work = Supervision(running, tool.name, seconds)
         context.abort.within(work, lambda: self._grace(tool, state))

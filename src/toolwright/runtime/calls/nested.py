@@ -1,7 +1,7 @@
-"""Calls within calls: what a prompt tool says and calls, and what a handler calls with `invoke_tool`.
+"""Calls within calls: the conversations of prompt tools, and calls that handlers make with `invoke_tool`.
 
-They have rows of their own, named after the call that made them, and no place in the thread's conversation. A call
-that runs again after a crash finds what it has made, and goes on from there.
+Their rows are named after the call that made them, and are not part of the thread's conversation. A call that is
+restarted after a crash finds its rows, and continues from there.
 """
 
 import json
@@ -33,7 +33,7 @@ from toolwright.wire.text import readable
 
 
 class Nested:
-    """Reads what lies below a call."""
+    """Reads the messages and calls below a call."""
 
     def __init__(self, store: Store, with_reader: Callable[[ActiveAgent, bool], ActiveAgent]) -> None:
         self._store = store
@@ -105,7 +105,7 @@ class Nested:
                 return call_id, state.number, call
 
     async def left_open(self, context: RunContext, parent: Call) -> list[Call]:
-        """The calls below one that is over which have no end of their own, the deepest first."""
+        """Return the open calls below a finished call, the deepest first."""
         calls: list[Call] = []
         for each in await context.retry_until_available(lambda: self._store.children.nested(parent.id)):
             if not is_over(each.status) and each.status != "pending":
@@ -113,13 +113,13 @@ class Nested:
         return calls
 
     async def open_below(self, context: RunContext) -> list[Call]:
-        """`left_open` of all calls of the step that are in progress, whoever has begun them."""
+        """Return `left_open` of all running calls of the step."""
         at_work = [call for call in context.root.unanswered() if call.status == "running"]
         return [each for call in at_work for each in await self.left_open(context, call)]
 
 
 def _chat(context: RunContext) -> list[Message]:
-    """Messages before, as whoever calls the prompt has heard them."""
+    """Return the messages before a prompt tool's call, as its caller has read them."""
     if context.frame.call is not None:
         return context.frame.shown(None)
     active = context.active
@@ -147,7 +147,7 @@ def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> 
 def nested_message(
     context: RunContext, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
 ) -> Message:
-    """The answer within a prompt tool as a message; of one that no model has given it says nobody's name."""
+    """Return the answer within a prompt tool as a message; `by` is None if no model has given it."""
     assert frame.active is not None, "a prompt tool's conversation has one"
     return Message(
         id=context.new_id("msg"),

@@ -1,4 +1,4 @@
-"""Answers of an agent's model to what a handler asks beside the conversation."""
+"""Sampling: a handler asks its agent's model in addition to the conversation."""
 
 from collections.abc import Mapping
 from typing import Any, cast

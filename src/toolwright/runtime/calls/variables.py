@@ -66,12 +66,12 @@ async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
 
 
 def still_missing(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
-    """The variables that a parked run still lacks, of those that it waits for; only what is needed is missing."""
+    """Return the variables that are still missing for a suspended run, among those that it has `asked` for."""
     return tuple([each for each in missing_of(env_for, active) if each.name in asked])
 
 
 async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answered:
-    """The run waits for values. It comes round again, and so sees what was set while it parked."""
+    """Suspend the run for missing variables. It is looked at again at once, for values set in the meantime."""
     request = VariablesRequest(
         id=context.new_id("req"),
         thread_id=context.thread.id,

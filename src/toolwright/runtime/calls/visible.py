@@ -84,7 +84,7 @@ def shown(
     *,
     asks: bool = False,
 ) -> Showing:
-    """The same for a call that is made by nobody's run."""
+    """Return the message of a call that no run makes."""
 
     def make(redactor: Redactor) -> Post:
         message = shown_call(clean_call(call, redactor), space_id, status, asks=asks)
@@ -111,7 +111,7 @@ def finished(call: Call, result: ToolResult, author: Entity | None, source: Sour
 
 
 def timed_out(context: RunContext, call: Call, error: ToolResult) -> Sequence[Showing]:
-    """The message of a call whose wait is over: it may still be answered."""
+    """Return the message of a call that has timed out: a result can still arrive."""
     space_id = call.space_id
     if space_id is None:
         return ()

@@ -1,4 +1,4 @@
-"""Calls whose results come from elsewhere: a moment in memory, then the run is parked."""
+"""Waits for results from elsewhere: a moment in memory, then the run is suspended."""
 
 import asyncio
 import math
@@ -29,9 +29,9 @@ class Waiting:
         self._inline_wait = inline_wait
 
     async def wait(self, context: RunContext, calls: Sequence[Call]) -> Changes | None:
-        """Wait a moment in memory, else park; the end of a call comes from elsewhere, or with its deadline.
+        """Wait for one of the calls: a moment in memory, then suspend the run.
 
-        The move that answers a call whose time is over, or that nobody will ever end.
+        Return the changes that settle a call that has timed out, or whose result can no longer arrive, or None.
         """
         context.nudged.clear()
         calls = [await context.reload_call(each.id) for each in calls]
@@ -56,14 +56,14 @@ class Waiting:
         return None
 
     def _in_memory(self, context: RunContext, call: Call) -> float:
-        """Seconds to wait in memory yet: a handler that waits for the call cannot be parked."""
+        """Return the seconds left to wait in memory: a run with a waiting handler cannot be suspended."""
         if context.holder is not None:
             return math.inf
         began = context.waits_since(call.id)
         return self._inline_wait - (context.clock.monotonic() - began)
 
     async def nested(self, context: RunContext, call: Call) -> ToolResult:
-        """Wait in memory for a call that a handler has made: its result, or word that its time is over."""
+        """Wait in memory for a handler's call. Return its result, or an error if it has timed out."""
         while True:
             context.nudged.clear()
             call = await context.reload_call(call.id)
@@ -99,7 +99,7 @@ class Waiting:
         )
 
     async def _wait_for_approval(self, context: RunContext, call: Call) -> None:
-        """A person takes their time: the run is parked at once, but one that a handler holds waits in memory."""
+        """Suspend the run until a person decides, or wait in memory if a handler waits for the call."""
         if context.holder is None:
             await self._park(context, call, math.inf)
             return
@@ -107,7 +107,7 @@ class Waiting:
             await _nudged(context, math.inf)
 
     async def _wait_for_child(self, context: RunContext, call: Call) -> Changes | None:
-        """A child takes its time: the run is parked at once. One that is gone is never waited for."""
+        """Suspend the run until the child ends. Return the changes that cancel the call if the child is gone."""
         if await self._awaited(context, call):
             if context.holder is None:
                 await self._park(context, call, math.inf)
@@ -131,7 +131,7 @@ class Waiting:
 
 
 async def _nudged(context: RunContext, seconds: float) -> None:
-    """Return when the thread is woken, its run is cancelled, or the time is over."""
+    """Return when the thread is woken, its run is cancelled, or the seconds have passed."""
     scope = asyncio.timeout(None if math.isinf(seconds) else seconds)
     try:
         async with scope:

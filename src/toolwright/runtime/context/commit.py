@@ -1,4 +1,4 @@
-"""Commits of a drain: a unit is tried until it is written, and never dropped; and the listeners of what it has done."""
+"""Commits of a run: the changes of a unit, the writer that retries it until it is written, and the listeners."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,13 +86,13 @@ After the others the context has read what has changed, and the run continues fr
 
 
 class ThreadLost(Exception):
-    """The thread is another owner's now: this drain writes no more."""
+    """Raised when another process owns the thread: this one writes nothing more."""
 
 
 class EffectRefused(ThreadLost):
-    """Raised when what a unit writes beside the run has changed, or is gone, since it was read.
+    """Raised when a row that a unit's effect depends on was changed or deleted since it was read.
 
-    A call fails with its message and code. Any other unit is left, and the thread is taken again as a lost one is.
+    A call fails with this message and code. Any other unit is dropped, and the thread is claimed again.
     """
 
     code = "conflict"
@@ -126,7 +126,7 @@ class UnitWriter:
     async def write(self, unit: Advance) -> Committed | Conflict:
         """Commit the unit. Raises `Unwritable` if the journal cannot hold it.
 
-        A journal in memory never makes anybody wait: others get their turn here now and then.
+        The journal in memory never waits, so other tasks get their turn here every `DRAIN_SLICE`.
         """
         if self._clock.monotonic() > self._pause_at:
             await asyncio.sleep(0)
@@ -185,7 +185,7 @@ Opened: TypeAlias = Callable[[Call, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Threads are `woken`, calls `opened` to those who answer them, live events published, an `outage` is told of."""
+    """Notified of commits: threads are `woken`, calls `opened` to workers, live events published, outages counted."""
 
     woken: Callable[[str], None]
     opened: Opened
@@ -231,9 +231,9 @@ class Injected:
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """The changes that one unit of a drain is to contain, while they are put together.
+    """The changes of one unit of a run, while they are collected.
 
-    `whole` are the results, by their calls, of which the records have the beginning and a file the rest.
+    `whole` are full results, by call, of which the rows have the beginning and a file the rest.
     """
 
     messages: list[Message] = field(default_factory=_empty)
@@ -271,7 +271,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a run. `fault` tells what made it fail: the model, or anything else, which may be what it read.
+    """The end of a run. `fault` tells whether the model made it fail, or anything else, for example what it has read.
 
     `reason` is the agent's own, for a run that it skips. A thread that is `terminated` with it has no later run.
     """

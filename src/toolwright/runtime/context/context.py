@@ -1,4 +1,4 @@
-"""The context of a run in hand: its record, what this process adds to that, and its one way to write."""
+"""Run context: the record of the current run, what this process adds to it, and the way to commit."""
 
 import asyncio
 import math
@@ -57,10 +57,10 @@ OLDER = 500  # messages that are read at once
 
 
 class RunContext(RunRecord):
-    """One drain's hold on one thread, from its claim until it leaves.
+    """A thread that this process executes, from the claim to the release.
 
-    Everything is written through `commit`, which keeps the record equal to the journal. Who speaks, the secrets that
-    the run has known, the calls that are prepared here and the abort are this process's alone.
+    All writes go through `commit`, which keeps the record equal to the journal. The active agent, the known secrets,
+    the prepared calls and the cancellation exist in this process only.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class RunContext(RunRecord):
 
     @property
     def side(self) -> Side | None:
-        """The side that speaks, of an agent with two."""
+        """The active side of an agent with two sides, or None."""
         return self.run.side if self._two_sides else None
 
     def seconds_left(self) -> float:
@@ -143,7 +143,7 @@ class RunContext(RunRecord):
 
     @property
     def agent_unchanged(self) -> bool:
-        """Return whether the one who leads the thread's own conversation does so at the next step too, as it is."""
+        """Return whether the agent, its side and its tools are the same for the next step."""
         active = self.root.active
         return (
             active is self.base
@@ -155,7 +155,7 @@ class RunContext(RunRecord):
         )
 
     def set_speaker(self, base: ActiveAgent, active: ActiveAgent) -> None:
-        """From now on this active agent leads the thread's own conversation; `base` is offered other tools."""
+        """Make this the active agent of the thread's own conversation: `base` with the tools of the next step."""
         self.base = base
         if active is not self.root.active:
             self.activate(self.root, active)
@@ -166,7 +166,7 @@ class RunContext(RunRecord):
             self._name_speaker()
 
     def _name_speaker(self) -> None:
-        """Set `speaker`, the name of the prompt that speaks, where others may have spoken in the thread too."""
+        """Set `speaker`, the name of the active prompt, if other prompts can have written in the thread too."""
         active = self.root.active
         self._two_sides = active is not None and len(active.sides) > 1
         several = active is not None and (self._two_sides or self.thread.active_agent is not None)
@@ -175,7 +175,7 @@ class RunContext(RunRecord):
 
     @property
     def env(self) -> ThreadEnv:
-        """Env of the thread for whoever speaks."""
+        """The thread's env for the active agent."""
         return self.env_for(self.frame.active)
 
     def env_for(self, active: ActiveAgent | None) -> ThreadEnv:
@@ -186,7 +186,7 @@ class RunContext(RunRecord):
         return env
 
     def learn(self, name: str, secret: str) -> None:
-        """A secret that is to be kept out of everything from now on."""
+        """Redact this secret from now on."""
         self._learn(self.redactor.with_secrets([(name, secret)]))
 
     def _learn(self, redactor: Redactor) -> None:
@@ -209,13 +209,13 @@ class RunContext(RunRecord):
     # ── what this process does for the run ──────────────────────────────────────────────────────────────────
 
     def is_to_begin(self, call: Call) -> bool:
-        """Return whether nobody has carried the call out yet, though it is marked as running since the last commit."""
+        """Return whether the call is marked as running, but its execution has not begun."""
         prepared = self.prepared.get(call.id)
         begun = any(frame.id == call.id for frame in self.frames)
         return prepared is not None and call.attempts == 1 and not begun
 
     def stop(self) -> None:
-        """The process is to stop: the run is given back after the call or the answer that is in progress."""
+        """Release the run after the current call or answer: the process stops."""
         self.stopping = True
 
     def waits_since(self, call_id: str) -> float:
@@ -265,11 +265,11 @@ class RunContext(RunRecord):
         return self._request
 
     def base_state(self, instance: str | None) -> JSONObject:
-        """The state that an instance, or calls of none, find before anything is written: the values lie over it."""
+        """Return the state of an instance, or of calls without one, before any value is written."""
         return {} if self.request is None else self.request.state_of(instance)
 
     def input_of(self, instance: str | None) -> JSONObject:
-        """What `†input` is in calls of an instance, or of none: the input of a request, else the thread's arguments."""
+        """Return the value of `†input` in an instance's calls: the request's input, or the thread's arguments."""
         return (self.thread.arguments or {}) if self.request is None else self.request.input_of(instance)
 
     # ── reading again ────────────────────────────────────────────────────────────────────────────────────────
@@ -339,7 +339,7 @@ class RunContext(RunRecord):
         self._learn(self.env_for(self.root.active).redactor)
 
     async def reload_call(self, call_id: str) -> Call:
-        """Read a call again: somebody else may have settled it."""
+        """Re-read a call, which can have been settled elsewhere."""
         call = await self.retry_until_available(lambda: self._store.call(call_id))
         assert call is not None, "a call is never deleted"
         self.put_call(call)
@@ -353,9 +353,9 @@ class RunContext(RunRecord):
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Keep the record for the task in hand: handlers that run at once, and the loop, change it one at a time.
+        """Hold the right to change the record: handlers that run concurrently, and the loop, take turns.
 
-        A call within a call has the turn already.
+        A call within a call already has the turn.
         """
         if _HAS_TURN.get() is self:
             yield
@@ -408,7 +408,7 @@ class RunContext(RunRecord):
         return answer
 
     async def _settled(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Advance:
-        """The unit with its effects as the journal stands: what is shown in a space depends on who is there."""
+        """Return the unit with its effects as of now: what is shown in a space depends on its members."""
         effects = await self._membership.settled(changes.effects)
         if any(isinstance(each, HandOff) for each in effects):
             run = changed(run, side="side_a")  # an agent that takes over has one side
@@ -461,9 +461,9 @@ class RunContext(RunRecord):
         return self._due is not None and self._due <= self.clock.now()
 
     async def give_back(self) -> None:
-        """Leave the run to the next process: what could not be written yet, then word that nobody has it.
+        """Release the run to the next process: write the unit that could not be written yet, then the release.
 
-        Each is tried once; raises `StoreError` or `ThreadLost`.
+        Each is tried once. Raises `StoreError` or `ThreadLost`.
         """
         unit = await self._writer.left()
         if unit is not None:

@@ -62,7 +62,7 @@ def _by_place(results: list[Message], places: Mapping[str | None, int]) -> list[
 
 
 class Heard:
-    """Cache of what one side hears of the other's messages, so that none is made again at each step."""
+    """Caches one side's view of the other side's messages between steps."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Message, Message | None]] = {}
@@ -87,7 +87,7 @@ class Heard:
 def heard_by(
     side: Side, messages: Iterable[Message], sides: Mapping[Side, SideConfig], heard: Heard | None = None
 ) -> list[Message]:
-    """The conversation as one side of an agent with two hears it: of the other one the words, not the calls."""
+    """Return the conversation as one side reads it: the other side's texts are user messages, without calls."""
     messages, known = [*messages], heard or Heard()
     went_well = {message.call_id for message in messages if message.status == "success"}
     read: list[Message] = []
@@ -103,7 +103,7 @@ def heard_by(
 
 
 def prompted(messages: list[Message], at: Message | None) -> list[Message]:
-    """A model that has spoken last and is to go on is told so: some answer nobody but a user."""
+    """Return the messages with a user message added if the model wrote the last one: some models require it."""
     if at is None or at.role != "assistant" or at.calls:
         return messages
     return [*messages, changed(at, id=f"{at.id}.go", role="user", content=GO_ON, native=None)]
@@ -118,7 +118,7 @@ def as_read(
 ) -> list[Message]:
     """Return a thread's own conversation as the model of the active agent reads it.
 
-    If it `is_arranged`, no message lies in it between a call and its result. `heard` is what its side has heard before.
+    If it `is_arranged`, each call is directly followed by its result. `heard` caches the other side's messages.
     """
     if not is_arranged:
         messages = arranged(messages)
@@ -246,7 +246,7 @@ class Frame:
                 self.mixed = True
 
     def put(self, call: Call) -> None:
-        """A call of the step stands otherwise now."""
+        """Replace a call of the step by its new state."""
         self.calls[call.id] = call
         if call.id in self.open:
             self.open[call.id] = call

@@ -36,7 +36,7 @@ class Cancellation:
         await self._event.wait()
 
     def set(self) -> None:
-        """Raise the signal; work in progress is cancelled when its grace period is over."""
+        """Cancel the run: running work is cancelled after its grace period."""
         if not self.aborted:
             self.aborted = True
             self._event.set()
@@ -104,7 +104,7 @@ class RunExecution:
         self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
     def stop_side(self) -> None:
-        """End the turn of the side that speaks once this call's result is recorded."""
+        """End the turn of the active side once this call's result is recorded."""
         self.check()
         self.side_stopped = True
 
@@ -114,7 +114,7 @@ class RunExecution:
         self.stopped = True
 
     def check(self) -> None:
-        """Raise `InvalidRequest` once the call is over: what is done in it then is lost."""
+        """Raise `InvalidRequest` if the call has ended: its writes would be lost."""
         if self.over:
             raise InvalidRequest("This call is over: nothing can be done in its thread any more.")
 
@@ -124,7 +124,7 @@ class RunExecution:
         return self.stopped or self.side_stopped or self.skipped is not None
 
     def hear(self, below: "RunExecution") -> None:
-        """Takes over the requests of a call within this one."""
+        """Adopt the requests of a call within this one."""
         self.stopped |= below.stopped
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
@@ -134,7 +134,7 @@ class RunExecution:
 
 
 class Writing(Protocol):
-    """The writes of a call, refused once it is over."""
+    """A call whose writes are refused after it has ended."""
 
     @property
     def execution(self) -> RunExecution:
@@ -143,7 +143,7 @@ class Writing(Protocol):
 
 
 def writes(member: Member) -> Member:
-    """Makes a write raise `InvalidRequest` once the call is over."""
+    """Make a write raise `InvalidRequest` after the call has ended."""
 
     @wraps(member)
     def checked(state: Writing, *args: object, **named: object) -> object:

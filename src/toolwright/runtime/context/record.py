@@ -109,7 +109,7 @@ class RunRecord:
         return len(self._frames) - 1
 
     def leave_frames(self, depth: int) -> None:
-        """Only the outermost `depth` conversations go on."""
+        """Leave all conversations but the outermost `depth`."""
         del self._frames[depth:]
         self.frame = self._frames[-1]
         self.activate(self.frame, self.frame.active)
@@ -120,7 +120,7 @@ class RunRecord:
         return [event for event in self._joined() if event.type != "call"]
 
     def joined_calls(self) -> list[InboxEvent]:
-        """Calls that were made from outside in this run, and that nobody has begun, in their order."""
+        """Return the calls from outside that joined this run and have not started, in order."""
         return [event for event in self._joined() if event.type == "call"]
 
     def _joined(self) -> list[InboxEvent]:
@@ -131,7 +131,7 @@ class RunRecord:
         return self.seq + len(changes.messages) + 1
 
     def leaving(self, now: datetime) -> Leaving:
-        """Leaving when the run is over: due at once if the inbox still holds something."""
+        """Return how the finished run releases the thread: due at once if the inbox has more."""
         rest = any(event.run_id != self.run.id for event in self.inbox.values())
         return Leaving(gen=self.gen, due=now if rest else None)
 
@@ -173,7 +173,7 @@ class RunRecord:
         )
 
     def absorb(self, unit: Advance, answer: Committed) -> list[Call]:
-        """Take over what a unit has written; the calls that it has begun, and that others may answer from now on."""
+        """Apply a committed unit to the record. Return the calls that can now be answered from outside."""
         if isinstance(unit, Claim | Takeover):
             self.epoch, self.node = self.epoch + 1, None
         turn, self.run = self.run.turn, unit.run
@@ -300,7 +300,7 @@ class RunRecord:
         self.values = values
 
     def put_call(self, call: Call) -> None:
-        """Keep the call, as it stands now, where it belongs: with the step that made it, or below another call."""
+        """Replace the call by its new state: in the conversation that made it, or below another call."""
         for frame in reversed(self._frames):
             if call.id in frame.calls:
                 frame.put(call)
@@ -319,7 +319,7 @@ class RunRecord:
         return self.nested[call_id]
 
     def unsettled(self) -> list[Call]:
-        """The calls that somebody else may have settled meanwhile."""
+        """Return the calls that can have been settled elsewhere."""
         below = [call for call in self.nested.values() if not is_over(call.status)]
         return [call for frame in self._frames for call in frame.unanswered()] + below
 
@@ -351,5 +351,5 @@ def _by_id(events: Iterable[InboxEvent]) -> dict[str, InboxEvent]:
 
 
 def source_of(record: RunRecord) -> Source:
-    """The run that is in hand."""
+    """Return the current run as the source of an event."""
     return Source(thread_id=record.thread.id, run_id=record.run.id, agent=record.run.agent)

@@ -174,7 +174,7 @@ def ask_again(context: RunContext, changes: Changes) -> None:
 
 
 def corrections(messages: Sequence[Message], run_id: str) -> int:
-    """How many answers of the run in a row, up to the last, were sent back to the model."""
+    """Return the number of the run's last answers in a row that were rejected."""
     count, sent_back = 0, False
     for message in reversed(messages):
         if (
@@ -209,7 +209,7 @@ def asked_call(
 
 
 def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
-    """Calls that no model has asked for, as if the one that speaks had made them; `by` is None."""
+    """Return calls that no model has asked for as a message of the active agent; `by` is None."""
     return Message(
         id=context.new_id("msg"),
         role="assistant",

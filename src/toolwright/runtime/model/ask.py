@@ -80,7 +80,7 @@ class AnswerLimit:
         self._abort.within(reading)
 
     def progress(self) -> bool:
-        """The model has said something; whether anybody still hears it."""
+        """Extend the silence limit after a model event. Return False if the answer was cut off."""
         assert self._reading is not None, "what makes progress has begun"
         if self._reading.cut_off is not None:
             return False
@@ -137,8 +137,8 @@ class ModelAnswers:
     async def ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
         """Return the answer in the thread's own conversation, or None if the run was cancelled.
 
-        The answer is shown while it is generated. What the model is told before it answers, `changes` gets to contain.
-        Raises an error of our own tree, or `ModelRaised`.
+        The answer is streamed. `changes` receives the messages that the request adds to the journal. Raises a
+        `ToolwrightError`, or `ModelRaised`.
         """
         try:
             active, system, stable = context.active, context.active.system, None
@@ -368,7 +368,7 @@ class ModelAnswers:
 async def _read(
     model: Model, request: ModelRequest, limit: AnswerLimit, stream: AnswerStream | None
 ) -> tuple[ModelResponse | None, BaseException | None]:
-    """The model's answer, shown as it comes, as long as anybody waits for it; or what would end the loop if raised."""
+    """Return the model's answer, streamed while it arrives, and the error that would end the event loop if raised."""
     response: ModelResponse | None = None
     try:
         async with aclosing(model.respond(request)) as events:
@@ -402,6 +402,6 @@ def _redacted(system: str, stable: str | None, redactor: Redactor) -> tuple[str,
 
 
 def _alone(active: ActiveAgent) -> bool:
-    """Return whether no other side of the thread speaks through the model of this prompt."""
+    """Return whether no other side of the thread uses this prompt's model."""
     others = [side.model for name, side in active.sides.items() if name != active.side]
     return active.model is not None and not isinstance(active.model, str) and active.model not in others

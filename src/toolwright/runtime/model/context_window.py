@@ -258,10 +258,10 @@ class ContextWindows:
         max_tokens: int | None,
         refer: Callable[[Message], Message],
     ) -> list[Message]:
-        """Return the messages of a loop outside, shortened if they have to be. The journal has nothing of it.
+        """Return the messages of an external loop, shortened if necessary. Nothing is committed.
 
-        The loop goes on with what is returned. The agent's policy holds, with `max_tokens` instead of its own if that
-        is not None. Raises `ContextTooLong`, and `InvalidRequest` where no limit is known.
+        The loop continues with the returned messages. The agent's policy applies, with `max_tokens` instead of its own
+        if given. Raises `ContextTooLong`, and `InvalidRequest` where no limit is known.
         """
         policy = self._policy(active)
         budget = self.most_tokens(active, model) if max_tokens is None else max_tokens
@@ -444,7 +444,7 @@ class ContextWindows:
     async def _waited_for(
         self, context: RunContext, key: Key, writing: Coroutine[object, object, Summary | None]
     ) -> Summary | None:
-        """Return the summary; None once it takes too long, the run is cancelled, or its time is over."""
+        """Return the summary, or None if it takes too long, or the run is cancelled or out of time."""
         task = asyncio.ensure_future(writing)
         aborted = asyncio.ensure_future(context.abort.wait())
         seconds = (
@@ -466,7 +466,7 @@ class ContextWindows:
             task.cancel()
 
     async def _order(self, active: ActiveAgent, fitting: Fitting, count: int, covers: int) -> Order | None:
-        """Return what a summary is to be written of, or None if the model that is to write it cannot be made."""
+        """Return the request for a summary, or None if its model cannot be made."""
         policy, model = fitting.policy, fitting.model
         if policy.summarize_with is not None:
             try:

@@ -256,7 +256,7 @@ class Fitting:
         self._replace(lambda each: bare_reference(each, self.refer), row)
 
     def _shorten_header(self) -> None:
-        """Cut the text that stands for what is left out, if the request is too long and that text has a large part."""
+        """Cut the text in place of the left-out messages, if the request is too long and that text is a large part."""
         most = int(self.budget * HEADER_SHARE / self.factor)
         if not self.fits and self.begins_with_header and text_tokens(self.row.text) > most:
             self.row = changed(self.row, text=cut_to_tokens(self.row.text, most))

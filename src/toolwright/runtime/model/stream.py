@@ -46,7 +46,7 @@ class SpaceStream:
 
     @property
     def wanted(self) -> bool:
-        """Return whether anybody follows the space that the agent is in."""
+        """Return whether the space has followers."""
         return self._space_id is not None and self._bus.wanted_in(self._space_id)
 
     def takes(self, name: str) -> bool:
@@ -181,7 +181,7 @@ class AnswerStream:
 
     @property
     def _redactor(self) -> Redactor:
-        """All that may not be shown: a run may learn more while it goes on."""
+        """The redactor of all secrets that must not be shown: a run can learn more while it executes."""
         if self._run_redactor is not self._context.redactor:
             self._run_redactor = self._context.redactor
             self._redactor_of_all = self._run_redactor.with_secrets(self._unspoken.secrets)

@@ -109,7 +109,7 @@ class Summaries:
         return known is not None and known[1].done()
 
     def start(self, key: Key, base: Base, order: Order, ask: Ask) -> None:
-        """Write a summary ahead of time, of a conversation that goes on from `base`; not more than so many at once."""
+        """Write a summary ahead of time, of a conversation that continues from `base`, unless too many are running."""
         known = self._tasks.get(key)
         loop = asyncio.get_running_loop()
         if (known is not None and known[0] == base) or loop.time() < self._quiet_until.get(key, 0.0):
@@ -127,7 +127,7 @@ class Summaries:
         self._tasks[key] = base, task
 
     async def take(self, key: Key, base: Base, *, wait: bool) -> Summary | None:
-        """Return the summary that was written ahead of time, or None if there is none that goes on from `base`."""
+        """Return the summary that was written ahead of time for `base`, or None."""
         known = self._tasks.get(key)
         if known is None or not (wait or known[1].done()):
             return None

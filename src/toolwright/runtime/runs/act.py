@@ -162,7 +162,7 @@ class Actions:
     # ── who speaks ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def _select_agent(self, context: RunContext) -> None:
-        """Let the side speak whose turn it is, of the agent that answers now; the run fails if there is none."""
+        """Select the active agent and side, with the tools of the next step; the run fails if the agent is unknown."""
         base, answering = context.base, _answering(context)
         if base is None or base.agent_id != answering:
             thread = changed(context.thread, active_agent=answering)

@@ -125,7 +125,7 @@ def last_words(context: RunContext, end: End) -> AbandonedCallResults:
 
 
 def _ends_family(context: RunContext, *, terminated: bool) -> bool:
-    """Return whether the thread is over with this run, and so is all that works below it: a request is solved once."""
+    """Return whether the thread ends with this run, and so do the threads below it."""
     thread = context.thread
     if thread.link is None:
         return terminated or thread.agent == REQUESTS.id
@@ -133,9 +133,9 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
 
 
 class RunCommits:
-    """Commits what steps and runs come to, ends runs, and tells parents, children and the next in a round of it.
+    """Commits the outcomes of steps, ends runs, and notifies parents, children and the next agent of a round.
 
-    `max_steps` is the most steps of a run whose agent says nothing else.
+    `max_steps` is the limit of a run whose agent sets none.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class RunCommits:
                 return answer
 
     async def _with_end(self, context: RunContext, following: Next, end: End) -> Answered | None:
-        """Commit it with the end of the run; None if a message or a cancel has come between, and the run goes on."""
+        """Commit it with the end of the run; None if a message or a cancel has arrived, and the run continues."""
         kind, changes, run = following.kind, following.changes, following.run
         if following.forced:
             return await self.end(context, kind, changes, end)
@@ -206,13 +206,13 @@ class RunCommits:
                 end = End("cancelled")
 
     def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
-        """Word that calls from outside were made for an agent that does not answer in the thread any more."""
+        """Build the unit that refuses outside calls for an agent that no longer answers in the thread."""
         changes = Changes()
         self._decline(context, changes, events, "The thread was handed over to another agent")
         return Next(kind=Result, changes=changes, run=context.run)
 
     def refused(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
-        """Word of the faults of calls from outside whose input is no JSON."""
+        """Build the unit that refuses outside calls whose input is not JSON."""
         changes = Changes()
         for call, event in zip(self._read(context, changes, events), events, strict=True):
             fault = f"Invalid arguments: {event.content[FAULT]}"
@@ -222,14 +222,14 @@ class RunCommits:
     def _decline(
         self, context: RunContext, changes: Changes, events: Sequence[InboxEvent], what: str
     ) -> None:
-        """Calls from outside that nobody has begun are recorded all the same, with word of `what` came before them."""
+        """Record outside calls that have not started, with `what` happened before they could."""
         if not events:
             return
         for call in self._read(context, changes, events):
             self._calls.refuse(context, changes, call, what)
 
     def _read(self, context: RunContext, changes: Changes, events: Sequence[InboxEvent]) -> Sequence[Call]:
-        """The calls of these events, recorded as if the one that speaks had made them; each is to be answered."""
+        """Record the calls of these events as calls of the active agent; the caller settles each."""
         calls = outside_calls(context, events, context.run.step_count + 1)
         changes.read += tuple([event.event_id for event in events])
         changes.calls |= {call.id: call for call in calls}
@@ -266,7 +266,7 @@ class RunCommits:
             self._unknown_agents.add(why)
 
     async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
-        """The turn is over: every call without an answer gets one."""
+        """Give every open call a result: the turn has ended."""
         self._calls.give_up(
             context, changes, last_words(context, end), await self._nested.open_below(context)
         )

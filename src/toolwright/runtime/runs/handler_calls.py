@@ -117,7 +117,7 @@ class HandlerCalls:
         await self._commits.commit(context, begun)
 
     def _started(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> Changes:
-        """Return the changes that start a call, or settle it if its tool lacks a variable."""
+        """Return the changes that start a call, or settle it if a variable of its tool is missing."""
         changes = Changes()
         refused = self._calls.refusal(context, call, tools)
         if refused is None:

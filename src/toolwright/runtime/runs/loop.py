@@ -279,7 +279,7 @@ def _next_of_prompt(context: RunContext, frame: Frame, max_steps: int) -> Action
 
 
 def end_of_calls(run: Run) -> End:
-    """Return the end of a run that executes outside calls: as it was, if it was over before."""
+    """Return the end of a run of outside calls: the same as before, if it had ended already."""
     return End("completed", run.stop_reason or "end_turn")
 
 
@@ -295,7 +295,7 @@ def limit_end(context: RunContext, run: Run, max_steps: int) -> End | None:
 
 
 def exhausted(context: RunContext, max_steps: int) -> StopReason | None:
-    """Return the limit that forbids a further step, of the run or of the side that speaks, or None."""
+    """Return the limit that forbids another step, of the run or of the active side, or None."""
     if context.run.calls_only:
         return None
     if context.time_limit is not None and context.seconds_left() <= 0:

@@ -1,4 +1,4 @@
-"""Poisonous inbox events: after a failed run they are tried one by one, then parked (D21); and the back-off."""
+"""Pauses after failures: a model that is unavailable, inbox events that make runs fail (D21)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -61,12 +61,12 @@ def has_own_message(context: RunContext) -> bool:
 
 
 def retries(run: Run) -> bool:
-    """Return whether the model is asked again after a fault of its own: nobody is told of each try."""
+    """Return whether the run waits for its model to be available again: its retries are not announced."""
     return run.error is not None and not run.over
 
 
 def _leaving(context: RunContext, back: Sequence[InboxChange]) -> Leaving:
-    """Come back at once for what is to be tried again."""
+    """Release the thread, due at once if an event is tried again."""
     leaving = context.leaving(context.clock.now())
     if any(change.now == "pending" for change in back):
         return changed(leaving, due=context.clock.now())

@@ -75,9 +75,9 @@ class _History:
         return None if sent is None else self.rows.get(sent.compaction)
 
     def before(self, place: int, *, with_dropped: bool = True) -> list[Message]:
-        """The thread's own conversation before that place, as it read when the message there was written.
+        """Return the thread's own conversation before that place, as it was when the message there was written.
 
-        What the run itself has said and what was dropped later is among it, unless told otherwise.
+        The run's own messages, and those dropped later, are included unless excluded by the arguments.
         """
         return [
             self._as_it_was(each, place)

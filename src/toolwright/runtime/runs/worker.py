@@ -1,4 +1,4 @@
-"""One drain of a thread: take what is to do, execute the run, leave. The motor calls it, one at a time per thread."""
+"""Run worker: claim a thread's next run, execute it, release the thread. The motor calls it once a thread at a time."""
 
 import asyncio
 import logging
@@ -146,13 +146,13 @@ class RunWorker:
             return "again"
 
     def stop(self) -> None:
-        """The process is to stop: runs in hand are given back after the call or answer that is in progress."""
+        """Release the current runs after their current call or answer: the process stops."""
         self._stopping = True
         for context in self._holds.values():
             context.stop()
 
     def known(self, thread_id: str) -> Redactor:
-        """The secrets that a run in progress here has known: also those that were changed or taken away meanwhile."""
+        """Return the redactor of a run in progress: it also knows secrets that were changed or removed since."""
         context = self._holds.get(thread_id)
         return NOTHING if context is None else context.redactor
 
@@ -176,7 +176,7 @@ class RunWorker:
             log.warning("Cannot see whether run %s was cancelled: %s", context.run.id, error)
 
     async def _early(self, view: ThreadView, run: Run, alone: bool) -> Verdict | None:
-        """A run that cannot go on now: it still waits, or it may only run by itself."""
+        """Return the verdict for a run that cannot continue now: it still waits, or must run alone. None if it can."""
         assert view.wake is not None, "checked by the caller"
         if run.status == "waiting" and run.cancel_requested_at is None:
             left = await self._time_left(view, run)
@@ -188,7 +188,7 @@ class RunWorker:
         return None
 
     async def _time_left(self, view: ThreadView, run: Run) -> float:
-        """Seconds that a parked run has still to wait, as far as can be known."""
+        """Return the seconds that a suspended run still has to wait, as far as known."""
         if (run.waiting or {}).get("reason") == "variables":
             return await self._lacks(view, run)
         open_calls = [call for call in view.calls if call.status == "waiting"]
@@ -205,7 +205,7 @@ class RunWorker:
         return [call for call in calls if call is not None and call.status == "waiting"]
 
     async def _lacks(self, view: ThreadView, run: Run) -> float:
-        """Seconds that a run waits for values. It looks again when what was in progress as it parked is over."""
+        """Return the seconds that a run waits for variables. It looks again after commits that were in progress."""
         active = await self._speakers.of(view.thread, run)
         if isinstance(active, str):
             return 0.0
@@ -324,7 +324,7 @@ class RunWorker:
                 self._calls.forget(context.nested)
 
     async def _take(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
-        """Claim a run that waits, or take over one whose process died."""
+        """Claim a waiting run, or take over one whose process died."""
         run = context.run
         if run.held:
             lives = run.lives + 1
@@ -396,7 +396,7 @@ class RunWorker:
     async def _refuse(
         self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
     ) -> None:
-        """Fails a run whose messages cannot be read: its own are kept, the rest given back (D21)."""
+        """Fail a run whose messages cannot be read: its own are kept, the others released (D21)."""
         now = self._clock.now()
         status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
         over = changed(context.run, status=status, error=error, started_at=now, completed_at=now)
@@ -417,7 +417,7 @@ class RunWorker:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)
 
     async def _give_back(self, context: RunContext) -> None:
-        """The process stops: write what is in hand, and say so, so that the next owner does not take us for dead."""
+        """Release the run when the process stops, so that the next owner does not count it as a crash."""
         if context.run.status not in ("queued", "running"):
             return
         try:
@@ -432,7 +432,7 @@ class RunWorker:
 
 
 def _outage(run: Run) -> JSONObject | None:
-    """Return what a run waited for that goes on: kept while its model has not answered again, for its beginning."""
+    """Return what a continued run has waited for, kept until its model answers."""
     return run.waiting if retries(run) else None
 
 
