@@ -16,7 +16,7 @@ INTERVAL = 5.0  # seconds between two looks, however often the figures are asked
 
 
 class Gauges:
-    """Tells the telemetry how much waits: calls, inbox events and their age, runs; connections in use, and nodes."""
+    """Reports numbers to telemetry: pending calls, inbox events and their age, runs, connections in use, nodes."""
 
     def __init__(self, store: Store, telemetry: Telemetry, clock: Clock) -> None:
         self._store = store

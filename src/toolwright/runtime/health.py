@@ -19,9 +19,9 @@ Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
 
 
 class Health:
-    """Asks the journal to commit a row that means nothing, and the files to keep bytes for a moment.
+    """Checks the journal by a commit without meaning, and the files by storing bytes for a moment.
 
-    Whoever asks meanwhile, or within a second after it, gets the same answer: many callers write no more than one.
+    Callers in the meantime, or within a second after it, get the same answer: many callers cause one write.
     """
 
     def __init__(

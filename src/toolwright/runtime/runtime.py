@@ -150,12 +150,12 @@ class Runtime:
         return await self._composed.begin(config, schema, context)
 
     async def solution(self, run_id: str) -> Solution:
-        """The solution of a request that was begun, here or in another process, once its run is over."""
+        """Return the solution of a request, started here or in another process, once its run has finished."""
         return await self._composed.solution(run_id)
 
     @property
     def driving(self) -> bool:
-        """Return whether runs are led in this process; false while another one drives the same journal."""
+        """Return whether this process executes runs; false while another one executes those of the same journal."""
         return self._motor.driving
 
     async def nodes(self) -> Sequence[Node]:

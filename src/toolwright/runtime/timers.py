@@ -62,10 +62,10 @@ class Timers:
 
 
 class ClockWatch:
-    """Notices that the clock was set back: relative plans are moved by as much, so that they come no later.
+    """Notices that the clock was set back, and moves relative plans by as much, so that they are not late.
 
-    A clock that is set forward afterwards takes that back. A clock that was set forward first delays nothing: that
-    cannot be told from a machine that has slept.
+    A clock that is set forward afterwards undoes that. A clock that was set forward first delays nothing: that
+    looks the same as a machine that has slept.
     """
 
     def __init__(self, store: Store, motor: Motor, clock: Clock, new_id: NewId) -> None:

@@ -1,1 +1,1 @@
-"""Agents as tools: child threads begun, told of, resumed; requests for values."""
+"""Agents as tools: child threads started, notified, resumed; requests for variables."""

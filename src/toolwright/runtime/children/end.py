@@ -1,4 +1,4 @@
-"""The end of a child's session, as its parent is told of it (S0 §5)."""
+"""The end of a child's session, and the parent's notification (S0 §5)."""
 
 from collections.abc import Sequence
 

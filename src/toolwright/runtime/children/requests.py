@@ -1,4 +1,4 @@
-"""Requests for values: read, answered (D4, S0 §6), and taken away when they expire. No value is ever in an answer."""
+"""Requests for variables: read, answered (D4, S0 §6), deleted when they expire. No value is ever in an answer."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class Requests:
         self._new_id = new_id
 
     async def get(self, thread_id: str, request_id: str) -> Wanted:
-        """Open request of the thread that owns it: a parked one, or the parent of a child to be."""
+        """Return the thread's open request: of a suspended run, or of the parent of a child that has not started."""
         request, thread = await self._open(thread_id, request_id)
         missing = await self._missing(request, thread)
         return Wanted(
@@ -95,11 +95,11 @@ class Requests:
         return [each for each in requests if not self._is_over(each)]
 
     async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
-        """Give values. When none is missing any more, the run goes on, or the child begins; once.
+        """Set values. When none is missing any more, the run continues, or the child starts; once.
 
-        Raises `VariablesLacking` with what is still missing; what was given is kept then, and the request stays open.
-        Raises `InvalidRequest` for a name that was not asked for, `NoRoom` where there are as many children as there
-        may be, `CannotSeal` for a secret where there are no keys: then nothing is kept.
+        Raises `VariablesLacking` with what is still missing; the given values are kept then, and the request stays open.
+        Raises `InvalidRequest` for a name that was not asked for, `NoRoom` at the maximum number of children, or
+        `CannotSeal` for a secret without encryption keys: then nothing is kept.
         """
         request, thread = await self._open(thread_id, request_id)
         values = _read(request, env)
@@ -163,7 +163,7 @@ class Requests:
     async def _missing(
         self, request: VariablesRequest, thread: Thread, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
-        """Variables that the request lacks, also with those `added`."""
+        """Return the variables that are missing even with those `added`."""
         birth = self._birth(request)
         if birth is not None:
             agent = await self._agents.usable(birth.agent_id)
@@ -279,7 +279,7 @@ BATCH = 100
 
 
 async def drop_expired(store: Store, clock: Clock, new_id: NewId) -> int:
-    """Take away all whose time is over; how many that were."""
+    """Delete the requests that have expired. Return how many."""
     total = 0
     while True:
         expired = await store.children.expired(clock.now(), BATCH)

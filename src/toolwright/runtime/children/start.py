@@ -45,7 +45,7 @@ class NewChildRows:
 
 
 class ChildStart:
-    """Finds out what children lack, and makes the effects with which they begin."""
+    """Finds missing values of children, and makes the effects that start them."""
 
     def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
         self._store = store

@@ -100,7 +100,7 @@ class StepTools:
         return made
 
     async def _free(self, context: RunContext, resumable: Sequence[AgentCall]) -> list[AgentCall]:
-        """Those of which there may be one more."""
+        """Return the agents of which another child may be created."""
         if not any(each.config.resumable and each.config.resumable.max_instances for each in resumable):
             return [*resumable]
         alive = await context.retry_until_available(lambda: self._store.children.living(context.thread.id))
@@ -128,7 +128,7 @@ class StepTools:
 
 
 def has_room(relation: AgentCall, alive: int) -> bool:
-    """Return whether one more of these agents may be created, beside so many that are not terminated."""
+    """Return whether another of these agents may be created, given the children that are not terminated."""
     resumable = relation.config.resumable
     most = resumable.max_instances if resumable else None
     return most is None or alive < most

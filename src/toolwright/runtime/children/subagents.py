@@ -258,7 +258,7 @@ class Subagents:
     def _ask(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
     ) -> ToolResult:
-        """The child is put off until somebody gives what it is missing (S0 §6)."""
+        """Postpone the child until its missing values are given (S0 §6)."""
         request = self._child_start.request(
             birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}"
         )
@@ -288,7 +288,7 @@ def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
 
 
 def _lacks_tenvs(name: str, lacking: MissingTenvs, relation: AgentCall | None) -> ToolResult:
-    """The error result of a call whose child would lack tenvs."""
+    """Return the error of a call whose child would have missing tenvs."""
     way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
         way = "A delegate has no tenvs but those of its agent and prompt."

@@ -94,7 +94,7 @@ class ComposedRequests:
         return await self._threads.send(thread.id, new.message)
 
     async def _cancel(self, thread_id: str) -> None:
-        """Cancel the run of a request, however often whoever waited for it is cancelled meanwhile."""
+        """Cancel the run of a request, even if its caller is cancelled repeatedly."""
         cancelling = asyncio.create_task(self._threads.cancel(thread_id))
         while not cancelling.done():
             with suppress(asyncio.CancelledError):  # a scope of anyio's cancels at every wait
@@ -106,9 +106,9 @@ class ComposedRequests:
             )
 
     async def solution(self, run_id: str) -> Solution:
-        """The solution of a request, once its run is over; also of one that another process began.
+        """Return the solution of a request once its run has finished; also of one started by another process.
 
-        Raises `SolutionError` if the run failed or was cancelled, `NotFound` if it is none of a request.
+        Raises `SolutionError` if the run failed or was cancelled, `NotFound` if the run is not of a request.
         """
         thread = await self._threads.get((await self._runs.get(run_id)).thread_id)
         if thread.agent != REQUESTS.id:
@@ -135,7 +135,7 @@ class ComposedRequests:
         )
 
     async def _states(self, thread_id: str, request: RequestForm) -> dict[str | None, JSONObject]:
-        """The state at the end, of no instance and of each: what was written lies over what the context says."""
+        """Return the final state, of no instance and of each: written values over those of the context."""
         states = {instance: request.state_of(instance) for instance in (None, *request.instances)}
         for key, text in (await self._store.children.values(thread_id)).items():
             name, instance = read_value_key(key)

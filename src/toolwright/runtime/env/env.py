@@ -119,10 +119,10 @@ class Environment:
         above: Sequence[ParentScope] = (),
         hidden: frozenset[str] = NO_NAMES,
     ) -> ThreadEnv:
-        """Env of the thread for that agent, whose stored values are `rows`.
+        """Return the thread's env for that agent, whose stored values are `rows`.
 
-        `above` are the threads above it, the nearest first; `hidden` are names that its models may not see the
-        values of, beside the agent's own.
+        `above` are its parent threads, the nearest first; `hidden` are names whose values its models may not see, in
+        addition to the agent's own.
         """
         hidden = hidden.union(*[each.hidden for each in above], agent.hidden if agent is not None else ())
         if not rows and agent is not None and not agent.secrets and not hidden:
@@ -162,7 +162,7 @@ class Environment:
         return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought, hides)
 
     def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
-        """One name of a thread or person set, or taken away with None. Raises `CannotSeal`."""
+        """Return the change that sets a name of a thread or person, or removes it if None. Raises `CannotSeal`."""
         return self._change(owner, "env", name, var, at)
 
     def tenv(self, owner: str, name: str, var: EnvVar, at: datetime) -> EnvChange:
@@ -229,7 +229,7 @@ class Environment:
 
 
 def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
-    """Return whether a value that was given as text where nobody knew better is declared as a secret here."""
+    """Return whether a value given as text, before its type was known, is declared as a secret here."""
     return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 

@@ -121,9 +121,9 @@ def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
 
 
 def clean_arguments(text: str, redactor: Redactor) -> str:
-    """Arguments without secrets, still JSON if they were; as the model wrote them where there are none in them.
+    """Return arguments without secrets, still JSON if they were; unchanged if they contain none.
 
-    Those with more values than a judge takes are text: to read them would take seconds.
+    Arguments with more values than a validator takes are treated as text: reading them would take seconds.
     """
     if not redactor:
         return text

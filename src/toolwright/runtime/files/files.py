@@ -220,7 +220,7 @@ class StoredFiles:
         return await self._read(lambda: self._store.files(self._thread_id))
 
     async def taken(self, folded: Sequence[str]) -> Set[str]:
-        """Those of the paths at which there is a file."""
+        """Return the paths that already exist."""
         return await self._read(lambda: self._store.files_at(self._thread_id, folded))
 
 
@@ -252,7 +252,7 @@ class ThreadFiles:
         return await self.content(await self.get(thread_id, path))
 
     async def content(self, file: File) -> bytes:
-        """The bytes of a file whose row is at hand."""
+        """Return the bytes of a file whose row was read."""
         return await self._keeper.read(file)
 
     async def pieces(self, file: File, part: slice) -> AsyncGenerator[bytes]:

@@ -1,4 +1,4 @@
-"""Definitions of tools that have changed since an agent used them first: held back until somebody accepts them."""
+"""Definitions of MCP tools that have changed since an agent first used them: held back until they are accepted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The tools that an agent has of its MCP servers now, beside its own."""
+"""Tools of an agent's MCP servers, in addition to its own."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

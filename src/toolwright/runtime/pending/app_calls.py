@@ -65,7 +65,7 @@ class AppCalls:
         return self._parts.cipher
 
     def new(self, beside: Call | None = None) -> AppCall:
-        """The ids of a call that is to be made, in a thread of its own, or in that of another call."""
+        """Return the ids of a new call, in a thread of its own, or in that of another call."""
         new_id = self._parts.new_id
         thread_id = new_id("thr") if beside is None else beside.thread_id
         return AppCall(id=new_id("call"), thread_id=thread_id, run_id=new_id("run"))
@@ -79,7 +79,7 @@ class AppCalls:
         await self._post(thread, call, name, written)
 
     async def make_beside(self, call: AppCall, other: Call, name: str, arguments: object) -> None:
-        """Have the call made in the thread of one that is over, with the values that were set there since."""
+        """Make the call in the thread of a finished one, with the values that were set there since."""
         await self.check_thread(other.thread_id, None)
         thread = await self._parts.store.thread(other.thread_id)
         assert thread is not None, "it was there a moment ago"
@@ -98,7 +98,7 @@ class AppCalls:
 
     @contextmanager
     def watch(self, call: AppCall) -> Generator["CallWatch"]:
-        """Word of what happens in the call's thread; begin it before the call is made, and nothing is missed."""
+        """Follow the events of the call's thread. Call it before the call is made, so that nothing is missed."""
         with self._parts.bus.subscribe(Topic(kind="thread", id=call.thread_id)) as follower:
             yield CallWatch(self, call, follower)
 
@@ -140,7 +140,7 @@ class AppCalls:
         return None if call.result is None else result_from_json(call.result)
 
     async def cancel(self, call: Call | AppCall) -> None:
-        """Stop the call, whoever executes it; nothing happens to one that has ended."""
+        """Stop the call, whatever executes it; a finished call stays as it is."""
         with suppress(RunOver, NotFound):
             await self._runs.cancel(call.run_id)
             return
@@ -157,7 +157,7 @@ class CallWatch:
         self._follower = follower
 
     async def next(self, timeout: float) -> Sequence[Event]:
-        """What has happened since, or nothing after `timeout` seconds."""
+        """Return the events since the last call, or none after `timeout` seconds."""
         return await self._follower.next(timeout)
 
     async def row(self) -> Call | None:
@@ -166,5 +166,5 @@ class CallWatch:
 
 
 def call_of(call: Call) -> AppCall:
-    """The ids of a call whose row is at hand."""
+    """Return the ids of a call whose row was read."""
     return AppCall(id=call.id, thread_id=call.thread_id, run_id=call.run_id)

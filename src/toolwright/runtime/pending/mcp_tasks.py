@@ -161,7 +161,7 @@ class McpTasks:
             log.info("The result of the task of the call %s is not taken: %s", call.id, error.message)
 
     async def _forget(self, task: McpTask, target: McpTarget | None) -> None:
-        """Nobody waits for the task any more: its server may stop. Raises `McpUnavailable`."""
+        """Cancel the task at its server: no run waits for it. Raises `McpUnavailable`."""
         if target is not None:
             try:
                 with self._look(target):
@@ -211,7 +211,7 @@ class McpTasks:
             await self._answer(task, target, answers)
 
     async def _answer(self, task: McpTask, target: McpTarget, answers: JSONObject) -> None:
-        """Hand answers in; the next look tells what became of a task that takes none any more."""
+        """Submit answers; the next look finds the status of a task that no longer accepts any."""
         try:
             await self._servers.answer_task(target, task.task_id, answers, task.session)
         except McpTaskGone as error:
@@ -234,7 +234,7 @@ class McpTasks:
         number: int,
         space_id: str | None,
     ) -> AskBelow | None:
-        """The call that asks; None for a question that nobody could be asked."""
+        """Return the call that asks, or None for a question without anyone to ask."""
         now = self._clock.now()
         try:
             arguments = question(
@@ -278,7 +278,7 @@ class McpTasks:
     # ── the journal ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def _target(self, task: McpTask, thread: Thread) -> McpTarget | None:
-        """What the server of the task is connected to by now, None where the agent has it no longer."""
+        """Return the current connection settings of the task's server, or None if the agent no longer has it."""
         active = await self._agents.usable(task.agent_id)
         if active is None:
             return None
@@ -316,7 +316,7 @@ def _expiry(call: Call) -> datetime:
 
 
 def _question_id(call: Call, key: str) -> str:
-    """The id of the call that asks this: whoever asks it again finds it."""
+    """Return the id of the call that asks this question: the same question has the same id."""
     return f"{call.id}.q_{hashlib.sha256(key.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 

@@ -33,10 +33,10 @@ OVERLAP = timedelta(seconds=60)
 
 
 class OfferQueue:
-    """One reader's queue; `tools` names what it takes, None for all.
+    """One reader's queue; `tools` names the tools that it takes, None for all.
 
-    The reader looks through the journal for what began before it `opened`, and is told of what begins from then on.
-    What began near that instant may come both ways: `meets` says whether it is the first time.
+    The reader reads earlier calls from the journal, up to the time when it `opened`, and is notified of later ones.
+    A call from about that time can arrive both ways: `meets` returns whether it is the first time.
     """
 
     def __init__(self, tools: frozenset[str] | None, opened: datetime) -> None:
@@ -49,7 +49,7 @@ class OfferQueue:
         self._overrun = asyncio.Event()
 
     def meets(self, call_id: str, began: datetime) -> bool:
-        """Return whether the reader has not been told of the call."""
+        """Return whether the reader has not received the call yet."""
         if not self._from <= began < self.until:
             return True
         if call_id in self._met:
@@ -144,7 +144,7 @@ class Offers:
                 self._start_times.clear()
 
     async def run(self) -> None:
-        """Look at the journal repeatedly as long as anybody reads, forever."""
+        """Look at the journal repeatedly while there are readers, without end."""
         while True:
             await self._wanted.wait()
             with self._bus.subscribe(TOOLS) as follower:
@@ -152,7 +152,7 @@ class Offers:
             self._again.clear()
 
     async def _keep_looking(self, follower: Follower) -> None:
-        """Look as long as anybody reads: at the newest calls as soon as another process has opened one."""
+        """Look at the journal while there are readers: at the newest calls when another process has opened one."""
         since, time = self._clock.now(), asyncio.get_running_loop().time  # real time, as for streams
         whole_at = 0.0
         while self._queues:

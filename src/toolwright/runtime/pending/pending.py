@@ -216,7 +216,7 @@ class PendingCalls:
         return await self.get(call_id)
 
     async def expire(self, call_id: str) -> None:
-        """End a call whose time is over, if it is open still: what its timer is for. It tells the agent once."""
+        """End a call that has expired, if it is still open: called by its timer. The agent is notified once."""
         call = await self._store.call(call_id)
         if call is None:
             return
@@ -231,10 +231,10 @@ class PendingCalls:
             await self._store.commit(Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
-        """Claim an open call for a worker, for `lease` seconds from now; the call.
+        """Claim an open call for a worker, for `lease` seconds from now. Return the call.
 
-        The same worker may claim it again, which renews its lease. Once a lease is over, others may claim the call only
-        if its tool says `read_only` or `idempotent` (D25). Raises `CallClaimed` while somebody else has it, else what
+        The same worker may claim it again, which renews its lease. After a lease has ended, others may claim the call
+        only if its tool says `read_only` or `idempotent` (D25). Raises `CallClaimed` while another worker has it, or what
         `submit` raises.
         """
         _claimable(worker, lease)
@@ -263,7 +263,7 @@ class PendingCalls:
             self._telemetry.settled(call, outcome)
 
     async def _thread(self, call: Call) -> Thread:
-        """The call's thread. Raises if nobody will read a result: the run has gone on, and thread or agent is gone."""
+        """Return the call's thread. Raises if no agent will read a result: its run, thread or agent is gone."""
         thread = await self._store.thread(call.thread_id)
         if thread is None or (call.status == "pending" and thread.is_over):
             raise CallCancelled
@@ -294,7 +294,7 @@ class PendingCalls:
         return settlement(kind, call, outcome, await self._settling(call, run, outcome, now), files)
 
     async def _settling(self, call: Call, run: Run | None, outcome: ToolResult, at: datetime) -> Settling:
-        """Facts for its unit beside the call: how deep its run is, and what is seen of it in a space."""
+        """Return the other facts of its unit: the depth of its run, and its message in a space."""
         agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
         author = None if agent is None else entity_of(agent.agent)
         source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)

@@ -32,9 +32,9 @@ EXPIRED = ToolResult.fail("Tool call expired")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """The context of a settling unit, beside the call.
+    """The facts of a settling unit in addition to the call.
 
-    `depth` is that of the call's run in a chain of agents, `shown` what is seen of the end in a space.
+    `depth` is that of the call's run in a chain of agents, `shown` the effects on its message in a space.
     """
 
     token: str

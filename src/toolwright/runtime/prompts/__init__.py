@@ -1,1 +1,1 @@
-"""System prompts of agents: what they are told at every step, and its preview."""
+"""System prompts of agents, made at every step, and their preview."""

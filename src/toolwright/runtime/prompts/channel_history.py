@@ -1,4 +1,4 @@
-"""Channels as an agent's prompt tells them: which there are, and what was said last where it is spoken to (S4)."""
+"""Channels in an agent's system prompt: their list, and the last messages where the agent was addressed (S4)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentMessages:
-    """What was said last in a place, in order, with the names of the authors by their ids."""
+    """The last messages in a place, in order, with the names of the authors by their ids."""
 
     space: Space
     parent_id: str | None

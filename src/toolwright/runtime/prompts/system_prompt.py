@@ -59,7 +59,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """The state of an agent that its system prompt tells, as it is in the journal."""
+    """The part of an agent's state that its system prompt shows, as in the journal."""
 
     spaces: Sequence[Space] = ()
     members: Mapping[str, Sequence[tuple[Member, str]]] = field(
@@ -75,7 +75,7 @@ class Home:
 
 
 class SystemPrompts:
-    """Reads what agents are told."""
+    """Reads the changing parts of system prompts."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
@@ -83,9 +83,9 @@ class SystemPrompts:
         self._history = ChannelHistory(store, agents)
 
     async def of(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> Home:
-        """As it is now, for an agent that was spoken to in those places; nothing for one without toolkits.
+        """Return the current state for an agent that was addressed in those places; empty for one without toolkits.
 
-        `reach` says of whose memory and for which person it is told.
+        `reach` says whose memory is shown, and for which person.
         """
         kits, entity_id, person = agent.agent.toolkits, agent.agent.entity_id, reach.person
         home = Home()

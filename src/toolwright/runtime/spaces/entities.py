@@ -1,4 +1,4 @@
-"""Entities: the people of the journal, and the app's agents beside them."""
+"""Entities: people, and the app's agents."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ class Entities:
         return None if agent is None else entity_of(agent)
 
     async def shown(self, entity_id: str) -> Entity | None:
-        """The entity to be shown beside something else: None too if its row is broken."""
+        """Return the entity to show with something else; None also if its row is broken."""
         try:
             return await self.known(entity_id)
         except RowBroken as error:
@@ -205,7 +205,7 @@ def _with(entity: Entity, fields: EntityFields, at: datetime | None) -> Entity:
 
 
 def _after(last: datetime | None, now: datetime) -> datetime:
-    """An instant that tells this version from the one before, though the clock may stand."""
+    """Return a timestamp that differs from the version before, even if the clock has not advanced."""
     return now if last is None else max(now, last + _TICK)
 
 

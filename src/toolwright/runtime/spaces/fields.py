@@ -98,7 +98,7 @@ def metadata_of(value: object) -> JSONObject:
 
 
 def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
-    """The space with the fields given, told by its instant from the one before, though the clock may stand."""
+    """Return the space with these fields, with a timestamp that differs from the version before."""
     _refuse_unknown(fields)
     new = changed(was, updated_at=max(now, was.updated_at + TICK))
     if "name" in fields:

@@ -32,7 +32,7 @@ Intended: TypeAlias = Effect | Showing
 
 
 class Membership:
-    """Asks who is in a space. What is said there holds no secret of any agent in it, whoever says it."""
+    """Reads who is in a space, and keeps the secrets of all its agents out of what is posted there."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store

@@ -140,7 +140,7 @@ class Spaces:
         return space
 
     async def _require_existing(self, space_id: str) -> None:
-        """`NotFound` if there is no such space; what lies below one whose row is broken can be read."""
+        """Raise `NotFound` if there is no such space; the contents of a space with a broken row can be read."""
         if not await is_there(self._store.spaces.space(by_id("space", space_id))):
             raise NotFound(f"There is no space {space_id!r}.")
 

@@ -32,7 +32,7 @@ from toolwright.runtime.env.redaction import clean_arguments, clean_message
 
 
 class Facts:
-    """The call, where it stands, and who speaks there."""
+    """The call, its thread and the active agent."""
 
     __slots__ = ("_call", "_context")
 
@@ -41,7 +41,7 @@ class Facts:
 
     @property
     def run_context(self) -> RunContext:
-        """The run in hand, for built-in tools."""
+        """The current run's context, for built-in tools."""
         return self._context
 
     @property
@@ -51,13 +51,13 @@ class Facts:
 
     @property
     def missing_home_tenvs(self) -> MissingTenvs:
-        """Values that the agent's tools need and its home thread would lack, for built-in tools."""
+        """Values that the agent's tools need and its home thread would miss, for built-in tools."""
         active = self._context.base
         at_home = active is None or self._context.thread.id == home_thread_id_of(self._context.thread.agent)
         return MissingTenvs() if at_home or active is None else active.missing_home_tenvs
 
     async def reach(self) -> Reach:
-        """What the agent that makes the call may reach in this thread, for built-in tools."""
+        """The spaces and memory that the calling agent may reach in this thread, for built-in tools."""
         base = self._context.base
         assert base is not None, "an agent that is not there makes no calls"
         return await self._context.where.reach(base.agent)
@@ -152,9 +152,9 @@ class CallsWithin:
     async def make(
         self, name: str, arguments: JSONObject | str | None, *, built_in: bool = False
     ) -> ToolResult:
-        """Make one of them; its failure is an error result. Raises `InvalidRequest` once the call is over.
+        """Make the call; its failure is an error result. Raises `InvalidRequest` after the handler's call has ended.
 
-        One that is `built_in` is a tool for handlers alone, whatever else has its name.
+        A `built_in` tool is for handlers alone, even if another tool has its name.
         """
         name, text = tool_call(name, arguments)
         async with self._one:
@@ -173,7 +173,7 @@ class CallsWithin:
                 pass
 
     def queue(self, name: str, arguments: JSONObject | str | None, redactor: Redactor) -> None:
-        """Have a tool called once the step is over. Raises `InvalidRequest` for more than 100 of them."""
+        """Queue a call for the end of the step. Raises `InvalidRequest` for more than 100 of them."""
         name, text = tool_call(name, arguments)
         if len(self._execution.queued) >= MOST_QUEUED:
             raise InvalidRequest(f"A call queues at most {MOST_QUEUED} tools.")
@@ -205,7 +205,7 @@ class Words:
         return None if message is None else self._edited(message)
 
     def inject(self, content: str, role: str) -> str:
-        """Say something with the call's result, in somebody's name; the new message's id."""
+        """Add a message in the name of a user or the agent, with the call's result. Return its id."""
         if role not in get_args(Speaker):
             raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
         message_id = self._context.new_id("msg")
@@ -238,7 +238,7 @@ class Words:
 
     @property
     def injected(self) -> list[Injected]:
-        """Messages beside the call's result."""
+        """Messages in addition to the call's result."""
         return [*self._injected.values()]
 
     @property

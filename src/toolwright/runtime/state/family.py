@@ -152,7 +152,7 @@ class Family:
         self.makers.append(partial(self._notify, self._context.redactor.text(checked), files, self._next()))
 
     def may_notify(self, text: str) -> str:
-        """The text, if the parent can be told it. Raises `InvalidRequest` otherwise."""
+        """Return the text, if it can be sent to the parent. Raises `InvalidRequest` otherwise."""
         if self._context.thread.parent_id is None:
             raise InvalidRequest("This thread has no parent to notify.")
         return given.message(text)
@@ -193,7 +193,7 @@ class Family:
 
 
 def _check_open(thread: Thread) -> None:
-    """Raise `ThreadTerminated` if nobody may speak to the thread any more."""
+    """Raise `ThreadTerminated` if the thread accepts no messages any more."""
     if thread.is_over:
         raise _terminated(thread)
 

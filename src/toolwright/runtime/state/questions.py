@@ -1,4 +1,4 @@
-"""What a handler asks of others while it works: of a person, or of the agent's model."""
+"""Questions of handlers while they run: to a person, or to the agent's model."""
 
 from collections.abc import Sequence
 
@@ -21,11 +21,11 @@ class Questions(Facts):
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
-        """Ask a person, and wait for the answer for up to an hour; the time of this call's tool stands still.
+        """Ask a person, and wait for the answer for up to an hour; this call's timeout is paused meanwhile.
 
-        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` they are sent there.
-        `source` is who asks, where it is not the tool itself.
-        The question is a pending call below this one, shown in the space where the run is seen, and answered like any:
+        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` the person is sent
+        there. `source` names who asks, if not the tool itself.
+        The question is a pending call below this one, shown in the run's space, and answered like any:
         `{"action": "accept", "content": {…}}`, or `decline` or `cancel`. Raises `InvalidRequest` for an invalid
         question.
         """
@@ -40,10 +40,10 @@ class Questions(Facts):
         temperature: float | None = None,
         source: str | None = None,
     ) -> Sampled:
-        """Ask the agent's model, beside the conversation; its tokens count as the run's.
+        """Ask the agent's model, outside the conversation; its tokens count as the run's.
 
-        `messages` is what a user says, or pairs of `user` or `assistant` and what is said. Raises `ModelError` where
-        there is no answer, `InvalidRequest` for what cannot be asked.
+        `messages` is a user's text, or pairs of `user` or `assistant` and a text. Raises `ModelError` without an
+        answer, `InvalidRequest` for invalid messages.
         """
         asked = sampling(messages, system, max_tokens, temperature, source)
         return sampled(await self._calls.make(SAMPLE, asked, built_in=True))

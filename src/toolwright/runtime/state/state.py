@@ -295,7 +295,7 @@ class RunState(Questions):
 
     @writes
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
-        """Run code that nobody trusts in the sandbox; await the handle, or `terminate` it.
+        """Run untrusted code in the sandbox; await the handle, or `terminate` it.
 
         Raises `InvalidRequest` for invalid options, and in a thread: only an async handler can await the handle.
         """
@@ -310,7 +310,7 @@ class RunState(Questions):
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call a tool of this prompt from within this call, one after another; its failure is an error result.
 
-        Raises `InvalidRequest` once the call is over or for an invalid name, `InvalidJSON` for what JSON cannot carry.
+        Raises `InvalidRequest` after the call has ended or for an invalid name, `InvalidJSON` for what is not JSON.
         """
         return await self._calls.make(name, arguments)
 
@@ -322,9 +322,9 @@ class RunState(Questions):
 
     @writes
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
-        """Have a tool of this prompt called once this step is over, before the model is asked again.
+        """Queue a call of a tool of this prompt for the end of the step, before the model is asked again.
 
-        What ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
+        A call that ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
         """
         self._calls.queue(name, arguments, self._context.redactor)
 
@@ -334,7 +334,7 @@ class RunState(Questions):
         self.execution.queued = (*self.execution.queued, *below.queued)
 
     def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
-        """Followers are told of a child, with the call's result."""
+        """Announce a child thread to followers, with the call's result."""
         self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
 
     @writes
@@ -370,11 +370,11 @@ class RunState(Questions):
         return await self._context.retry_until_available(work)
 
     def effect(self, effect: Effect) -> None:
-        """Have something done to spaces, timers, minds or memory, with the call's result."""
+        """Add an effect on spaces, timers, minds or memory, committed with the call's result."""
         self._effects.append(effect)
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
-        """Have an effect that is made when the result is committed, for built-in tools."""
+        """Add an effect that is made when the result is committed, for built-in tools."""
         self._makers.append(make)
 
     async def effects(self) -> list[Effect]:

@@ -57,7 +57,7 @@ class CallValues:
 
     @property
     def effects(self) -> Sequence[SetValue]:
-        """What the call has set."""
+        """The changes of values by this call."""
         return [SetValue(thread_id=self._thread_id, key=key, value=kept) for key, kept in self._set.items()]
 
 

@@ -74,7 +74,7 @@ class Deletion:
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def remove_bytes(self) -> int:
-        """Take away the bytes that deleted threads had and nobody else has, but young ones; of how many files."""
+        """Delete the bytes of deleted threads' files, unless used by other rows or new. Return the number of files."""
         total, after = 0, ""
         while notes := await self._store.retention.dropped_bytes(after, PAGE):
             after, done = notes[-1].digest, list[DroppedBytes]()

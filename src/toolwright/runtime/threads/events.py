@@ -143,7 +143,7 @@ class RunStreams:
                 yield each
 
     async def run(self, thread_id: str, run_id: str, *, over: bool) -> AsyncGenerator[RunEvent]:
-        """The values of the run's events from its beginning to its end; of one that is over those that are kept."""
+        """Return the values of the run's events from its beginning to its end; of a finished run the kept ones."""
         topic = Topic(kind="run", id=run_id)
         async with self._events.following(topic, 0) as following:
             events = self._recorded(topic) if over else following.events

@@ -130,7 +130,7 @@ async def within_limit(
 
 
 def line(event: InboxEvent) -> str:
-    """One event as one line. What others wrote is quoted, so that nobody can write a line for somebody else."""
+    """Return an event as one line. Texts of others are quoted, so that none can imitate another line."""
     content = event.content
     match event.type:
         case "space_message":
@@ -170,7 +170,7 @@ def _of_subagent(content: JSONObject) -> str:
 
 
 def preview(events: Sequence[InboxEvent]) -> str | None:
-    """One line that tells what waits for the next run, None if nothing does."""
+    """Return one line about the events that wait for the next run, or None."""
     if not events:
         return None
     first = line(sorted(events, key=_rank)[0])

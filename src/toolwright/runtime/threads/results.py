@@ -35,7 +35,7 @@ class RunResults:
         self._agents = agents
 
     async def result(self, run_id: str) -> RunResult:
-        """What the run has come to, so far if it is not over. Raises `NotFound`."""
+        """Return the run's result, as of now if it has not finished. Raises `NotFound`."""
         run = await self._store.run(run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id!r}.")

@@ -35,7 +35,7 @@ LOOK_ABROAD = 0.25  # the same where other processes execute runs
 
 @value
 class OpenWait:
-    """Something that a run, or a run below it, waits for and that only somebody outside can provide.
+    """A wait of a run, or of a run below it, that only someone outside can end.
 
     `call` waits for an approval, or is a handler's question; without a call, values are `missing`.
     """
@@ -112,13 +112,13 @@ class Runs:
         return await self._store.run_messages((await self.get(run_id)).id, limit)
 
     async def result(self, run_id: str) -> RunResult:
-        """What the run has come to, so far if it goes on: its output as its prompt declares it, messages and calls."""
+        """Return the run's result, as of now if it continues: its output as its prompt declares it, messages, calls."""
         return await self._results.result(by_id("run", run_id))
 
     async def stream(self, run_id: str) -> AsyncGenerator[RunEvent]:
-        """The events of the run as values, from its beginning until it is over; the last one is `RunDone`.
+        """Return the events of the run as values, from its beginning to its end; the last one is `RunDone`.
 
-        Leave it early with `contextlib.aclosing`. The run goes on all the same.
+        Leave it early with `contextlib.aclosing`. The run continues all the same.
         """
         run = await self.get(run_id)
         async with aclosing(self._streams.run(run.thread_id, run.id, over=run.over)) as events:
@@ -126,7 +126,7 @@ class Runs:
                 yield event
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
-        """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds."""
+        """Return the run once it has finished. Raises `TimeoutError` if that takes more than `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         if timeout is None:
             return await self._until(run_id, ENDS, _is_over)
@@ -136,7 +136,7 @@ class Runs:
     async def wait_for_input(
         self, run_id: str, ignored: Callable[[OpenWait], bool] = lambda _: False
     ) -> tuple[Run, OpenWait | None]:
-        """Wait until the run is over, or waits for input from outside; return the run and that wait.
+        """Wait until the run has finished, or waits for input from outside; return the run and that wait.
 
         Runs of children that the run waits for count too. `ignored` waits are left to others.
         """
@@ -172,7 +172,7 @@ class Runs:
         return runs
 
     async def _open_waits(self, run: Run) -> Sequence[OpenWait]:
-        """What the run itself waits for and only somebody outside can provide."""
+        """Return the run's own waits that only someone outside can end."""
         waiting = run.waiting or {}
         waits = [
             OpenWait(run_id=run.id, call=call)
@@ -243,7 +243,7 @@ def _not_failed(run: Run) -> NotFailed:
 
 
 def _not_retried(run: Run, guard: Guard) -> ToolwrightError:
-    """Return the error that says why the failed run cannot go on."""
+    """Return the error that says why the failed run cannot be retried."""
     match guard:
         case "terminated":
             return ThreadTerminated(f"The session of the thread {run.thread_id!r} has ended.")

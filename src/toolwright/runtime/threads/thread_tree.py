@@ -100,7 +100,7 @@ def notice_for(
     clock: Clock,
     new_id: NewId,
 ) -> Delivery:
-    """Word of a child for its parent's inbox, which is read by its next run."""
+    """Return a child's notification for its parent's inbox, which the next run reads."""
     content: JSONObject = {**notice}
     if files:
         content["attachments"] = [kept_ref(ref) for ref in files]

@@ -233,13 +233,13 @@ class Threads:
     async def messages_before(
         self, thread_id: str, seq: int | None = None, limit: int = 100
     ) -> Sequence[Message]:
-        """The last messages of the thread that stand before that place in it, or of all, in order."""
+        """Return the last messages of the thread before that place in it, or of all, in order."""
         page(limit, 0 if seq is None else seq)
         await self._require_existing(thread_id)
         return await self._store.messages_before(thread_id, seq, limit)
 
     async def _require_existing(self, thread_id: str) -> None:
-        """`NotFound` if there is no such thread; what lies below one whose row is broken can be read."""
+        """Raise `NotFound` if there is no such thread; the contents of a thread with a broken row can be read."""
         if not await is_there(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
 
@@ -403,7 +403,7 @@ class Threads:
         )
 
     async def _settled(self, thread_id: str) -> Thread:
-        """The thread, once a run that is being cancelled is over: a message after a cancel is for the next run."""
+        """Return the thread once a cancelled run has ended: a message after a cancel is for the next run."""
         thread = await self.get(thread_id)
         if thread.run_id is not None:
             run = await self._runs.get(thread.run_id)

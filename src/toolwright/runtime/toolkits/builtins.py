@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @runtime_checkable
 class BuiltinState(Protocol):
-    """The state of a run for a built-in tool, beside what every handler sees."""
+    """The state of a run for a built-in tool, in addition to what every handler sees."""
 
     @property
     def thread(self) -> Thread:
@@ -34,7 +34,7 @@ class BuiltinState(Protocol):
         ...
 
     async def reach(self) -> Reach:
-        """What the agent that makes the call may reach in this thread."""
+        """The spaces and memory that the calling agent may reach in this thread."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class BuiltinState(Protocol):
 
     @property
     def missing_home_tenvs(self) -> MissingTenvs:
-        """Values that the agent's tools need and its home thread would lack."""
+        """Values that the agent's tools need and its home thread would miss."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class BuiltinState(Protocol):
         ...
 
     def effect(self, effect: Effect) -> None:
-        """Have something done to spaces, timers, minds or memory, in the commit of the call's result."""
+        """Add an effect on spaces, timers, minds or memory, committed with the call's result."""
         ...
 
 

@@ -19,7 +19,7 @@ TELLING = frozenset({"tool.done", "tool.error", "message", *ENDS})
 
 
 class CallEnds:
-    """Tells those who wait what their calls have come to, as a model would read it."""
+    """Delivers the results of calls to those who wait for them, as a model would read them."""
 
     def __init__(self, store: Store, bus: Bus, files: FileKeeper) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class CallEnds:
             del self._waiting[call_id]
 
     async def _read(self, thread_id: str) -> None:
-        """Follow the thread while anybody waits for a call in it."""
+        """Follow the thread while a caller waits for a call in it."""
         try:
             with self._bus.subscribe(Topic(kind="thread", id=thread_id), TELLING) as follower:
                 while ids := self._of(thread_id):
@@ -94,7 +94,7 @@ class CallEnds:
 
 
 def _told_of(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
-    """Those of the calls that the events may be the ends of: all, once a run is over."""
+    """Return the calls that these events can have ended: all, once a run has finished."""
     named: dict[str, None] = {}
     for event in events:
         if event.type in ENDS or "truncated" in event.payload:

@@ -30,7 +30,7 @@ class Input:
 
 
 def write_input(given: object) -> Input:
-    """The input that somebody outside has given."""
+    """Write the input that was given from outside."""
     if isinstance(given, str):
         return Input(arguments=given)
     if isinstance(given, bytes):

@@ -119,9 +119,9 @@ class AgentServers:
             raise Unreachable(sentence(f"The MCP server {server!r} cannot be used: {error}")) from error
 
     async def accept(self, agent: str, server: str, tool: str) -> None:
-        """Let the agent have a tool again whose definition its server has changed, as it is defined now.
+        """Let the agent use a tool again whose definition its server has changed, as it is defined now.
 
-        Raises `NotFound` where nothing waits to be accepted.
+        Raises `NotFound` if no change waits to be accepted.
         """
         by_id("server", server)
         by_id("tool", tool)

@@ -148,7 +148,7 @@ def _not_yours(space_id: str) -> str:
 
 
 def _origin(run: BuiltinState, space_id: str) -> JSONObject:
-    """Origin of the word that made the agent speak, if that was another space."""
+    """Return the origin of the message that the agent answers, if that was another space."""
     trigger = run.trigger
     if trigger is None or trigger.get("spaceId") in (None, space_id):
         return {}

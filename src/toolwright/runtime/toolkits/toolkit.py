@@ -156,7 +156,7 @@ class Toolkit:
 
     @property
     def definitions(self) -> list[JSONObject]:
-        """What `tools` of Anthropic's `messages.create` takes; a fresh list, without those that it refuses."""
+        """Return the `tools` of Anthropic's `messages.create`; a new list, without those that it refuses."""
         return self.definitions_for("anthropic")
 
     def definitions_for(self, format: Format) -> list[JSONObject]:
