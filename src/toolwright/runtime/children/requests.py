@@ -97,7 +97,7 @@ class Requests:
     async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
         """Set values. When none is missing any more, the run continues, or the child starts; once.
 
-        Raises `VariablesLacking` with what is still missing; the given values are kept then, and the request stays open.
+        Raises `VariablesLacking` with what is still missing: the given values are kept, and the request stays open.
         Raises `InvalidRequest` for a name that was not asked for, `NoRoom` at the maximum number of children, or
         `CannotSeal` for a secret without encryption keys: then nothing is kept.
         """

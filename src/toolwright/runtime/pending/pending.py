@@ -234,8 +234,8 @@ class PendingCalls:
         """Claim an open call for a worker, for `lease` seconds from now. Return the call.
 
         The same worker may claim it again, which renews its lease. After a lease has ended, others may claim the call
-        only if its tool says `read_only` or `idempotent` (D25). Raises `CallClaimed` while another worker has it, or what
-        `submit` raises.
+        only if its tool says `read_only` or `idempotent` (D25). Raises `CallClaimed` while another worker has it, and
+        the errors of `submit`.
         """
         _claimable(worker, lease)
         call, now = await self.get(call_id), self._clock.now()
