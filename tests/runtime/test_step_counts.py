@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 FEW, MANY = 10, 30  # steps: what both have in common is the run's, and not the step's
 RUNS = 25
-FUNCTIONS, MODULES, DEPTH = 209, 52, 19
+FUNCTIONS, MODULES, DEPTH = 176, 46, 19
 OURS = f"{toolwright.__path__[0]}/"
 
 

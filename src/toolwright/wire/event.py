@@ -152,11 +152,11 @@ def mcp_held_event(server: str, tool: str) -> EventDraft:
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
     """The event that ends a call: `tool.done` with its result, or `tool.error` with its error."""
     if result.status == "error":
-        return tool_event("tool.error", call_id, name, error_object(result))
+        return LazyEventDraft("tool.error", _tool_payload, call_id, name, error_object(result))
     payload: JSONObject = {"result": result.result}
     if result.attachments:
         payload["attachments"] = [attachment_to_json(each) for each in result.attachments]
-    return tool_event("tool.done", call_id, name, payload)
+    return LazyEventDraft("tool.done", _tool_payload, call_id, name, payload)
 
 
 def live_event(

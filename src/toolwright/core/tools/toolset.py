@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 from toolwright.core.arguments.judge import RawArguments
@@ -95,14 +96,11 @@ class Toolset:
         self._executors.setdefault("latent", answer_latent)
         self._rendered: dict[tuple[Format, Provider | None], str] = {}
         self._told: dict[str, RenamedTool] = {}
-        self._model_definitions: tuple[ToolDefinition, ...] | None = None
 
-    @property
+    @cached_property
     def model_definitions(self) -> tuple[ToolDefinition, ...]:
         """The tools as a model adapter takes them: the same object each time."""
-        if self._model_definitions is None:
-            self._model_definitions = tuple(tool.definition for tool in self)
-        return self._model_definitions
+        return tuple(tool.definition for tool in self)
 
     def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
         """The tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.

@@ -142,7 +142,7 @@ class Handlers:
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
         state = ran.state
-        if not context.has_read_all:
+        if context.thread.cut and not context.has_read_all:
             try:
                 await state.check()
             except NotFound as error:

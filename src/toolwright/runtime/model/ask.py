@@ -141,7 +141,7 @@ class ModelAnswers:
         `ToolwrightError`, or `ModelRaised`.
         """
         try:
-            active, system, stable = context.active, context.active.system, None
+            active, system, stable = context.active, context.active.prompt.prompt, None
             if active.agent.toolkits:
                 system, stable = await self._system(context, active, changes)
             elif active.instructions:
