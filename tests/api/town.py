@@ -15,8 +15,7 @@ from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
 from toolwright.core.threads.child import Link
 from toolwright.runtime.children.start import NewChildRows, birth_json
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 
 SERVICE = {"x-secret-key": "sk"}
 

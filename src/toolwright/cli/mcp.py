@@ -24,7 +24,7 @@ def serve_tools(target: str | None) -> int:
 
 
 async def _serve(app: App, settings: Settings, stdin: BinaryIO, stdout: BinaryIO) -> None:
-    server = open_mcp("server")
+    server = open_mcp()
     async with app.runtime(settings, grace=1.0) as runtime:
         await server.serve_stdio(runtime, stdin, stdout, app.mcp_server)
 

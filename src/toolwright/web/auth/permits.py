@@ -18,8 +18,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.auth.access import Caller
-from toolwright.web.auth.verifier import has_claim
+from toolwright.web.auth.access import Caller, has_claim
 from toolwright.wire.call import message_id_of
 from toolwright.wire.result import result_from_json
 

@@ -11,7 +11,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, PageLimit
 from toolwright.core.tools.openapi import OperationFault as Fault
 from toolwright.runtime.agents.agents import AgentView
-from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads

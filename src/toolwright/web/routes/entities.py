@@ -9,7 +9,7 @@ from toolwright.core.env.env import read_env
 from toolwright.core.limits import PageLimit
 from toolwright.core.spaces.entity import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
-from toolwright.web.answers.answer import Answer, Deleted, EnvNames, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, Deleted, EnvNames, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import owner_of_listed, speaker
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, NewEnv, described, env_names, reads

@@ -11,7 +11,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PageLimit
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import RunStatus
-from toolwright.web.answers.answer import Answer, ListShape, answer, answers, broken_json, listed
+from toolwright.web.answers import Answer, ListShape, answer, answers, broken_json, listed
 from toolwright.web.auth.permits import reads_system_text
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.query import EventId, Id, Limit, Offset, Words

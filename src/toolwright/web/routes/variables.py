@@ -9,7 +9,7 @@ from fastapi import Depends
 
 from toolwright.core.env.env import Given
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.web.answers.answer import Answer, ErrorShape, answer, answers
+from toolwright.web.answers import Answer, ErrorShape, answer, answers
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id

@@ -1,25 +1,156 @@
-"""Answers: their shapes, statuses and pages."""
+"""Answers: shapes, statuses, pages, event frames, and the bounds on what clients do not read."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import anyio.lowlevel
 import anyio.to_thread
-from anyio import CapacityLimiter
+from anyio import CancelScope, CapacityLimiter
 from anyio.lowlevel import RunVar
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from toolwright.core import errors
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.broken_rows import broken_of, ended_early
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.plain import is_large, letters_of
 from toolwright.core.threads.call import ForbiddenMove
-from toolwright.web.answers.unread import cut_off, unread_answers
+from toolwright.core.threads.event import Event
+from toolwright.wire.event import event_json, frame
 from toolwright.wire.reading import BrokenItem
 from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.space import channel_event_json
+
+MOST_UNREAD = 64 * PAGE_BYTES  # bytes, of all callers together
+CUT = "toolwright.cut"
+"""The extension by which a server offers to cut a connection off at once."""
+CALLER = "toolwright.caller"
+"""The name in a request's scope of its caller's label, once the caller is known."""
+
+
+class Holder(Protocol):
+    """Holds bytes until it ends; `cancel` ends it early."""
+
+    def cancel(self) -> object: ...
+
+
+class UnreadAnswers:
+    """Bounds the bytes of the large answers that wait for their readers, or of bodies that wait for their ends.
+
+    If a new answer would be one too many, the oldest answers of the caller that holds the most bytes are cut off until
+    there is room. An answer that is larger than the bound is held alone.
+    """
+
+    def __init__(self, most: int = MOST_UNREAD) -> None:
+        self._most = most
+        self._bytes: dict[str, int] = {}
+        self._held: dict[str, dict[Holder, int]] = {}
+
+    @contextmanager
+    def hold(self, scope: Scope, size: int) -> Generator["Held"]:
+        """Count an answer of `size` bytes in this block, which ends early if the answer must make room."""
+        caller = caller_of(scope)
+        block = CancelScope()
+        self.add(caller, block, size)
+        try:
+            with block:
+                yield Held(self, caller, block)
+        finally:
+            self.remove(caller, block)
+
+    def resize(self, caller: str, block: Holder, size: int) -> None:
+        """Count an answer that is held with another size."""
+        if self.remove(caller, block):
+            self.add(caller, block, size)
+
+    def add(self, caller: str, block: Holder, size: int) -> None:
+        """Count bytes of the caller, for which others make room."""
+        self._make_room(caller, size)
+        self._held.setdefault(caller, {})[block] = size
+        self._bytes[caller] = self._bytes.get(caller, 0) + size
+
+    def _make_room(self, caller: str, size: int) -> None:
+        """Cut off answers until the caller's new one fits, or none is left."""
+        while self._held and sum(self._bytes.values()) + size > self._most:
+            most = max(self._held, key=lambda each: self._bytes[each] + (size if each == caller else 0))
+            oldest = next(iter(self._held[most]))
+            oldest.cancel()
+            self.remove(most, oldest)
+
+    def remove(self, caller: str, block: Holder) -> bool:
+        """Count the answer no more. Return False if it has made room before."""
+        held = self._held.get(caller, {})
+        if block not in held:
+            return False
+        self._bytes[caller] -= held.pop(block)
+        if not held:
+            del self._held[caller], self._bytes[caller]
+        return True
+
+
+class Held:
+    """One answer that is held."""
+
+    def __init__(self, answers: UnreadAnswers, caller: str, block: CancelScope) -> None:
+        self._answers = answers
+        self._block = block
+        self.caller = caller
+
+    @property
+    def has_made_room(self) -> bool:
+        """Return whether the answer was ended early."""
+        return self._block.cancelled_caught
+
+    def resize(self, size: int) -> None:
+        """Count the answer with another size."""
+        self._answers.resize(self.caller, self._block, size)
+
+
+UNREAD = RunVar[UnreadAnswers]("toolwright_unread_answers")
+"""The unread answers of an event loop."""
+
+
+def unread_answers() -> UnreadAnswers:
+    """Return the unread answers of the event loop."""
+    try:
+        return UNREAD.get()
+    except LookupError:
+        answers = UnreadAnswers()
+        UNREAD.set(answers)
+        return answers
+
+
+BODIES = RunVar[UnreadAnswers]("toolwright_unfinished_bodies")
+"""The unfinished bodies of an event loop."""
+
+
+def unfinished_bodies() -> UnreadAnswers:
+    """Return the bodies of the event loop's requests that have not arrived whole."""
+    try:
+        return BODIES.get()
+    except LookupError:
+        bodies = UnreadAnswers()
+        BODIES.set(bodies)
+        return bodies
+
+
+def cut_off(scope: Scope) -> None:
+    """Cut the connection off, if the server can: an orderly end would wait for the reader."""
+    cut = scope.get("extensions", {}).get(CUT)
+    if cut is not None:
+        cut()
+
+
+def caller_of(scope: Scope) -> str:
+    """Return the label of the caller, or the address if the caller is not known."""
+    label, client = scope.get(CALLER), scope.get("client")
+    if isinstance(label, str) and label:
+        return label
+    return client[0] if client else "-"
 
 
 class Detail(Shape):
@@ -247,3 +378,38 @@ def status_of(error: type[errors.ToolwrightError]) -> int:
         if each in STATUSES:
             return STATUSES[each]
     return INTERNAL
+
+
+KEPT = 128  # frames: readers of the same events are seldom far apart
+
+Names: TypeAlias = Literal["s3", "s4"]
+"""Whose names events have."""
+_RENDERINGS: Mapping[Names, Callable[[Event, str | None], JSONObject]] = {
+    "s3": event_json,
+    "s4": channel_event_json,
+}
+
+
+class Frames:
+    """The frames of the newest events, under names of one kind."""
+
+    def __init__(self, names: Names = "s3") -> None:
+        self._render = _RENDERINGS[names]
+        self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
+
+    def of(self, event: Event) -> bytes:
+        """The event's frame. A recorded event is known by its number, a live one by being the same object."""
+        whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
+        key = id(event) if event.n is None else (whose, event.n)
+        entry = self._frames.get(key)
+        if entry is not None and (event.n is not None or entry[0] is event):
+            return entry[1]
+        made = self.made(event)
+        if len(self._frames) >= KEPT:
+            del self._frames[next(iter(self._frames))]
+        self._frames[key] = (event, made)
+        return made
+
+    def made(self, event: Event) -> bytes:
+        """The event's frame, made again, and not kept."""
+        return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))

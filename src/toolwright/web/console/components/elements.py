@@ -1,4 +1,4 @@
-"""A message of a space, as one element around what it says."""
+"""Elements with a template of their own: a message of a space, and its text."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,6 +6,15 @@ from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 from toolwright.core.json_value import JSONObject
+
+
+class Prose(Element, component="prose.js"):
+    """A text with its line breaks, code between fences, and links to the web; nothing in it is markup."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.props["content"] = content
+
 
 Press = Callable[[], Awaitable[object] | object]
 

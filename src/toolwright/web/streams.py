@@ -1,8 +1,8 @@
-"""Server-sent events: what happens to a thread or a run, as it happens (API §4)."""
+"""Server-sent events: the events of a thread or a run as they happen, for each follower (API §4)."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager, suppress
 from typing import TypeAlias
 
 import anyio
@@ -11,17 +11,91 @@ from anyio import CancelScope
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from toolwright.core.errors import Reset, StoreError
+from toolwright.core.errors import NotFound, Reset, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventType, Topic
 from toolwright.runtime.threads.events import Following
-from toolwright.web.answers.frames import Names
-from toolwright.web.answers.unread import cut_off
+from toolwright.web.answers import Names, cut_off
 from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
-from toolwright.web.streams.expiry import no_longer_allowed
-from toolwright.web.streams.visible_to import EventFilter
 from toolwright.wire.event import frame, notice_json
+
+
+async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
+    """Return once the caller may follow no longer, which for a service is never.
+
+    Whether the entity is there is asked as often as comments are sent: another process may have deleted it.
+    """
+    if caller.entity_id is None:
+        await anyio.sleep_forever()
+        return
+    while await _is_registered(serving, caller.entity_id):
+        patience = serving.options.keep_alive
+        if caller.until is not None:
+            left = caller.until - serving.options.clock.now().timestamp()
+            if left <= 0:
+                return
+            patience = min(patience, left)
+        await anyio.sleep(patience)
+
+
+async def _is_registered(serving: Serving, entity_id: str) -> bool:
+    """True also while the journal cannot be read: that ends streams in its own way."""
+    with suppress(StoreError):
+        return await serving.runtime.entities.human(entity_id) is not None
+    return True
+
+
+class EventFilter:
+    """Sight of one follower of the followed thing, which they may read.
+
+    The events themselves tell when a person comes to a space, and when they go.
+    """
+
+    def __init__(self, serving: Serving, caller: Caller, topic: Topic) -> None:
+        self._serving = serving
+        self._caller = caller
+        self._open: dict[str, bool] = {topic.id: True} if topic.kind == "space" else {}
+
+    async def see(self, event: Event) -> bool:
+        """Return whether the event may be shown: to who goes, also the word that they go."""
+        if event.space_id is None or self._caller.kind == "service":
+            return True
+        before = self._open.get(event.space_id)
+        if before is None:
+            before = await self._may_read(event.space_id)
+        self._open[event.space_id] = now = await self._after(event, before)
+        return now or before
+
+    def is_hidden(self, space_id: str) -> bool:
+        """Return whether nothing more of that space is to be shown."""
+        return self._open.get(space_id) is False
+
+    async def _after(self, event: Event, before: bool) -> bool:
+        """Return whether they may read the space once the event has happened."""
+        if event.type == "space.deleted":
+            return False
+        if event.payload.get("entityId") != self._caller.entity_id:
+            return before
+        if event.type == "member_added":
+            return True
+        if event.type == "member_removed":
+            return await self._is_public(event.space_id or "")
+        return before
+
+    async def _may_read(self, space_id: str) -> bool:
+        try:
+            await self._serving.permits.space(self._caller, space_id)
+        except NotFound:
+            return False
+        return True
+
+    async def _is_public(self, space_id: str) -> bool:
+        try:
+            return (await self._serving.runtime.spaces.get(space_id)).kind == "public"
+        except NotFound:
+            return False
+
 
 log = logging.getLogger("toolwright.web")
 
