@@ -25,7 +25,7 @@ from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.executors.mcp import LazyMcp
+from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.settings import Settings
 
 for needed in ("mcp.executor", "mcp.servers", "executors.connection"):

@@ -7,7 +7,7 @@ from toolwright.cli.loop import run
 from toolwright.cli.output import shown_url
 from toolwright.cli.settings import read_settings
 from toolwright.core.text import quantity
-from toolwright.wiring.upkeep.backup import back_up
+from toolwright.wiring.upkeep import back_up
 
 
 def backup(file: Path, *, force: bool) -> None:

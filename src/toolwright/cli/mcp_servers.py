@@ -17,7 +17,7 @@ from toolwright.core.text import clean_text, quantity, sentence
 from toolwright.core.tools.mcp import McpServer, target_of
 from toolwright.runtime.mcp.offer import env_of_agent, target_in
 from toolwright.wiring.app import App
-from toolwright.wiring.executors.mcp import LazyMcp
+from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.settings import Settings
 
 PATIENCE = 20.0  # seconds for a server

@@ -23,7 +23,7 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json
 from toolwright.wiring.app import App
-from toolwright.wiring.executors.http_tools import HttpTools
+from toolwright.wiring.executors import HttpTools
 
 _OPTIONS = ("--tenv", "--env")
 

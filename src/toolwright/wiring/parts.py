@@ -50,13 +50,11 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.executors.http_tools import HttpTools, api_reader
-from toolwright.wiring.executors.mcp import LazyMcp
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox, HttpTools, LazyMcp, api_reader
 from toolwright.wiring.lazy import NamedModels, models_of, open_embedder
 from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
-from toolwright.wiring.telemetry.opening import open_telemetry
+from toolwright.wiring.telemetry import open_telemetry
 
 FILES = 1.0  # seconds in which the files must answer whether they are those of another node
 

@@ -1,23 +1,225 @@
-"""The spans of a run: the run, its steps and its calls, as the journal is told of them."""
+"""Spans of a run: the run, its steps, its model requests and its tool calls."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from time import time_ns
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, set_span_in_context
 
-from toolwright.adapters.telemetry.call_span import CallSpan
-from toolwright.adapters.telemetry.instruments import Instruments, suppress_errors
-from toolwright.adapters.telemetry.model_span import WatchedModel
-from toolwright.adapters.telemetry.trace_context import Waiting, context_of, traceparent_of
+from toolwright.adapters.telemetry.instruments import (
+    Failure,
+    Instruments,
+    Waiting,
+    context_of,
+    suppress_errors,
+    traceparent_of,
+)
 from toolwright.core.journal.units import Advance, Claim
-from toolwright.core.model import Model
-from toolwright.core.text import brief
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
+from toolwright.core.text import brief, words
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
+
+LONGEST = 8_000  # characters of arguments or of a result in a span
+TOOL_ERROR = "tool_error"
+OUTCOMES = frozenset(
+    {"timeout", "cancelled", "interrupted", "invalid_arguments", "unknown_tool", "not_begun", "not_approved"}
+)
+"""The codes of errors that are outcomes of their own: figures are kept for each forever, and tools have any codes."""
+_RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
+
+
+class CallSpan:
+    """An open span of a call; its `context` is that of whatever the call does."""
+
+    def __init__(
+        self, instruments: Instruments, parent: Context, call: Call, redact: Callable[[str], str]
+    ) -> None:
+        self._instruments = instruments
+        self._redact = redact
+        self.call = call
+        self._began = time_ns()
+        self._span: Span = instruments.tracer.start_span(
+            f"execute_tool {call.name}",
+            parent,
+            SpanKind.INTERNAL,
+            _call_attributes(call),
+            start_time=self._began,
+        )
+        if instruments.content:
+            self._span.set_attribute("gen_ai.tool.call.arguments", self._bounded(call.arguments))
+        self.context = set_span_in_context(self._span, parent)
+
+    def end(self, call: Call, outcome: str | None = None) -> None:
+        """The call stands so now: its result is in it, or it has none yet, and has come to `outcome`."""
+        result = call.result or {}
+        code = result.get("error_code")
+        if result.get("status") == "error":
+            error_type = code if isinstance(code, str) else outcome or TOOL_ERROR
+            self._fail(result, error_type)
+            outcome = outcome or (error_type if error_type in OUTCOMES else "error")
+        elif self._instruments.content and "result" in result:
+            self._span.set_attribute("gen_ai.tool.call.result", self._bounded(_text(result["result"])))
+        outcome = outcome or "success"
+        self._span.set_attribute("toolwright.call.outcome", outcome)
+        self._span.end()
+        if outcome != "waiting":
+            self._instruments.metrics.call(call, outcome, self._seconds(call), self._instruments.agent)
+
+    def _seconds(self, call: Call) -> float | None:
+        """How long it took from its start, in whichever process; None if it was never begun."""
+        if call.started_at is None:
+            return None
+        if call.completed_at is None:
+            return (time_ns() - self._began) / 1e9
+        return (call.completed_at - call.started_at).total_seconds()
+
+    def _fail(self, result: JSONObject, error_type: str) -> None:
+        error, stack = self._redact(str(result.get("error"))), result.get("stack")
+        if error_type == "http_error" and not self._instruments.content:
+            error = error.partition(": ")[0]  # behind the status stands what was answered
+        self._span.set_status(Status(StatusCode.ERROR, brief(error)))
+        self._span.set_attribute("error.type", error_type)
+        if isinstance(stack, str):
+            stack = self._redact(stack)
+            failure = Failure(type=_type_of(stack), message=error, stack=stack)
+            described = {"type": failure.type, "message": brief(error), "stacktrace": brief(stack, LONGEST)}
+            self._span.add_event("exception", {f"exception.{key}": text for key, text in described.items()})
+            self._report(failure)
+
+    def _report(self, failure: Failure) -> None:
+        if self._instruments.report is not None:
+            token = attach(self.context)
+            try:
+                self._instruments.report(failure)
+            finally:
+                detach(token)
+
+    def _bounded(self, text: str) -> str:
+        return brief(self._redact(text), LONGEST)
+
+
+def _call_attributes(call: Call) -> dict[str, str | int]:
+    return {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": call.name,
+        "gen_ai.tool.call.id": call.id,
+        "gen_ai.tool.type": "extension" if call.kind in ("gateway", "mcp") else "function",
+        "toolwright.call.kind": call.kind,
+        "toolwright.call.attempt": call.attempts,
+    }
+
+
+def _type_of(stack: str) -> str:
+    """The type of the exception that a traceback ends with."""
+    raised = cast("list[str]", _RAISED.findall(stack))  # one group
+    return raised[-1] if raised else "Exception"
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+class WatchedModel:
+    """A model whose answers have a span each."""
+
+    def __init__(
+        self,
+        model: Model,
+        instruments: Instruments,
+        parent: Context,
+        redact: Callable[[str], str],
+        compacted: bool,
+    ) -> None:
+        self._compacted = compacted
+        self._model = model
+        self._instruments = instruments
+        self._parent = parent
+        self._redact = redact
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self._model.name
+
+    @property
+    def window(self) -> int | None:
+        """The most tokens that the model takes in one request, or None."""
+        return window_of(self._model)
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The model's own answer."""
+        provider, _, named = self.name.partition(":")
+        model, began, span = named or provider, time_ns(), INVALID_SPAN
+        asked: dict[str, str | bool] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        if self._compacted:
+            asked["gen_ai.conversation.compacted"] = True
+        with suppress_errors():
+            span = self._instruments.tracer.start_span(
+                f"chat {model}", self._parent, SpanKind.CLIENT, asked, start_time=began
+            )
+        response: ModelResponse | None = None
+        try:
+            async with aclosing(self._model.respond(request)) as events:
+                context = set_span_in_context(span, self._parent)
+                while (event := await _next(events, context)) is not None:
+                    if isinstance(event, ModelResponse):
+                        response = event
+                    yield event
+        except Exception as error:
+            self._fail(span, error)
+            raise
+        finally:
+            if response is not None:
+                span.set_attributes(_response_attributes(response, model))
+            with suppress_errors():
+                span.end()
+            usage, cost = (None, None) if response is None else (response.usage, response.cost)
+            seconds = (time_ns() - began) / 1e9
+            self._instruments.metrics.answer(model, seconds, usage, cost, self._instruments.agent)
+
+    def _fail(self, span: Span, error: Exception) -> None:
+        message = brief(self._redact(words(error)))
+        span.set_status(Status(StatusCode.ERROR, message))
+        code = getattr(error, "code", None)
+        span.set_attribute("error.type", code if isinstance(code, str) else type(error).__name__)
+        span.add_event("exception", {"exception.type": type(error).__name__, "exception.message": message})
+
+
+async def _next(events: AsyncGenerator[ModelEvent], context: Context) -> ModelEvent | None:
+    """The next event, with the span current only while the model works: between two events others go on."""
+    token = attach(context)
+    try:
+        return await anext(events, None)
+    finally:
+        detach(token)
+
+
+def _response_attributes(response: ModelResponse, asked: str) -> dict[str, str | int | float | list[str]]:
+    usage = response.usage
+    attributes: dict[str, str | int | float | list[str]] = {
+        "gen_ai.response.model": response.model.partition(":")[2] or response.model or asked,
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+    }
+    if response.finish_reason is not None:
+        attributes["gen_ai.response.finish_reasons"] = [response.finish_reason]
+    if response.cost is not None:
+        attributes["toolwright.cost"] = response.cost
+    return attributes
+
 
 T = TypeVar("T")
 
@@ -76,7 +278,7 @@ class RunSpans:
         self._known = {call.id: call for call in calls}
         self._traceparent = run.traceparent or _root(instruments, run, agent)
         self._led = OpenSpan(instruments, f"invoke_agent {agent}", context_of(self._traceparent))
-        self._led.span.set_attributes(_attributes(run, agent))
+        self._led.span.set_attributes(_run_attributes(run, agent))
         self._step: OpenSpan | None = None
         self._steps_within: dict[str, OpenSpan] = {}
         self._calls: dict[str, CallSpan] = {}
@@ -263,7 +465,7 @@ def _root(instruments: Instruments, run: Run, agent: str) -> str | None:
     return traceparent_of(set_span_in_context(span, Context()))
 
 
-def _attributes(run: Run, agent: str) -> dict[str, str | int]:
+def _run_attributes(run: Run, agent: str) -> dict[str, str | int]:
     return {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": agent,

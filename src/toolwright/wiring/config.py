@@ -1,25 +1,41 @@
-"""The form of a configuration file: agents, people and spaces as JSON (API §2), with every fault by its path."""
+"""Configuration files: agents, people and spaces as JSON (API §2), and the app made of such a file."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
-from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
+from toolwright.core.errors import (
+    AlreadyThere,
+    DefinitionError,
+    InvalidConfiguration,
+    InvalidRequest,
+    NotFound,
+)
 from toolwright.core.form_faults import form_fault
+from toolwright.core.journal.store import Store
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line
-from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, SpaceKind
+from toolwright.core.ports import Clock, Motor
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, Space, SpaceKind
 from toolwright.core.text import sentence
 from toolwright.core.tools.openapi import with_apis_of_file
 from toolwright.core.tools.tool import Tool
+from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
+from toolwright.wiring.app import App
+from toolwright.wiring.memory_journal import MemoryJournal
+from toolwright.wiring.settings import Settings
 
 Words = Annotated[str, Field(min_length=1)]
 
@@ -99,7 +115,7 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     except ValidationError as error:
         raise faulty_file(path, [_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
     found, unread = _with_apis(found, path.parent)
-    faults = [*_twice(found), *(unread or _agents(found.agents, tools)), *_crowded(found.spaces)]
+    faults = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
     if faults:
         raise faulty_file(path, faults)
     return found
@@ -111,7 +127,7 @@ def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
     return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
 
 
-def _agents(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
+def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
     faults: list[Fault] = []
     for number, entry in enumerate(entries):
         found = length_faults(entry.config)
@@ -183,3 +199,105 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is pars
 
 def _constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
+
+
+class ConfigApp(App):
+    """An empty app whose runtimes begin with what a file says.
+
+    What is the same already is not written again; what is in the journal but not in the file stays. A subclass, since
+    whoever serves an app opens its runtime.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._config = read_config(path, {tool.name: tool for tool in self.catalog.tools})
+        self.catalog = Catalog(configured=[*_agents(self._config)])
+
+    @asynccontextmanager
+    async def runtime(
+        self,
+        settings: Settings | None = None,
+        *,
+        grace: float = 10.0,
+        memory: MemoryJournal | None = None,
+        motor: Callable[[Store, Clock], Motor] | None = None,
+    ) -> AsyncGenerator[Runtime]:
+        """Run the app, with everything that the file names."""
+        async with super().runtime(settings, grace=grace, memory=memory, motor=motor) as runtime:
+            await apply(self._config, runtime, self._path)
+            yield runtime
+
+
+def _agents(config: ConfigFile) -> Iterator[Agent]:
+    """The file's agents as they are declared there; one that is invalid is told of when the file is applied."""
+    for entry in config.agents:
+        with suppress(DefinitionError):
+            yield read_agent(
+                entry.config, Identity(name=entry.name, description=entry.description), {}, trusted=True
+            )
+
+
+async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
+    """Bring the journal to what the file says. Raises `DefinitionError` with the path of what cannot be.
+
+    Spaces are looked at before anything is written: a member that is nobody changes nothing.
+    """
+    place = ""
+    try:
+        for number, space in enumerate(config.spaces):
+            place = f"spaces.{number}"
+            await _check_space(space, config, runtime)
+        for number, agent in enumerate(config.agents):
+            place = f"agents.{number}"
+            await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
+        for number, person in enumerate(config.entities):
+            place = f"entities.{number}"
+            known = await runtime.entities.named(person.external_id)
+            if known is None or known.display_name != person.display_name:
+                await runtime.entities.create(
+                    external_id=person.external_id, display_name=person.display_name
+                )
+        for number, space in enumerate(config.spaces):
+            place = f"spaces.{number}"
+            await _space(space, runtime)
+    except (InvalidRequest, NotFound, AlreadyThere, DefinitionError) as error:
+        raise faulty_file(path, [{"path": f"{place}:", "message": error.message}]) from error
+
+
+async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) -> None:
+    new = {*(agent.name for agent in config.agents), *(person.external_id for person in config.entities)}
+    for name in entry.members:
+        if name not in new:
+            await _member(name, runtime)
+    space = await _find_space(entry, runtime)
+    if space is not None and space.kind != entry.kind:
+        raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
+
+
+async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
+    members = [await _member(name, runtime) for name in entry.members]
+    space = await _find_space(entry, runtime)
+    if space is None:
+        ids = [member.id for member in members]
+        await runtime.spaces.create(
+            entry.name, entry.kind, id=entry.key, members=ids, delivery=entry.delivery
+        )
+        return
+    if (space.name, space.delivery) != (entry.name, entry.delivery):
+        await runtime.spaces.update(space.id, name=entry.name, delivery=entry.delivery)
+    for member in members:
+        if not await runtime.spaces.is_member(space.id, member.id):
+            await runtime.spaces.add_member(space.id, member.id)
+
+
+async def _find_space(entry: SpaceEntry, runtime: Runtime) -> Space | None:
+    try:
+        return await runtime.spaces.get(entry.key)
+    except NotFound:
+        return None
+
+
+async def _member(name: str, runtime: Runtime) -> Entity:
+    """The person whom tokens call so, else the agent of that name."""
+    return await runtime.entities.named(name) or await runtime.entities.find(name)
