@@ -18,7 +18,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.servers import McpTaskState
 from toolwright.core.results.result import Outcome
-from toolwright.core.state.elicitation import ELICIT
+from toolwright.core.state.questions import ELICIT
 from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.run import OVER
 from toolwright.core.tools.mcp import McpTarget

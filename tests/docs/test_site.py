@@ -5,7 +5,7 @@ import re
 
 import toolwright as tw
 from tests.docs.test_guides import GUIDES, ROOT
-from toolwright.cli.serve.serve import GRACE
+from toolwright.cli.serve import GRACE
 from toolwright.core import errors
 from toolwright.web.answers import status_of
 

@@ -21,8 +21,7 @@ from toolwright.core.plain import is_large, letters_of
 from toolwright.core.threads.call import ForbiddenMove
 from toolwright.core.threads.event import Event
 from toolwright.wire.event import event_json, frame
-from toolwright.wire.reading import BrokenItem
-from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.shape import Absent, BrokenItem, Shape
 from toolwright.wire.space import channel_event_json
 
 MOST_UNREAD = 64 * PAGE_BYTES  # bytes, of all callers together

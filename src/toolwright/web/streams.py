@@ -59,7 +59,7 @@ class EventFilter:
 
     async def see(self, event: Event) -> bool:
         """Return whether the event may be shown: to who goes, also the word that they go."""
-        if event.space_id is None or self._caller.kind == "service":
+        if event.space_id is None or self._caller.users is None:
             return True
         before = self._open.get(event.space_id)
         if before is None:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.model_settings import Context
-from toolwright.core.agents.prompt import Env, Prompt
+from toolwright.core.agents.prompt import Context, Env, Prompt
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_kind, takes_one
-from toolwright.core.dependencies.depends import Dependency
-from toolwright.core.dependencies.hints import Function
-from toolwright.core.dependencies.overrides import overriding
+from toolwright.core.dependencies.depends import Dependency, Function
+from toolwright.core.dependencies.scope import overriding
 from toolwright.core.errors import DefinitionError
 from toolwright.core.mcp.offered import mcp_permissions
 from toolwright.core.model import Model, check_model, is_model
@@ -33,7 +31,7 @@ from toolwright.wiring.settings import Settings
 if TYPE_CHECKING:
     from toolwright.core.journal.store import Store
     from toolwright.core.ports import Clock, Motor
-    from toolwright.wiring.memory_journal import MemoryJournal
+    from toolwright.wiring.parts import MemoryJournal
 
 
 Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[object]]

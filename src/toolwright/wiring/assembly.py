@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolwright.adapters.motor.leases import NO_HEARTBEAT, LeaseMotor
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.model_settings import Context
+from toolwright.core.agents.prompt import Context
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.mcp.questions import handler_tools

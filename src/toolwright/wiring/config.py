@@ -25,8 +25,7 @@ from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.ports import Clock, Motor
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, Space, SpaceKind
+from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, Entity, Space, SpaceKind
 from toolwright.core.text import sentence
 from toolwright.core.tools.openapi import with_apis_of_file
 from toolwright.core.tools.tool import Tool
@@ -34,7 +33,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
 from toolwright.wiring.app import App
-from toolwright.wiring.memory_journal import MemoryJournal
+from toolwright.wiring.parts import MemoryJournal
 from toolwright.wiring.settings import Settings
 
 Words = Annotated[str, Field(min_length=1)]

@@ -1,4 +1,9 @@
-"""Upkeep of a journal by the command line: backups while it is served, and its threads and runs."""
+"""Upkeep of a journal by the command line: backups while it is served, and its threads and runs.
+
+The copy is what a server with that file as its database looks for: the database, `<file>.files` and `<file>.key`.
+All is put together in the folder `<file>.partial` and moved from there, the database last. Files' bytes never change,
+so more of them than an older copy needs do it no harm: it is whole until the new database takes its place.
+"""
 
 import asyncio
 import fcntl

@@ -1,4 +1,8 @@
-"""HTTP requests of tools: addresses checked once resolved, redirects, body limits, errors in plain words."""
+"""HTTP requests of tools: addresses checked once resolved, redirects, body limits, errors in plain words.
+
+Addresses are checked when a connection is made, whatever a URL looked like. No name is resolved again between the
+check and the connection, so one that resolves otherwise the second time gains nothing. Host and TLS keep the name.
+"""
 
 import asyncio
 import hashlib

@@ -1,4 +1,14 @@
-"""Content of files in an object store: a folder or S3, with removal of old and of partial files."""
+"""Content of files in an object store: a folder or S3, with removal of old and of partial files.
+
+Objects are named by the SHA-256 of their bytes and only ever created, so that neither a crash nor a race can
+change one; what a dead process left behind is the same object again.
+
+The library writes the bytes of `sha256/ab/abcd…` to `sha256/ab/abcd…#1`, and links these to their place once they are
+complete. So a partial file is never taken for a file; only its removal is left to us.
+
+Old bytes are first moved aside, and checked again there: a process that has renewed them in the meantime gets them
+back, and a later one does not find them, and writes them again.
+"""
 
 import asyncio
 import os

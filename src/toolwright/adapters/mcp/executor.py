@@ -24,7 +24,7 @@ from toolwright.core.limits import MAX_ID, OUTSIDE_TIMEOUT
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.plain import unwritable
 from toolwright.core.results.result import Outcome, Pending, RemoteTask, ToolResult
-from toolwright.core.state.elicitation import ELICIT_TIMEOUT
+from toolwright.core.state.questions import ELICIT_TIMEOUT
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.url_template import Unfillable

@@ -9,8 +9,7 @@ from toolwright.core.errors import RowBroken
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.space import Member, Space, SpaceMessage
+from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.journal.effects import SetTimer
-from toolwright.core.state.elicitation import ELICIT_TIMEOUT
+from toolwright.core.state.questions import ELICIT_TIMEOUT
 from toolwright.core.threads.approval import Terms
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.tools.approval import is_needed

@@ -13,7 +13,7 @@ from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
 from toolwright.core.results.result import Outcome, ToolResult
-from toolwright.core.state.elicitation import ELICIT
+from toolwright.core.state.questions import ELICIT
 from toolwright.core.threads.approval import terms_to_json
 from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
 from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out

@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.types import EnvTypes
-from toolwright.core.env.variable import NamedVariable, Variable, VariablesRequest, merged
+from toolwright.core.env.env import EnvTypes, NamedVariable, Variable, VariablesRequest, merged
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Leaving, Park

@@ -2,9 +2,8 @@
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.active import ActiveAgent, answer_in
 from toolwright.core.agents.agent import Side as SideConfig
-from toolwright.core.agents.turns import answer_in
 from toolwright.core.env.redact import Redactor
 from toolwright.core.requests.conversation import GO_ON
 from toolwright.core.threads.message import Message

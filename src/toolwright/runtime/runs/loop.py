@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
-from toolwright.core.agents.turns import after_text
+from toolwright.core.agents.active import after_text
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import (
@@ -24,14 +24,14 @@ from toolwright.core.journal.units import Answer, Finish, Result
 from toolwright.core.limits import MAX_CALLS
 from toolwright.core.model import ModelResponse
 from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.answer_form import (
+from toolwright.core.schemas.output import (
     MOST_CORRECTIONS,
     OUTPUT_FAULT,
     AnswerFault,
     FormedAnswer,
+    ValidatorFailed,
     judge_answer,
 )
-from toolwright.core.schemas.output import ValidatorFailed
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import StopReason

@@ -5,13 +5,13 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from toolwright.core.agents.turns import CallSummary, after_calls, side_over
+from toolwright.core.agents.active import CallSummary, after_calls, side_over
 from toolwright.core.concurrency import is_cancelled
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.units import Advance, Answer, Finish, Result
-from toolwright.core.requests.answer import ComposedForm
+from toolwright.core.requests.speaker import ComposedForm
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft

@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from toolwright.core.agents.run_events import RunDone, RunEvent
+from toolwright.core.agents.run_result import RunDone, RunEvent
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.threads.events import PAGE, Events
 from toolwright.runtime.threads.results import RunResults
-from toolwright.wire.streams.run_events import RunEvents
+from toolwright.wire.run_events import RunEvents
 
 
 class RunStreams:

@@ -18,7 +18,7 @@ from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Clock
-from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Entity
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 

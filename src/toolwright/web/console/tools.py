@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from toolwright.core.env.variable import Variable
+from toolwright.core.env.env import Variable
 from toolwright.core.errors import (
     DefinitionError,
     NotFound,

@@ -12,7 +12,7 @@ from nicegui import Client, ui
 from toolwright.core.errors import StoreError, ToolwrightError, Unauthorized
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus
-from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Entity
 from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.text import brief
 from toolwright.runtime.runtime import Runtime

@@ -39,8 +39,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
-from toolwright.core.state.elicitation import question_of
-from toolwright.core.state.sampling import SAMPLE, sampling_of
+from toolwright.core.state.questions import SAMPLE, question_of, sampling_of
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.value import value

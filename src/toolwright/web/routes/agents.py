@@ -21,11 +21,14 @@ from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
     Agent,
     InboxEvent,
+    McpFault,
+    McpServer,
     SystemPrompt,
     agent_json,
     inbox_json,
+    mcp_server_json,
+    tool_fault_json,
 )
-from toolwright.wire.mcp import McpFault, McpServer, mcp_server_json, tool_fault_json
 from toolwright.wire.shape import Absent, Shape
 
 router = noun("/api/agents", "agents")

@@ -5,8 +5,14 @@ from typing import Annotated, Literal
 from fastapi import Depends, Path, Query
 from pydantic import Field
 
-from toolwright.core.agents.memory import LONGEST_TAG, MAX_BLOCK, MAX_PASSAGE, MOST_LINKED, MOST_TAGS
-from toolwright.core.agents.search import LONGEST_QUERY
+from toolwright.core.agents.memory import (
+    LONGEST_QUERY,
+    LONGEST_TAG,
+    MAX_BLOCK,
+    MAX_PASSAGE,
+    MOST_LINKED,
+    MOST_TAGS,
+)
 from toolwright.core.limits import PageLimit
 from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service

@@ -18,7 +18,6 @@ from toolwright.web.requests.query import EventId, Id, Limit, Offset, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.wire.event import Event, event_json
-from toolwright.wire.reading import BrokenItem
 from toolwright.wire.run import (
     ListedRun,
     Run,
@@ -29,7 +28,7 @@ from toolwright.wire.run import (
     run_with_steps,
     sent_prompt_json,
 )
-from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.shape import Absent, BrokenItem, Shape
 
 router = noun("/api/runs", "runs")
 

@@ -15,7 +15,7 @@ from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.wire.variables import VariablesAnswered, VariablesWanted, required_json
+from toolwright.wire.call import VariablesAnswered, VariablesWanted, required_json
 
 router = noun("/api/threads", "variables")
 

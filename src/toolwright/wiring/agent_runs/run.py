@@ -21,8 +21,7 @@ from typing import Any, ParamSpec, Self, TypeAlias
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
-from toolwright.core.agents.run_events import CallWaiting, RunDone, RunEvent, TextDelta
-from toolwright.core.agents.run_result import RunResult
+from toolwright.core.agents.run_result import CallWaiting, RunDone, RunEvent, RunResult, TextDelta
 from toolwright.core.checks import brief_value, is_number
 from toolwright.core.errors import (
     AlreadyOver,

@@ -14,7 +14,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadBusy
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
-from toolwright.wiring.memory_journal import MemoryJournal
+from toolwright.wiring.parts import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
 
 T = TypeVar("T")

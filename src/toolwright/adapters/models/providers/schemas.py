@@ -1,4 +1,13 @@
-"""Schemas of tools and structured outputs in each provider's dialect, and an answer's text on the way back."""
+"""Schemas of tools and structured outputs in each provider's dialect, and an answer's text on the way back.
+
+A tool's schema is sent as it is published, wherever the provider takes JSON Schema: pydantic-ai fits schemas to its
+providers' strict modes, and for OpenAI closes every object meanwhile, so that a free-form one could only be `{}`.
+An answer's schema is sent in the provider's dialect for structured output, where it can be said so, else as that of a
+final tool, whose arguments are the answer.
+
+A keyword that a provider refuses is told in the description beside it. So a rendering may ask for less than the
+schema, by which every answer is validated afterwards.
+"""
 
 import copy
 import re

@@ -1,4 +1,10 @@
-"""Transcript of a conversation as pydantic-ai's messages, in a form that all providers accept, with cache marks."""
+"""Transcript of a conversation as pydantic-ai's messages, in a form that all providers accept, with cache marks.
+
+What only the provider understands of an answer (thinking, signatures) is kept as JSON and replayed. Whatever a row
+holds is sent as valid JSON: half characters and numbers that no provider reads are replaced here.
+
+A provider reads from its cache the beginning that two requests share. So what changes from step to step is sent last.
+"""
 
 import json
 import math

@@ -7,8 +7,7 @@ from typing import cast
 from nicegui import ui
 
 from toolwright.core.agents.agent import Agent, agent_of_keeper
-from toolwright.core.agents.memory import LONGEST_LABEL, LONGEST_TAG, MOST_TAGS, Block, Passage
-from toolwright.core.agents.search import LONGEST_QUERY
+from toolwright.core.agents.memory import LONGEST_LABEL, LONGEST_QUERY, LONGEST_TAG, MOST_TAGS, Block, Passage
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import brief
 from toolwright.web.console.browsing import Listing

@@ -13,7 +13,7 @@ from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.tool_ui import Component, Drawing, ToolUI
-from toolwright.core.state.elicitation import ELICIT
+from toolwright.core.state.questions import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed

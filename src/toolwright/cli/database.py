@@ -1,16 +1,35 @@
-"""`toolwright db upgrade`."""
+"""`toolwright backup` and `toolwright db upgrade`."""
 
 import sys
 from pathlib import Path
 
 from typer import confirm
 
-from toolwright.cli.backup import backup as back_up
 from toolwright.cli.loop import run
 from toolwright.cli.output import Refusal, shown_url
 from toolwright.cli.settings import read_settings
+from toolwright.core.text import quantity
 from toolwright.wiring import database
 from toolwright.wiring.settings import Settings
+from toolwright.wiring.upkeep import back_up
+
+
+def write_backup(file: Path, *, force: bool) -> None:
+    """Copy the journal with its files and its key, and say what was copied."""
+    settings = read_settings()
+    made = run(back_up(settings, file, force=force))
+    for digest in made.damaged:
+        print(
+            f"toolwright: the bytes of the file {digest} are damaged, and not in the backup.", file=sys.stderr
+        )
+    parts = [f"the database ({made.size} bytes)", quantity(made.files, "file")]
+    parts += ["the key of its secrets"] if made.has_key else []
+    print(f"{shown_url(settings.database_url)} is backed up to {file}: {', '.join(parts)}.")
+    if settings.encryption_keys:
+        print(
+            "Its secrets are sealed with TOOLWRIGHT_ENCRYPTION_KEYS: keep these keys too, in another place."
+        )
+    print(f"To serve it: TOOLWRIGHT_DATABASE_URL=sqlite:///{file} toolwright serve")
 
 
 def upgrade(backup: Path | None) -> None:
@@ -26,7 +45,7 @@ def upgrade(backup: Path | None) -> None:
     if backup is not None and backup.is_file():
         raise Refusal(f"{str(backup)!r} is there already: name another file for the copy.")
     if backup is not None:
-        back_up(backup, force=False)
+        write_backup(backup, force=False)
     elif before is not None and steps and sys.stdin.isatty() and sys.stdout.isatty():
         confirm("Upgrade without a copy?", abort=True)
     after = run(database.upgrade(settings))

@@ -1,19 +1,19 @@
-"""Events of the wire as values of a run: deltas joined with what they were merged from, calls with their arguments."""
+"""Events of the wire as values of a run: deltas joined, calls with their results."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol, cast
 
-from toolwright.core.agents.run_events import (
+from toolwright.core.agents.run_result import (
     CallDone,
     CallProgress,
     CallStarted,
     CallWaiting,
     RunDone,
     RunEvent,
+    RunResult,
     StepDone,
     TextDelta,
 )
-from toolwright.core.agents.run_result import RunResult
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.run import OVER, Usage
