@@ -15,8 +15,9 @@ from tests.conformance.test_spaces import act, joins, made, member, message, say
 from tests.play import AT, committed, create_thread, draft, later
 
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.core.agents.memory import Vector, vector_of
+from toolwright.core.agents.memory import Vector
 from toolwright.core.agents.mind import Goal, Memory
+from toolwright.core.agents.vectors import vector_of
 from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.child_effects import (
     Activated,

@@ -1,4 +1,4 @@
-"""Memory of an agent: blocks in its prompt, archival passages, and their search by keyword and by vector.
+"""Memory of an agent: blocks in its prompt, archival passages, and their search by keyword.
 
 The words of a query are what white space parts. A passage matches if each of them stands somewhere in its content or
 in one of its tags, also within another word. Case does not matter, nor how an accent is encoded, and no character is
@@ -6,20 +6,14 @@ a wildcard. Of the `CANDIDATES` newest passages that match, those come first in 
 in the query; then those in which more of them are whole words; then the newer ones. A journal finds the candidates by
 an index of `folded_passage`; their rank is found here.
 
-Where an embedder finds passages by what they mean too, both rankings become one by reciprocal rank fusion: a passage
-gets 1 / (60 + its rank) of each ranking that it is in. All vectors have length 1, so that the order of distances is
-that of the angles between them. Distances are compared with `math.dist`, the quickest way through plain floats that
-the standard library has.
+Where an embedder finds passages by what they mean too (`core.agents.vectors`), both rankings become one by reciprocal
+rank fusion: a passage gets 1 / (60 + its rank) of each ranking that it is in.
 """
 
-import math
 import re
 import unicodedata
-from array import array
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from heapq import nsmallest
-from sys import byteorder
 
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
@@ -137,81 +131,6 @@ def _check_size(where: str, text: str, most: int) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most:
         raise invalid_value(where, f"has {size} bytes in UTF-8; {most} are allowed")
-
-
-SCANNED, MOST_NEAR = 20_000, 20
-"""Newest passages of an agent that are compared with a query, and those of them that may be near it."""
-MAX_EMBEDDED = 8_000
-"""Bytes in UTF-8 of what is embedded of a passage: no tokenizer makes more tokens of them, and models take 8,191."""
-MOST_NUMBERS = 8_192
-"""Numbers of a vector: models give up to 4,096."""
-LEAST_ALIKE = 0.1
-"""Cosine of the angle between a query's vector and the farthest that is near it: unrelated texts have less."""
-
-_FARTHEST = math.sqrt(2 * (1 - LEAST_ALIKE))
-
-
-@value
-class VectorMatch:
-    """A passage whose vector is near a query's: the distance of the two, 0 for the same direction."""
-
-    id: str
-    place: int
-    distance: float
-
-
-def embedded_text(passage: Passage) -> str:
-    """The beginning of a passage that an embedder is shown: its content, then its tags, a line each."""
-    return shortened("\n".join([passage.content, *passage.tags]))
-
-
-def shortened(text: str) -> str:
-    """The first `MAX_EMBEDDED` bytes of the text, without what UTF-8 cannot say."""
-    clean = text.encode("utf-8", "replace")
-    return clean[:MAX_EMBEDDED].decode("utf-8", "ignore")
-
-
-def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
-    """The vector of that direction; None where the numbers have none, as those of an embedder that finds no meaning.
-
-    Raises `ValueError` if they are too many.
-    """
-    if len(numbers) > MOST_NUMBERS:
-        raise ValueError(f"A vector has {len(numbers)} numbers; {MOST_NUMBERS} are allowed.")
-    length = math.hypot(*numbers)
-    if not 0 < length < math.inf:
-        return None
-    floats = array("f", [number / length for number in numbers])
-    return Vector(embedder=embedder, floats=_in_order(floats).tobytes())
-
-
-def nearest(
-    query: Vector, rows: Iterable[PlacedVector], before: Sequence[VectorMatch] = ()
-) -> list[VectorMatch]:
-    """The nearest to the query of `rows` and those found `before`, at most `MOST_NEAR`; of equals the newer first.
-
-    Only vectors of the same embedder and size are compared. The rows come with the newest first.
-    """
-    direction, size = _direction(query.floats), len(query.floats)
-    near = [*before]
-    for row in rows:
-        if row.embedder != query.embedder or row.floats is None or len(row.floats) != size:
-            continue
-        distance = math.dist(_direction(row.floats), direction)
-        if distance < _FARTHEST:
-            near.append(VectorMatch(id=row.id, place=row.place, distance=distance))
-    return nsmallest(MOST_NEAR, near, key=lambda each: each.distance)
-
-
-def _direction(floats: bytes) -> list[float]:
-    return _in_order(array("f", floats)).tolist()
-
-
-def _in_order(floats: "array[float]") -> "array[float]":
-    """The floats as little-endian ones, or those as this machine has them."""
-    if byteorder == "big":
-        floats.byteswap()
-    return floats
 
 
 CANDIDATES, MOST_FOUND = 100, 20

@@ -233,7 +233,7 @@ class Passages:
         """Its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
 
         There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
-        too, at most `core.agents.memory.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too
+        too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too
         many.
         """
         page(limit, offset)

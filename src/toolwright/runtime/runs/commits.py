@@ -19,7 +19,7 @@ from toolwright.core.threads.event import EventType
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import Run, StopReason
 from toolwright.core.value import changed
-from toolwright.runtime.agents.rounds import Rounds
+from toolwright.runtime.agents.inboxes import Rounds
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.messages import CANCELLED, INTERRUPTED, AbandonedCallResults
 from toolwright.runtime.calls.nested import Nested

@@ -12,7 +12,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
-from toolwright.runtime.agents.deliveries import Audience, Deliveries
+from toolwright.runtime.agents.inboxes import Audience, Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership
