@@ -25,8 +25,7 @@ from toolwright.web.console.agents.configuration import (
     check_allowed,
     model_name,
 )
-from toolwright.web.console.agents.memory import Blocks, Passages
-from toolwright.web.console.agents.mind import Goals, Memories, Plans
+from toolwright.web.console.agents.mind import Blocks, Goals, Memories, Passages, Plans
 from toolwright.web.console.browsing import Listing, check_service, folded, tabs
 from toolwright.web.console.dialogs import confirm, fill_in
 from toolwright.web.console.live import follow
