@@ -22,7 +22,7 @@ from mcp.server.lowlevel.server import Server
 import mcp
 from bench.many_threads import address
 from bench.row import Row
-from toolwright.adapters.executors.connection import resolve
+from toolwright.adapters.executors.request import resolve
 from toolwright.adapters.mcp.executor import McpExecutor
 from toolwright.adapters.mcp.servers import McpConnections
 from toolwright.core.mcp.config import declared_servers

@@ -24,8 +24,7 @@ from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.tables.memory import PASSAGES, PASSAGES_EACH, coded
 from toolwright.adapters.store.tables.memory import passages as table
 from toolwright.adapters.system import SystemClock
-from toolwright.core.agents.memory import Passage
-from toolwright.core.agents.search import CANDIDATES, folded, folded_passage
+from toolwright.core.agents.memory import CANDIDATES, Passage, folded, folded_passage
 from toolwright.runtime.agents.memory import Passages
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.gateway import settle_memory

@@ -14,7 +14,7 @@ from bench.row import Row
 from toolwright.adapters.sandbox.deno import FLAGS
 from toolwright.core.json_value import JSON
 from toolwright.core.state.sandbox import read_options
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 ROUNDS = 20
 SOURCES: dict[str, str] = {

@@ -32,7 +32,7 @@ LOADED = (
     "alembic.command",
     "rich.console",
     "toolwright.testing",
-    *("toolwright.cli.demo", "toolwright.cli.serve.serve", "toolwright.wiring.config.file"),
+    *("toolwright.cli.demo", "toolwright.cli.serve", "toolwright.wiring.config"),
     *(
         f"toolwright.adapters.{each}"
         for each in ("cipher.fernet", "executors.http", "files.objects", "store.migrate")

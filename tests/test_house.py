@@ -101,7 +101,7 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 583
+MOST_MODULES = 463
 """630 before modules of the console and of MCP were merged, 615 before OpenAPI documents, 530 before the console, 480
 before short forms, approvals, dependencies, 420 before MCP, 384 before channels and telemetry, 375 before memory, 360
 before composed requests."""

@@ -12,23 +12,22 @@ if TYPE_CHECKING:
     from toolwright import testing as testing
     from toolwright.core import errors as errors
     from toolwright.core.agents.agent import Agent, Side
-    from toolwright.core.agents.model_settings import Context
-    from toolwright.core.agents.prompt import Prompt
-    from toolwright.core.agents.run_events import (
+    from toolwright.core.agents.prompt import Context, Prompt
+    from toolwright.core.agents.run_result import (
         CallDone,
         CallProgress,
         CallStarted,
         CallWaiting,
         RunDone,
         RunEvent,
+        RunResult,
         StepDone,
         TextDelta,
     )
-    from toolwright.core.agents.run_result import RunResult
     from toolwright.core.dependencies.depends import Depends
-    from toolwright.core.env.variable import Variable
+    from toolwright.core.env.env import Variable
     from toolwright.core.errors import ToolwrightError
-    from toolwright.core.requests.solution import Solution
+    from toolwright.core.requests.speaker import Solution
     from toolwright.core.results.content import (
         Attachment,
         AttachmentRef,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from toolwright.core.results.result import ToolResult
     from toolwright.core.schemas.meta import Call
     from toolwright.core.spaces.tool_ui import ShownCall, Submit, ToolUI, tool_ui
-    from toolwright.core.state.elicitation import Elicited
+    from toolwright.core.state.questions import Elicited
     from toolwright.core.state.state import ThreadState
     from toolwright.core.tools.approval import Approval
     from toolwright.core.tools.compose import compose
@@ -106,37 +105,37 @@ __all__ = [
 
 _MODULES = {
     "Agent": "core.agents.agent",
-    "Context": "core.agents.model_settings",
+    "Context": "core.agents.prompt",
     "AgentStream": "wiring.agent_runs.run",
     "App": "wiring.app",
     "Approval": "core.tools.approval",
     "Attachment": "core.results.content",
     "AttachmentRef": "core.results.content",
     "Call": "core.schemas.meta",
-    "CallDone": "core.agents.run_events",
-    "CallProgress": "core.agents.run_events",
-    "CallStarted": "core.agents.run_events",
-    "CallWaiting": "core.agents.run_events",
+    "CallDone": "core.agents.run_result",
+    "CallProgress": "core.agents.run_result",
+    "CallStarted": "core.agents.run_result",
+    "CallWaiting": "core.agents.run_result",
     "Depends": "core.dependencies.depends",
-    "Elicited": "core.state.elicitation",
+    "Elicited": "core.state.questions",
     "ImageContent": "core.results.content",
     "OpenAPITools": "core.tools.openapi",
     "Prompt": "core.agents.prompt",
     "Registry": "core.tools.registry",
-    "RunDone": "core.agents.run_events",
-    "RunEvent": "core.agents.run_events",
+    "RunDone": "core.agents.run_result",
+    "RunEvent": "core.agents.run_result",
     "RunResult": "core.agents.run_result",
     "Secret": "core.tools.tenvs_needed",
     "Settings": "wiring.settings",
     "ShownCall": "core.spaces.tool_ui",
     "Side": "core.agents.agent",
-    "Solution": "core.requests.solution",
-    "StepDone": "core.agents.run_events",
+    "Solution": "core.requests.speaker",
+    "StepDone": "core.agents.run_result",
     "SubagentToolConfig": "core.tools.relations",
     "Submit": "core.spaces.tool_ui",
     "SubpromptConfig": "core.tools.relations",
     "TextContent": "core.results.content",
-    "TextDelta": "core.agents.run_events",
+    "TextDelta": "core.agents.run_result",
     "ThreadState": "core.state.state",
     "Tool": "core.tools.tool",
     "ToolContent": "core.results.content",
@@ -144,7 +143,7 @@ _MODULES = {
     "ToolUI": "core.spaces.tool_ui",
     "Toolset": "core.tools.toolset",
     "ToolwrightError": "core.errors",
-    "Variable": "core.env.variable",
+    "Variable": "core.env.env",
     "compose": "core.tools.compose",
     "openapi": "core.tools.openapi",
     "run": "wiring.agent_runs.run",

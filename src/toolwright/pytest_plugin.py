@@ -54,7 +54,7 @@ class _Guarding:
 def _guarded(item: pytest.Item) -> Generator[None, Any, Any]:
     if item.get_closest_marker(MARKER) is not None:
         return (yield)
-    from toolwright.adapters.models.provider_guard import ProviderGuard  # noqa: PLC0415 - only where it is wanted
+    from toolwright.adapters.models.resolve import ProviderGuard  # noqa: PLC0415 - only where it is wanted
 
     guard = ProviderGuard()
     with guard.on():

@@ -5,16 +5,14 @@ from contextlib import asynccontextmanager, contextmanager
 from types import NoneType
 
 from toolwright.adapters.bus.memory import MemoryBus
-from toolwright.adapters.models.function import FunctionModel
-from toolwright.adapters.models.provider_guard import ProviderGuard
-from toolwright.adapters.models.scripted import ScriptedModel
-from toolwright.adapters.models.trigrams import TrigramEmbedder
+from toolwright.adapters.models.resolve import ProviderGuard
+from toolwright.adapters.models.scripted import FunctionModel, ScriptedModel, TrigramEmbedder
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.adapters.telemetry.trace_context import trace_tree
+from toolwright.adapters.telemetry.instruments import trace_tree
 from toolwright.core.checks import check_kind
 from toolwright.core.journal.store import Store
 from toolwright.core.model import Model
@@ -23,8 +21,7 @@ from toolwright.core.tools.function import FunctionExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.executors.http_tools import HttpTools
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox, HttpTools
 from toolwright.wiring.lazy import models_of
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings

@@ -12,7 +12,7 @@ from tests.api.rig import Api, serving
 from tests.journals import is_in_memory
 from toolwright.core.limits import PAGE_BYTES, PageLimit
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.web.answers.answer import ListShape
+from toolwright.web.answers import ListShape
 
 pytestmark = pytest.mark.anyio
 JSON = dict[str, Any]

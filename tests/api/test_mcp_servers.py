@@ -16,7 +16,7 @@ from tests.mcp.test_runs import Hearing, begin, call, met, over
 from toolwright.client import Client
 from toolwright.core.errors import NotFound
 from toolwright.runtime.runtime import Runtime
-from toolwright.wire.mcp import McpHeld
+from toolwright.wire.agent import McpHeld
 
 pytestmark = pytest.mark.anyio
 

@@ -17,10 +17,8 @@ from toolwright.core.errors import DefinitionError, Forbidden
 from toolwright.core.journal.units import SaveEntity, Unit
 from toolwright.core.threads.run import Run
 from toolwright.testing import ManualClock
-from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.permits import check_answer, sight_of_run
-from toolwright.web.auth.persons import SharedSecret, SignedByProvider
-from toolwright.web.auth.provider_keys import ProviderKeys, over_http
+from toolwright.web.auth.person_tokens import ProviderKeys, SharedSecret, SignedByProvider, Wanted, over_http
 from toolwright.web.options import GatewayOptions
 from toolwright.web.routes.runs import FullRunAnswer
 from toolwright.wire.run import run_status_json

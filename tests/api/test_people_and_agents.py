@@ -23,11 +23,10 @@ from toolwright.core.mcp.offered import McpPermissions
 from toolwright.core.model import Model
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
-from toolwright.web.auth.verifier import has_claim
+from toolwright.web.auth.access import has_claim
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 from toolwright.web.gateway import create_gateway
-from toolwright.web.mcp.endpoint import McpEndpoint
+from toolwright.web.mcp.server import McpEndpoint
 from toolwright.web.options import GatewayOptions
 
 pytestmark = pytest.mark.anyio

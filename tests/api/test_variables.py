@@ -16,8 +16,7 @@ from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
 from toolwright.testing import ScriptedModel
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 
 pytestmark = pytest.mark.anyio
 

@@ -10,13 +10,12 @@ from tests.api.rig import JSON, Api, read, serving
 from tests.play import AT, dump
 from tests.web.signing import SECRET, claims, signed
 from toolwright.adapters.system import SystemClock
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
 from toolwright.core.threads.child import Link
 from toolwright.runtime.children.start import NewChildRows, birth_json
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 
 SERVICE = {"x-secret-key": "sk"}
 

@@ -17,8 +17,7 @@ from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 
 JSON = dict[str, Any]  # as tests read it
 Config = Mapping[str, Any]  # a tool's, as the document prints it

@@ -15,7 +15,7 @@ from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.tools.toolkits import TOOLKITS
-from toolwright.runtime.agents.deliveries import Deliveries
+from toolwright.runtime.agents.inboxes import Deliveries
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.speech import Speech
 from toolwright.runtime.toolkits.mind import MindToolkit

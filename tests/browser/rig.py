@@ -16,8 +16,7 @@ from tests.client.rig import served
 from tests.runtime.rig import Rig, running
 from tests.web.signing import SECRET, signed
 from toolwright.testing import ManualClock, ScriptedModel
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOUR = 3_600

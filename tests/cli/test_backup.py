@@ -14,7 +14,7 @@ from toolwright.adapters.cipher.fernet import KeyFileCipher
 from toolwright.client import Client
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.results.content import Attachment
-from toolwright.wiring.upkeep.backup import move_parts
+from toolwright.wiring.upkeep import move_parts
 
 APP = """
 import toolwright as tw

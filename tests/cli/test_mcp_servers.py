@@ -8,7 +8,7 @@ import pytest
 from tests.cli.shell import Shell
 from tests.mcp.peers.peer import Asked, Peer, tool
 from tests.mcp.peers.serving import Served, command, down, served, started
-from toolwright.cli.mcp_servers import list_mcp_tools
+from toolwright.cli.mcp import list_mcp_tools
 from toolwright.wiring.settings import Settings
 
 APP = """

@@ -6,8 +6,8 @@ from tests.web.test_statuses import below
 from toolwright.client.transport.http import CODES, error_of, retry_after
 from toolwright.core import errors
 from toolwright.core.errors import InvalidRequest, TenvsLacking, ToolwrightError, VariablesLacking
-from toolwright.web.answers.answer import INTERNAL, status_of
-from toolwright.web.middleware.errors import answer_error
+from toolwright.web.answers import INTERNAL, status_of
+from toolwright.web.middleware import answer_error
 
 TREE = below(ToolwrightError)
 

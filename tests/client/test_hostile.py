@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of, no_pause, stream
+from toolwright.client.transport.follow import LARGEST
 from toolwright.client.transport.http import Http, Identity
-from toolwright.client.transport.sse import LARGEST
 from toolwright.core.errors import AnswerLost, BadAnswer, ServerFailed, Unreachable
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from toolwright import client as seen
 from toolwright.core.errors import BadAnswer
 from toolwright.core.files.file import File
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.spaces.entity import FrontEnd
+from toolwright.core.spaces.space import FrontEnd
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
@@ -22,12 +22,12 @@ from toolwright.core.threads.run import Run, Step, Usage
 from toolwright.core.threads.thread import Thread
 from toolwright.wire.agent import agent_json, inbox_json
 from toolwright.wire.call import call_json
-from toolwright.wire.entity import client_json
 from toolwright.wire.event import event_json
 from toolwright.wire.message import file_json, message_json
-from toolwright.wire.reading import read, read_field, read_list
 from toolwright.wire.result import result_to_json
 from toolwright.wire.run import run_json, run_with_steps
+from toolwright.wire.shape import read, read_field, read_list
+from toolwright.wire.space import client_json
 from toolwright.wire.thread import thread_json
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)

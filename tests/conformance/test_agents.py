@@ -10,9 +10,8 @@ from tests.play import AT, committed, later, token
 
 from toolwright.core.agents.agent import keeper_of, user_of_keeper
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.memory import Block, Passage, read_query
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.agents.search import read_query
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.journal.effects import (
     AddPassage,

@@ -29,8 +29,7 @@ from tests.play import (
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Passage
-from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.env.variable import Variable, VariablesRequest
+from toolwright.core.env.env import EnvChange, EnvRow, Variable, VariablesRequest
 from toolwright.core.files.file import File, FileChange
 from toolwright.core.journal.child_effects import OpenRequest, SetValue, Spawn, TakeRequest
 from toolwright.core.journal.effects import AddPassage, DropSpace, Post, React, SetTimer

@@ -18,7 +18,7 @@ from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Vector
 from toolwright.core.agents.mind import Goal, Memory
 from toolwright.core.agents.vectors import vector_of
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,

@@ -17,7 +17,7 @@ from toolwright.core.journal.units import (
     SignOut,
     UseOnce,
 )
-from toolwright.core.spaces.entity import Entity, FrontEnd
+from toolwright.core.spaces.space import Entity, FrontEnd
 
 pytestmark = pytest.mark.anyio
 

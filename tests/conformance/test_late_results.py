@@ -38,7 +38,7 @@ from toolwright.core.journal.units import (
     Unit,
 )
 from toolwright.core.results.result import CALL_CANCELLED
-from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.calls.visible import finished

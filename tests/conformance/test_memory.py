@@ -11,8 +11,16 @@ from tests.conformance.test_deletion import swept
 from tests.conformance.test_spaces import act
 from tests.play import AT, committed, later
 
-from toolwright.core.agents.memory import Block, Passage, PlacedVector, Vector
-from toolwright.core.agents.search import Query, folded, is_match, read_query
+from toolwright.core.agents.memory import (
+    Block,
+    Passage,
+    PlacedVector,
+    Query,
+    Vector,
+    folded,
+    is_match,
+    read_query,
+)
 from toolwright.core.agents.vectors import MOST_NEAR, vector_of
 from toolwright.core.journal.effects import (
     AddPassage,

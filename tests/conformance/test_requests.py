@@ -7,8 +7,7 @@ import pytest
 from tests.conformance.test_values import put, row
 from tests.play import AT, committed, create, later, new_id, token
 
-from toolwright.core.env.env import EnvChange
-from toolwright.core.env.variable import RequestKind, Variable, VariablesRequest
+from toolwright.core.env.env import EnvChange, RequestKind, Variable, VariablesRequest
 from toolwright.core.journal.child_effects import (
     ChildLimit,
     CloseRequest,

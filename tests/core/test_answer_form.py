@@ -9,8 +9,7 @@ from pydantic import BaseModel, model_validator
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.schemas.answer_form import AnswerFault, OutputForm, correction, read_answer
-from toolwright.core.schemas.output import Output
+from toolwright.core.schemas.output import AnswerFault, Output, OutputForm, correction, read_answer
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 

@@ -7,7 +7,7 @@ import pytest
 
 import toolwright as tw
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.env.types import SECRETS, EnvTypes
+from toolwright.core.env.env import SECRETS, EnvTypes
 from toolwright.core.errors import DefinitionError, InvalidRequest
 
 IMMEDIATE: dict[str, Any] = {

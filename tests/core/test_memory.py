@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from toolwright.core.agents.memory import (
     LONGEST_LABEL,
+    LONGEST_QUERY,
     LONGEST_TAG,
     MAX_BLOCK,
     MAX_PASSAGE,
     MOST_BLOCKS,
+    MOST_QUERY_WORDS,
     MOST_TAGS,
     Block,
     Passage,
@@ -21,10 +23,6 @@ from toolwright.core.agents.memory import (
     Vector,
     check_block,
     check_passage,
-)
-from toolwright.core.agents.search import (
-    LONGEST_QUERY,
-    MOST_QUERY_WORDS,
     folded,
     fused,
     is_match,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, field_validator
 from tests.behaviour.marks import requirement
 
 import toolwright as tw
-from toolwright.core.env.tenvs import Tenvs
+from toolwright.core.env.env import Tenvs
 from toolwright.core.errors import DefinitionError
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs, lacking

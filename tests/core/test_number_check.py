@@ -9,8 +9,7 @@ from tests.counting import calls_of_ours
 
 from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.arguments.judge import Judge
-from toolwright.core.arguments.number_check import compile_number_check
-from toolwright.core.arguments.numbers import Numbers
+from toolwright.core.arguments.numbers import Numbers, compile_number_check
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.tools.decorator import tool
 

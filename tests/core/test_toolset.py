@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from tests.behaviour.marks import requirement
 from tests.counting import calls_of_ours
 
-from toolwright.core.env.variable import Variable
+from toolwright.core.env.env import Variable
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, ImageContent, TextContent

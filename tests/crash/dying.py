@@ -28,7 +28,7 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.executors.mcp import LazyMcp
+from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 

@@ -18,14 +18,14 @@ from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.servers import McpTaskState
 from toolwright.core.results.result import Outcome
-from toolwright.core.state.elicitation import ELICIT
+from toolwright.core.state.questions import ELICIT
 from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.run import OVER
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.executors.mcp import LazyMcp
+from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.settings import Settings
 
 for needed in ("mcp.executor", "mcp.servers", "executors.connection"):

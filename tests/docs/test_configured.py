@@ -15,8 +15,7 @@ from toolwright.core.agents.config import AgentForm, AppToolForm, LoopForm, Mode
 from toolwright.core.env.form import EnvVarForm
 from toolwright.core.mcp.config import McpForm, McpServerForm, McpToolForm
 from toolwright.core.tools.config import FIELDS
-from toolwright.wiring.config.file import ConfigApp
-from toolwright.wiring.config.form import AgentEntry, ConfigFile, EntityEntry, SpaceEntry
+from toolwright.wiring.config import AgentEntry, ConfigApp, ConfigFile, EntityEntry, SpaceEntry
 
 pytestmark = pytest.mark.anyio
 

@@ -5,9 +5,9 @@ import re
 
 import toolwright as tw
 from tests.docs.test_guides import GUIDES, ROOT
-from toolwright.cli.serve.serve import GRACE
+from toolwright.cli.serve import GRACE
 from toolwright.core import errors
-from toolwright.web.answers.answer import status_of
+from toolwright.web.answers import status_of
 
 SHOWN = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 ALIASES = {"RunEvent", "ToolContent"}

@@ -11,8 +11,8 @@ from typing import Any
 import httpcore
 
 import toolwright as tw
-from toolwright.adapters.executors.connection import Resolve
 from toolwright.adapters.executors.http import HttpExecutor
+from toolwright.adapters.executors.request import Resolve
 from toolwright.core.env.env import EnvVar
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.tools.toolset import Toolset

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.executors.rig import PUBLIC, bench
-from toolwright.adapters.executors.connection import resolve
+from toolwright.adapters.executors.request import resolve
 
 pytestmark = pytest.mark.anyio
 

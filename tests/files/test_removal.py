@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolwright.adapters.files.memory import MemoryFiles
-from toolwright.adapters.files.objects import open_folder
-from toolwright.adapters.files.removal import ASIDE, remove_old, renew
+from toolwright.adapters.files.objects import ASIDE, open_folder, remove_old, renew
 from toolwright.core.errors import NotFound
 from toolwright.core.ports import Files
 

@@ -20,7 +20,7 @@ from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.gateway import create_gateway, end_parts
-from toolwright.web.mcp.endpoint import McpEndpoint
+from toolwright.web.mcp.server import McpEndpoint
 from toolwright.web.options import GatewayOptions
 
 Revision = Literal["legacy", "2026-07-28"]

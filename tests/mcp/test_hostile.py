@@ -10,7 +10,7 @@ from tests.mcp.client_rig import calling
 from tests.mcp.peers.peer import Asked, JSONObject, Peer, tool
 from tests.mcp.peers.serving import Served, command, served
 from toolwright import testing
-from toolwright.adapters.executors.connection import resolve
+from toolwright.adapters.executors.request import resolve
 from toolwright.adapters.mcp.peer import Peer as Caller
 from toolwright.adapters.mcp.servers import McpConnections
 from toolwright.core.mcp.servers import McpUnavailable

@@ -14,10 +14,9 @@ import pytest
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.postgres_server import fresh_database
-from toolwright.web.auth.one_time import Signature
-from toolwright.web.auth.verifier import Named
+from toolwright.web.auth.access import Named, Signature
 from toolwright.web.mcp import sessions
-from toolwright.web.mcp.endpoint import McpEndpoint
+from toolwright.web.mcp.server import McpEndpoint
 from toolwright.web.mcp.sessions import KEY as KEY_OF_SESSION
 from toolwright.wiring.gateway import gateway
 from toolwright.wiring.settings import Settings

@@ -11,7 +11,7 @@ import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.mcp.test_server_stdio import APP, server
 from toolwright.core.errors import DefinitionError
-from toolwright.web.auth.verifier import Named
+from toolwright.web.auth.access import Named
 from toolwright.wiring.gateway import gateway
 from toolwright.wiring.settings import Settings
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
 from toolwright.core.errors import DefinitionError
-from toolwright.web.auth.verifier import Named
+from toolwright.web.auth.access import Named
 
 pytestmark = pytest.mark.anyio
 each_revision = pytest.mark.parametrize("revision", REVISIONS)

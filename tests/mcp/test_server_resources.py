@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
-from toolwright.web.auth.verifier import Named
+from toolwright.web.auth.access import Named
 from toolwright.web.mcp.content import ALONG, MOST_BYTES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("revision", REVISIONS)]

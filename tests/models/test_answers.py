@@ -20,7 +20,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 import toolwright as tw
 from tests.models.asking import SEARCH, MakeModel, answer_of, ask, assistant, only, tool, user
 from tests.models.wire_server import WireCall, WireServer
-from toolwright.adapters.models.providers.final_tool import FINAL_TOOL
+from toolwright.adapters.models.providers.answer import FINAL_TOOL
 from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.errors import ModelRefused
 from toolwright.core.json_value import JSON, JSONObject

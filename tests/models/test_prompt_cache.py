@@ -21,7 +21,7 @@ from tests.models.asking import MakeModel, ask, assistant, request, tool, user
 from tests.models.wire_server import WireCall, WireServer
 from toolwright import testing
 from toolwright.adapters.models.providers.model import PydanticAIModel
-from toolwright.adapters.models.providers.prompt_cache import STATE, PromptCache
+from toolwright.adapters.models.providers.transcript import STATE, PromptCache
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage

@@ -16,7 +16,7 @@ from tests.openapi.test_sources import minimal
 from toolwright import testing
 from toolwright.core.errors import DefinitionError
 from toolwright.core.threads.event import Topic
-from toolwright.wiring.config.file import ConfigApp
+from toolwright.wiring.config import ConfigApp
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from tests.runtime.solving import DONE, SUMMARY, TEXT, TOOL, Raw, greet, greetin
 from toolwright.core.errors import InvalidConfiguration, SolutionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.schemas.answer_form import MAX_ANSWER
+from toolwright.core.schemas.output import MAX_ANSWER
 from toolwright.core.threads.run import Usage
 from toolwright.testing import runtime
 

@@ -10,7 +10,7 @@ from tests.play import Drain
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import new_id
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import VariablesRequest
 from toolwright.core.errors import Reset
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply

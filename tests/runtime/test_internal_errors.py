@@ -12,7 +12,7 @@ from toolwright.core.errors import ServerFailed
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AnswerSchema, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.answer_form import AnswerFault, FormedAnswer, judge_answer
+from toolwright.core.schemas.output import AnswerFault, FormedAnswer, judge_answer
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import prepare
 from toolwright.testing import MemoryBus

@@ -36,7 +36,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.events import Events
 from toolwright.runtime.timers import ClockWatch
 from toolwright.testing import ManualMotor, NoLock
-from toolwright.web.console.presence import Presence
+from toolwright.web.console.visit import Presence
 from toolwright.wiring import gateway, parts
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import Mind, thinking
-from toolwright.core.agents.memory import Passage, PlacedVector, Vector
-from toolwright.core.agents.search import MOST_FOUND
+from toolwright.core.agents.memory import MOST_FOUND, Passage, PlacedVector, Vector
 from toolwright.core.agents.vectors import MOST_NUMBERS, SCANNED
 from toolwright.core.errors import DefinitionError, ModelUnavailable, NotFound
 from toolwright.core.journal.effects import AddPassage

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from toolwright.core.state.sandbox import read_options
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 
 async def main(language: str, source: str, timeout: str) -> None:

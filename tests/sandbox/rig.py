@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from toolwright.core.state.sandbox import CodeLimits, CodeResult, Language, read_options
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

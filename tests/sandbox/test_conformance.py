@@ -9,7 +9,7 @@ import pytest
 from tests.behaviour.marks import requirement
 from tests.sandbox.rig import LANGUAGES, Programs, children, descriptors, folders, reason, run, sandbox
 from toolwright.core.state.sandbox import CodeLimits, CodeLog, read_options
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.behaviour.marks import requirement
 from tests.sandbox.rig import children, folders, reason, run, sandbox, until_tidy
 from toolwright.adapters.sandbox.deno import FLAGS
 from toolwright.core.state.sandbox import CodeLimits, read_options
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 pytestmark = pytest.mark.anyio
 HOME = os.path.expanduser("~")  # noqa: PTH111 - text to look for, not a path to open

@@ -6,8 +6,7 @@ import contextlib
 import pytest
 
 from tests.sandbox.rig import children, run, sandbox
-from toolwright.adapters.sandbox.handle import Runs
-from toolwright.adapters.sandbox.logged import Log
+from toolwright.adapters.sandbox.handle import Log, Runs
 from toolwright.core.state.sandbox import CodeResult, Language
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from toolwright.core.errors import InvalidRequest, MissingExtra
 from toolwright.core.state.sandbox import CodeOptions, CodeResult, Sandbox, read_options
 from toolwright.testing import MemorySandbox
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from tests.sandbox.rig import reason, run, sandbox
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 pytestmark = pytest.mark.anyio
 

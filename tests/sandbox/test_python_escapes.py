@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.rig import children, run, sandbox
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox
 
 pytestmark = pytest.mark.anyio
 SECRET = "a secret of the host"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from toolwright.adapters.sandbox.deno import Names
-from toolwright.adapters.sandbox.host_functions import HostFunctions
-from toolwright.adapters.sandbox.logged import Log
-from toolwright.adapters.sandbox.protocol import Talk, longest_line
+from toolwright.adapters.sandbox.handle import Log
+from toolwright.adapters.sandbox.protocol import HostFunctions, Talk, longest_line
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.state.sandbox import CodeLog, CodeOptions, CodeResult
 

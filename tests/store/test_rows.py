@@ -25,15 +25,13 @@ from toolwright.adapters.store.tables.threads import COMPACTIONS, RUNS, SENT_TEX
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.env.env import EnvRow
-from toolwright.core.env.variable import Variable, VariablesRequest
+from toolwright.core.env.env import EnvRow, Variable, VariablesRequest
 from toolwright.core.files.file import File
 from toolwright.core.journal.units import Node, Wake
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.mcp.records import McpDefinition, McpTask
 from toolwright.core.results.content import AttachmentRef
-from toolwright.core.spaces.entity import Entity, FrontEnd
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces.space import Entity, FrontEnd, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import MOVES, Call
 from toolwright.core.threads.child import Link
 from toolwright.core.threads.compaction import Compaction, SentText

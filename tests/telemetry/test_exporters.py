@@ -16,8 +16,7 @@ from tests.telemetry.program import PROGRAM, SECRET, lead
 from tests.telemetry.receiver import receiving
 from toolwright.adapters.telemetry.telemetry import OpenTelemetry
 from toolwright.core.errors import MissingExtra
-from toolwright.wiring.telemetry.choice import TelemetryChoice
-from toolwright.wiring.telemetry.opening import open_telemetry
+from toolwright.wiring.telemetry import TelemetryChoice, open_telemetry
 
 
 def test_spans_go_to_the_endpoint_of_the_environment(tmp_path: Path, commands: Forks) -> None:

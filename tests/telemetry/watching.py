@@ -30,7 +30,7 @@ from toolwright.testing import (
     trace_tree,
 )
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.executors.http_tools import HttpTools
+from toolwright.wiring.executors import HttpTools
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from toolwright.core.threads.event import Event
-from toolwright.web.answers.frames import KEPT, Frames
+from toolwright.web.answers import KEPT, Frames
 
 event = Event(
     thread_id="t", run_id=None, agent="a", type="x", payload={}, at=datetime(2026, 1, 1, tzinfo=UTC), n=1

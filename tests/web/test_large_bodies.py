@@ -16,7 +16,7 @@ from toolwright.core.env.form import MOST_TOOLS
 from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
-from toolwright.web.answers.answer import Answer, answer
+from toolwright.web.answers import Answer, answer
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
 from toolwright.web.requests.body import Form, reads
 from toolwright.web.serving import Serving
@@ -211,7 +211,7 @@ async def test_a_large_answer_is_written_in_a_thread_and_a_small_one_at_once(
         wrote.append(threading.current_thread().name)
         return dumps_unescaped(value)
 
-    monkeypatch.setattr("toolwright.web.answers.answer.dumps_unescaped", dump)
+    monkeypatch.setattr("toolwright.web.answers.dumps_unescaped", dump)
     app = FastAPI()
 
     async def told(text: str, times: int) -> Answer:

@@ -24,14 +24,14 @@ from tests.web.signing import (
 )
 from toolwright.core.errors import KeysUnavailable, Unauthorized
 from toolwright.testing import ManualClock
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SignedByProvider
-from toolwright.web.auth.provider_keys import (
+from toolwright.web.auth.person_tokens import (
     FIRST_PAUSE,
     LARGEST,
     LIFE,
     PAUSE,
     ProviderKeys,
+    SignedByProvider,
+    Wanted,
     over_http,
     read_keys,
 )

@@ -53,5 +53,5 @@ def test_a_first_request_compiles_no_patterns_of_the_tokenizer() -> None:
 def test_no_route_judges_a_caller_by_their_kind() -> None:
     """What services and people are shown is one property of the caller, what they may do is in `permits`."""
     folder = Path(routes.__file__).parent
-    for module in (*folder.glob("*.py"), folder.parent / "streams" / "stream.py"):
+    for module in (*folder.glob("*.py"), folder.parent / "streams.py"):
         assert "caller.kind" not in module.read_text(encoding="utf-8"), module.name

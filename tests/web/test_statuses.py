@@ -3,7 +3,7 @@
 import pytest
 
 from toolwright.core.errors import ToolwrightError
-from toolwright.web.answers.answer import STATUSES, status_of
+from toolwright.web.answers import STATUSES, status_of
 
 
 def below(error: type[ToolwrightError]) -> list[type[ToolwrightError]]:

@@ -9,9 +9,8 @@ import pytest
 from tests.web.signing import OTHER, SECRET, Claims, claims, pem, raw, rsa_key, signed
 from toolwright.core.errors import Unauthorized
 from toolwright.testing import ManualClock
-from toolwright.web.auth.jwt_rules import EARLY, LONGEST, Wanted
-from toolwright.web.auth.persons import SharedSecret
-from toolwright.web.auth.verifier import Named
+from toolwright.web.auth.access import Named
+from toolwright.web.auth.person_tokens import EARLY, LONGEST, SharedSecret, Wanted
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import Overloaded, ToolwrightError
-from toolwright.web.answers.answer import Answer, answer
-from toolwright.web.answers.unread import BODIES, CALLER, CUT, UNREAD, UnreadAnswers
-from toolwright.web.middleware.body_limit import BodyLimit
-from toolwright.web.middleware.errors import answer_error
+from toolwright.web.answers import BODIES, CALLER, CUT, UNREAD, Answer, UnreadAnswers, answer
+from toolwright.web.middleware import BodyLimit, answer_error
 from toolwright.web.options import GatewayOptions
 
 pytestmark = pytest.mark.anyio

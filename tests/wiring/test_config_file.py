@@ -9,7 +9,7 @@ import pytest
 import toolwright as tw
 from toolwright.core.errors import DefinitionError
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.config.file import ConfigApp
+from toolwright.wiring.config import ConfigApp
 
 pytestmark = pytest.mark.anyio
 

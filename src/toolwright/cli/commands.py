@@ -72,7 +72,7 @@ def serve(
     ] = False,
 ) -> int:
     """Serve an app over HTTP."""
-    from toolwright.cli.serve.serve import serve as run  # noqa: PLC0415 - loads the server
+    from toolwright.cli.serve import serve as run  # noqa: PLC0415 - loads the server
 
     return run(target, host, port, dev=dev, no_work=no_work)
 
@@ -85,7 +85,7 @@ def work(
     ] = None,
 ) -> int:
     """Execute runs, and serve nothing."""
-    from toolwright.cli.serve.serve import work as run  # noqa: PLC0415 - loads the server
+    from toolwright.cli.serve import work as run  # noqa: PLC0415 - loads the server
 
     return run(target)
 
@@ -174,7 +174,7 @@ def list_tools(
     """Name the app's tools, or those of an MCP server."""
     if mcp is not None:
         from toolwright.cli.loop import run as on_loop  # noqa: PLC0415 - loads asyncio
-        from toolwright.cli.mcp_servers import list_mcp_tools  # noqa: PLC0415 - loads the runtime
+        from toolwright.cli.mcp import list_mcp_tools  # noqa: PLC0415 - loads the runtime
         from toolwright.cli.settings import read_settings  # noqa: PLC0415 - the same
 
         return on_loop(list_mcp_tools(mcp, header or [], read_settings()))
@@ -209,7 +209,7 @@ def upgrade(
 
     Says what is changed. Older versions cannot open the database afterwards: make a copy first, with --backup.
     """
-    from toolwright.cli.upgrade import upgrade as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.database import upgrade as run  # noqa: PLC0415 - loads the store
 
     run(backup)
 
@@ -224,7 +224,7 @@ def new_keys(
     """Print new keys, ready for a .env file."""
     if name is None and scope is not None:
         raise typer.BadParameter("a key with a scope has a name too: give --name.", param_hint="'--scope'")
-    from toolwright.cli.keys import print_key, print_keys  # noqa: PLC0415 - as all commands here
+    from toolwright.cli.settings import print_key, print_keys  # noqa: PLC0415 - as all commands here
 
     if name is None:
         print_keys()
@@ -238,7 +238,7 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace a copy that is there.")] = False,
 ) -> None:
     """Copy the journal with its files and its key, while it is served."""
-    from toolwright.cli.backup import backup as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.database import write_backup as run  # noqa: PLC0415 - loads the store
 
     run(file, force=force)
 

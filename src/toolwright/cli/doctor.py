@@ -203,7 +203,7 @@ def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
     tools = run(check_tools(settings, app))
     if not any(app.catalog.active(agent.id).mcp for agent in app.catalog.agents):
         return tools
-    from toolwright.cli.mcp_servers import looked_at  # noqa: PLC0415 - few apps have them
+    from toolwright.cli.mcp import looked_at  # noqa: PLC0415 - few apps have them
 
     found = run(looked_at(app, settings))
     servers = [Finding("mcp", "ok" if there else "broken", f"{name}: {said}") for name, there, said in found]

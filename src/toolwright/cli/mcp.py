@@ -1,13 +1,27 @@
-"""`toolwright mcp`: the app's tools on stdio, for a host that starts this process and ends it."""
+"""`toolwright mcp`: the app's tools on stdio for a host; and the MCP servers of agents, listed and checked."""
 
+import logging
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import BinaryIO
 
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal, log_fully
+from toolwright.cli.output import Refusal, log_briefly, log_fully, one_line
 from toolwright.cli.settings import read_settings, served_app, the_app, warn_of_variables
+from toolwright.core.errors import InvalidConfiguration
+from toolwright.core.mcp.config import read_servers
+from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompt, McpPrompts
+from toolwright.core.text import clean_text, quantity, sentence
+from toolwright.core.tools.mcp import McpServer, target_of
+from toolwright.runtime.mcp.offer import env_of_agent, target_in
 from toolwright.wiring.app import App
+from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.lazy import open_mcp
 from toolwright.wiring.settings import Settings
 
@@ -24,7 +38,7 @@ def serve_tools(target: str | None) -> int:
 
 
 async def _serve(app: App, settings: Settings, stdin: BinaryIO, stdout: BinaryIO) -> None:
-    server = open_mcp("server")
+    server = open_mcp()
     async with app.runtime(settings, grace=1.0) as runtime:
         await server.serve_stdio(runtime, stdin, stdout, app.mcp_server)
 
@@ -43,3 +57,143 @@ def _take_over() -> tuple[BinaryIO, BinaryIO]:
     os.close(nothing)
     os.dup2(2, 1)
     return stdin, stdout
+
+
+PATIENCE = 20.0  # seconds for a server
+_SERVERS_LOG = logging.getLogger("toolwright.mcp")
+
+
+async def list_mcp_tools(
+    place: str, headers: Sequence[str], settings: Settings, patience: float = PATIENCE
+) -> int:
+    """Print the tools and prompts of a server, by its URL or command; 1 if it is not there within so many seconds.
+
+    What the process of a command writes to its standard error is shown.
+    """
+    server = _server(place, headers)
+    log_briefly()
+    _SERVERS_LOG.setLevel(logging.ERROR)  # what is wrong is printed below
+    logging.getLogger("toolwright.mcp.stdio").setLevel(logging.DEBUG)
+    mcp = LazyMcp(settings)
+    try:
+        target = target_of(server, {})
+        listing = await mcp.listing(target, patience)
+        offered = await mcp.prompts(target, patience) if listing.status == "ready" else McpPrompts()
+    finally:
+        await mcp.aclose()
+    _print(listing, offered)
+    if listing.status == "connecting":
+        print(f"toolwright: {place!r} does not answer within {patience:g} s.", file=sys.stderr)
+    return 0 if listing.status == "ready" else 1
+
+
+def _server(place: str, headers: Sequence[str]) -> McpServer:
+    """The server at a URL, else the one that a command starts."""
+    entry: dict[str, object] = {"name": "server"}
+    if "://" in place:
+        entry |= {"url": place, "headers": _headers(headers)}
+    else:
+        if headers:
+            raise Refusal(f"Only a server at a URL takes headers, and {place!r} is a command.")
+        command, *args = _command(place)
+        entry |= {"command": command, "args": args}
+    try:
+        [server] = read_servers([entry], "mcp", trusted=True)
+    except InvalidConfiguration as error:
+        raise Refusal(sentence(f"{place!r}: {error.message.removeprefix('mcp.0.')}")) from error
+    assert isinstance(server, McpServer), "it was given as an object"
+    if server.variables:
+        raise Refusal(f"The variable {server.variables[0]!r} has no value here: write the value itself.")
+    return server
+
+
+def _command(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise Refusal(f"{text!r} is no command: {error}.") from error
+    if not words:
+        raise Refusal("--mcp needs the URL of a server, or the command that starts one.")
+    return words
+
+
+def _headers(texts: Sequence[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for text in texts:
+        name, colon, value = text.partition(":")
+        name, value = name.strip(), value.strip()
+        if not colon or not name or not value:
+            raise Refusal(f"A header is written as 'Name: value', not {text!r}.")
+        if name.lower() in {each.lower() for each in headers}:
+            raise Refusal(f"The header {name!r} is given twice.")
+        headers[name] = value
+    return headers
+
+
+def _print(listing: McpListing, offered: McpPrompts) -> None:
+    console = Console()
+    tools = [(clean_text(tool.name), _first_line(tool.description)) for tool in listing.tools]
+    prompts = [(_spelled(prompt), _first_line(prompt.description or "")) for prompt in offered.prompts]
+    if console.is_terminal:
+        for title, rows in (("tool", tools), ("prompt", prompts)):
+            if rows or title == "tool":
+                table = Table(title, "what it does", box=box.SIMPLE_HEAD)
+                for row in rows:
+                    table.add_row(*row)
+                console.print(table, markup=False)
+    else:
+        for kind, rows in (("mcp", tools), ("prompt", prompts)):
+            for name, what in rows:
+                print(name, kind, what, sep="\t")
+    for fault in (*listing.faults, *offered.faults):
+        print(f"toolwright: {one_line(_words(fault))}", file=sys.stderr)
+
+
+def _spelled(prompt: McpPrompt) -> str:
+    """A prompt with its arguments: `review(diff, tone?)`."""
+    arguments = [each.name if each.required else f"{each.name}?" for each in prompt.arguments]
+    return clean_text(f"{prompt.name}({', '.join(arguments)})")
+
+
+def _first_line(text: str) -> str:
+    return clean_text(text.strip().split("\n")[0])
+
+
+def _words(fault: McpFault) -> str:
+    return fault.message if fault.tool is None else f"{fault.tool}: {fault.message}"
+
+
+async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]:
+    """Each server of the app's agents: its name, whether it is there, and what is to be said of it."""
+    _SERVERS_LOG.setLevel(logging.ERROR)  # what is wrong is said
+    mcp = LazyMcp(settings)
+    found: dict[str, tuple[str, bool, str]] = {}
+    try:
+        for agent in app.catalog.agents:
+            active = app.catalog.active(agent.id)
+            for server in active.mcp:
+                target = target_in(server, env_of_agent(active))
+                if isinstance(target, McpFault):
+                    found.setdefault(server.name, (server.name, True, f"not tried: {target.message}"))
+                elif target.key not in found:
+                    listing = await mcp.listing(target, PATIENCE)
+                    is_ready = listing.status == "ready"
+                    offered = await mcp.prompts(target, PATIENCE) if is_ready else McpPrompts()
+                    found[target.key] = _said(listing, offered)
+    finally:
+        await mcp.aclose()
+    return [*found.values()]
+
+
+def _said(listing: McpListing, offered: McpPrompts) -> tuple[str, bool, str]:
+    name, faults = listing.server.name, "; ".join(map(_words, (*listing.faults, *offered.faults)))
+    if listing.status == "connecting":
+        return name, False, f"it does not answer within {PATIENCE:g} s"
+    if listing.status == "down":
+        return name, False, faults
+    tools = f"{quantity(len(listing.tools), 'tool')}, revision {listing.protocol}"
+    if offered.prompts:
+        tools = f"{tools}, {quantity(len(offered.prompts), 'prompt')}"
+    if listing.instructions:
+        tools = f"{tools}, instructions of {quantity(len(listing.instructions), 'character')}"
+    return name, True, f"{tools}; {faults}" if faults else tools

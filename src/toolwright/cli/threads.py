@@ -33,7 +33,7 @@ from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json
 from toolwright.wiring import database
 from toolwright.wiring.app import App
 from toolwright.wiring.loading import DEFAULT_FILE
-from toolwright.wiring.upkeep.threads import delete_thread, opened_runtime
+from toolwright.wiring.upkeep import delete_thread, opened_runtime
 
 COLUMNS = ("run", "status", "agent", "thread", "created", "error")
 NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")

@@ -6,12 +6,12 @@ from toolwright.client.worker import Worker
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.wire.agent import Agent, Block, Goal, InboxEvent, Memory, Passage, Plan
 from toolwright.wire.call import Call, Offer
-from toolwright.wire.entity import Entity, FrontEnd
 from toolwright.wire.event import Event
 from toolwright.wire.message import File, Message, MessageCall, Sent
-from toolwright.wire.reading import BrokenItem, Items
 from toolwright.wire.run import Run, SentPrompt, Step, StepEntry
 from toolwright.wire.server import Health, StreamToken
+from toolwright.wire.shape import BrokenItem, Items
+from toolwright.wire.space import Entity, FrontEnd
 from toolwright.wire.thread import Compaction, Thread
 
 __all__ = [

@@ -5,17 +5,14 @@ from types import TracebackType
 
 import httpx
 
-from toolwright.client.agents import Agents, Inboxes
-from toolwright.client.calls import Calls
-from toolwright.client.entities import Entities, FrontEnds
-from toolwright.client.memory import Blocks, Passages
-from toolwright.client.requests import Requests
+from toolwright.client.agents import Agents, Blocks, Inboxes, Passages
+from toolwright.client.calls import Calls, Requests
 from toolwright.client.runs import Runs
-from toolwright.client.spaces import Spaces
+from toolwright.client.spaces import Entities, FrontEnds, Spaces
 from toolwright.client.threads import Files, Threads
 from toolwright.client.transport.http import Http, Identity, Pause, Token, error_of, shown_in
-from toolwright.wire.reading import read
 from toolwright.wire.server import Health, StreamToken
+from toolwright.wire.shape import read
 
 
 class Client:

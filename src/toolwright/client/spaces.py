@@ -1,15 +1,102 @@
-"""Spaces, as a client sees them."""
+"""Spaces, entities and their front-ends, as a client sees them."""
 
 from collections.abc import AsyncGenerator
 from typing import Unpack
 
+from toolwright.client.calls import Values, read_names, values_json
 from toolwright.client.transport.follow import follow
 from toolwright.client.transport.http import Http, segment
-from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
+from toolwright.core.env.env import EnvType
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.spaces.space import DeliveryOrder, EntityFields, SpaceFields, SpaceKind
 from toolwright.wire.event import Event
-from toolwright.wire.reading import Items, read, read_field, read_list
-from toolwright.wire.space import Member, Reaction, Space, SpaceMessage, Spoken
+from toolwright.wire.shape import Items, read, read_field, read_list
+from toolwright.wire.space import Entity, FrontEnd, Member, Reaction, Space, SpaceMessage, Spoken
+
+_ENTITIES = "/api/entities"
+
+
+class Entities:
+    """People, and the agents beside them. Raises `NotFound` for ids that lead nowhere."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def create(self, **fields: Unpack[EntityFields]) -> Entity:
+        """A human; where the external id is known, that one, with the fields given.
+
+        It is not repeated when its answer is lost (`AnswerLost`): without an external id there might be two.
+        """
+        body: JSONObject = {"type": "human", **_body(fields)}
+        return read_field(Entity, (await self._http.call("POST", _ENTITIES, body)).json, "entity")
+
+    async def list(self, limit: int = 50, offset: int = 0) -> Items[Entity]:
+        """The agents in the order of their declaration, then the humans, the oldest first."""
+        return read_list(
+            Entity, await self._http.get(_ENTITIES, {"limit": limit, "offset": offset}), "entities"
+        )
+
+    async def get(self, entity_id: str) -> Entity:
+        """The entity, a human or an agent."""
+        return read_field(Entity, await self._http.get(_entity_path(entity_id)), "entity")
+
+    async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
+        """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
+        answer = await self._http.call("PATCH", _entity_path(entity_id), _body(fields), repeat="lost")
+        return read_field(Entity, answer.json, "entity")
+
+    async def delete(self, entity_id: str) -> None:
+        """Delete a human and their values: their tokens open nothing any more, their threads stay."""
+        await self._http.call("DELETE", _entity_path(entity_id), repeat="lost")
+
+    async def set_env(self, entity_id: str, env: Values) -> dict[str, EnvType]:
+        """Set values for all threads of a human, or take them away with None; the names that are set then."""
+        body: JSONObject = {"env": values_json(env)}
+        answer = await self._http.call("PATCH", f"{_entity_path(entity_id)}/env", body, repeat="lost")
+        return read_names(answer.json)
+
+
+def _body(fields: EntityFields) -> JSONObject:
+    names = {"external_id": "externalId", "display_name": "displayName", "metadata": "metadata"}
+    values: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise TypeError(f"An entity has no field {unknown[0]!r}: it has {', '.join(names)}.")
+    return {names[name]: each for name, each in values.items()}
+
+
+def _entity_path(entity_id: str) -> str:
+    return f"{_ENTITIES}/{segment(entity_id)}"
+
+
+_FRONT_ENDS = "/api/clients"
+
+
+class FrontEnds:
+    """Registered front-ends, which the wire calls clients.
+
+    Ids that lead nowhere raise `NotFound`. `entity_id` says whose they are; a person's are always their own.
+    """
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def register(
+        self, entity_id: str | None = None, name: str | None = None, metadata: JSONObject | None = None
+    ) -> FrontEnd:
+        """A new front-end of that entity. It is not repeated when its answer is lost (`AnswerLost`)."""
+        body: JSONObject = {"entityId": entity_id, "name": name, "metadata": metadata}
+        return read_field(FrontEnd, (await self._http.call("POST", _FRONT_ENDS, body)).json, "client")
+
+    async def list(self, entity_id: str | None = None, limit: int = 50, offset: int = 0) -> Items[FrontEnd]:
+        """Front-ends, the oldest first; of a service's, those of one entity if it is named."""
+        query = {"entityId": entity_id, "limit": limit, "offset": offset}
+        return read_list(FrontEnd, await self._http.get(_FRONT_ENDS, query), "clients")
+
+    async def delete(self, client_id: str) -> None:
+        """Take a front-end off the list."""
+        await self._http.call("DELETE", f"{_FRONT_ENDS}/{segment(client_id)}", repeat="lost")
+
 
 _ROOT = "/api/spaces"
 

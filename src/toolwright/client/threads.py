@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from toolwright.client.requests import Values, read_names, values_json
-from toolwright.client.run_results import RunResults
+from toolwright.client.calls import Values, read_names, values_json
+from toolwright.client.runs import RunResults
 from toolwright.client.transport.follow import follow
 from toolwright.client.transport.http import Http, segment
-from toolwright.core.agents.run_events import RunEvent
+from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain, plain_names
@@ -14,8 +14,8 @@ from toolwright.core.results.content import Attachment
 from toolwright.core.threads.run import Side
 from toolwright.wire.event import Event
 from toolwright.wire.message import File, Message, Sent
-from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.result import attachment_to_json
+from toolwright.wire.shape import Items, read, read_field, read_list
 from toolwright.wire.thread import Child, Compaction, Thread
 
 

@@ -10,7 +10,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Node
 from toolwright.core.ports import Motor
-from toolwright.core.requests.solution import Solution
+from toolwright.core.requests.speaker import Solution
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.agents.agents import Agents

@@ -11,9 +11,8 @@ from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
 from toolwright.core.errors import Forbidden, Unauthorized
-from toolwright.web.answers.unread import CALLER
-from toolwright.web.auth.access import Caller, person, scope_of
-from toolwright.web.auth.verifier import Named
+from toolwright.web.answers import CALLER
+from toolwright.web.auth.access import Caller, Named, person, scope_of
 from toolwright.web.requests.query import refuse_unknown
 from toolwright.web.serving import Serving, serving_of
 

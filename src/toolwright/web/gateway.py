@@ -15,12 +15,19 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Mount, Route
 
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.auth.access import Access
-from toolwright.web.auth.one_time import STREAM_LIFE, OneTimeTokens
-from toolwright.web.middleware.access_log import AccessLog
-from toolwright.web.middleware.body_limit import BodyLimit
-from toolwright.web.middleware.errors import Guard, add_fault_handlers
-from toolwright.web.middleware.paths import HEADERS, MCP_HEADERS, METHODS, CallerTrace, Cors, OtherPaths
+from toolwright.web.auth.access import STREAM_LIFE, Access, OneTimeTokens
+from toolwright.web.middleware import (
+    HEADERS,
+    MCP_HEADERS,
+    METHODS,
+    AccessLog,
+    BodyLimit,
+    CallerTrace,
+    Cors,
+    Guard,
+    OtherPaths,
+    add_fault_handlers,
+)
 from toolwright.web.options import NO_TELEMETRY, GatewayOptions
 from toolwright.web.routes import (
     agents,

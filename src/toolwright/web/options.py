@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from toolwright.core.errors import DISTRIBUTION
 from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.ports import Clock
-from toolwright.web.auth.verifier import TokenVerifier
+from toolwright.web.auth.access import TokenVerifier
 
 MAX_BODY = 10 * 1024 * 1024  # bytes (D20)
 MAX_BODY_WITH_FILES = 36 * 1024 * 1024  # bytes: an attachment of 25 MiB in base64, and what goes with it

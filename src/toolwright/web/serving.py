@@ -8,9 +8,8 @@ from fastapi import Depends, Request
 
 from toolwright.core.errors import StoreError
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.answers.frames import Frames, Names
-from toolwright.web.auth.access import Access
-from toolwright.web.auth.one_time import OneTimeTokens
+from toolwright.web.answers import Frames, Names
+from toolwright.web.auth.access import Access, OneTimeTokens
 from toolwright.web.auth.permits import Permits
 from toolwright.web.options import GatewayOptions, GatewayPart
 

@@ -1,12 +1,14 @@
-"""Tool calls on the wire: their shapes, their JSON (API §3), and the messages of a space that show them."""
+"""Tool calls and requests for values on the wire: their shapes, their JSON (API §3), and calls shown in a space."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import JsonValue
 
 from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.env.env import Variable
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
@@ -16,7 +18,7 @@ from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
 from toolwright.wire.message import Reference
 from toolwright.wire.result import attachment_to_json, result_from_json, s3_result
-from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented, spelt
+from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented, spelt, timestamp
 
 
 def message_id_of(call_id: str) -> str:
@@ -144,8 +146,8 @@ def call_json(call: CallRow) -> JSONObject:
         "parentCallId": call.parent_id,
         "agentEntityId": agent_entity_id(call),
         "createdAt": call.created_at.isoformat(),
-        "expiresAt": _instant(call.expires_at),
-        "deadline": _instant(call.deadline),
+        "expiresAt": timestamp(call.expires_at),
+        "deadline": timestamp(call.deadline),
     }
     if call.is_asked:
         terms = terms_to_json(terms_from_json(call.terms))
@@ -156,9 +158,35 @@ def call_json(call: CallRow) -> JSONObject:
         fields["result"], fields["toolStatus"] = s3_result(result), result.status
         if result.attachments:
             fields["attachments"] = [attachment_to_json(each) for each in result.attachments]
-        fields["resolvedAt"] = _instant(call.completed_at)
+        fields["resolvedAt"] = timestamp(call.completed_at)
     return fields
 
 
-def _instant(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat()
+class RequiredVariable(Shape, title="VariableShape"):
+    """A value that is asked for."""
+
+    name: str
+    type: Literal["text", "secret"]
+    description: str = ""
+
+
+class VariablesWanted(Shape):
+    """An open request: what was asked for, and the names of it that have no value now."""
+
+    request_id: str
+    agent_name: str
+    required: tuple[RequiredVariable, ...]
+    missing: tuple[str, ...]
+
+
+class VariablesAnswered(Shape):
+    """A request that has all it asked for; the thread of the child that begins with it, if it was for one."""
+
+    request_id: str
+    status: Literal["success"] = "success"
+    child_thread_id: Absent[str] = None
+
+
+def required_json(variables: Sequence[Variable]) -> list[JSON]:
+    """`[{name, type, description}]`."""
+    return [{"name": each.name, "type": each.type, "description": each.description} for each in variables]

@@ -16,8 +16,7 @@ from toolwright.core.threads.run import Step as StepRow
 from toolwright.core.threads.run import Usage as UsageRow
 from toolwright.wire.call import arguments_json
 from toolwright.wire.message import Message as MessageShape
-from toolwright.wire.reading import BrokenItem
-from toolwright.wire.shape import Absent, Json, JsonObject, Shape, documented, spelt
+from toolwright.wire.shape import Absent, BrokenItem, Json, JsonObject, Shape, documented, spelt, timestamp
 from toolwright.wire.thread import Compaction, compaction_json
 
 
@@ -211,8 +210,8 @@ def run_json(run: RunRow) -> JSONObject:
         "usage": usage_json(run.usage),
         "cost": run.cost if run.cost is None or math.isfinite(run.cost) else None,
         "createdAt": run.created_at.isoformat(),
-        "startedAt": _instant(run.started_at),
-        "completedAt": _instant(run.completed_at),
+        "startedAt": timestamp(run.started_at),
+        "completedAt": timestamp(run.completed_at),
     }
     if run.error_code is not None:
         fields["error_code"] = run.error_code
@@ -227,8 +226,8 @@ def run_status_json(run: RunRow) -> JSONObject:
         "id": run.id,
         "status": run.status,
         "agentId": run.agent,
-        "startedAt": _instant(run.started_at),
-        "completedAt": _instant(run.completed_at),
+        "startedAt": timestamp(run.started_at),
+        "completedAt": timestamp(run.completed_at),
     }
 
 
@@ -303,10 +302,6 @@ def _count(value: JSON) -> int:
     if type(value) is not int:
         raise TypeError("a count is a whole number")
     return value
-
-
-def _instant(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat()
 
 
 PARTS = ("system", "changing", "tools", "summary", "messages", "results")

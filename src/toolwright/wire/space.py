@@ -1,20 +1,72 @@
-"""Spaces, members and what is said there on the wire: their shapes, and their JSON (API §3, §4)."""
+"""Spaces, entities, members and messages on the wire: their shapes, and their JSON (API §3, §4)."""
 
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.spaces.entity import Entity as EntityRow
-from toolwright.core.spaces.space import DeliveryOrder, SpaceKind, SpaceRole
+from toolwright.core.spaces.space import DeliveryOrder, EntityType, SpaceKind, SpaceRole
+from toolwright.core.spaces.space import Entity as EntityRow
+from toolwright.core.spaces.space import FrontEnd as FrontEndRow
 from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Reaction as ReactionRow
 from toolwright.core.spaces.space import Space as SpaceRow
 from toolwright.core.spaces.space import SpaceMessage as SpaceMessageRow
 from toolwright.core.threads.event import Event, EventDraft, EventType
-from toolwright.wire.entity import Entity, entity_json
 from toolwright.wire.event import bounded, event_json
-from toolwright.wire.shape import Also, JsonObject, Shape
+from toolwright.wire.shape import Also, JsonObject, Shape, timestamp
+
+
+class Entity(Shape, title="EntityShape"):
+    """An entity; agents have no instants.
+
+    They are declared, and not made.
+    """
+
+    id: str
+    type: EntityType
+    external_id: str | None = None
+    display_name: str | None = None
+    metadata: JsonObject
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+def entity_json(entity: EntityRow) -> JSONObject:
+    """`{id, type, externalId, displayName, metadata, createdAt, updatedAt}`."""
+    return {
+        "id": entity.id,
+        "type": entity.type,
+        "externalId": entity.external_id,
+        "displayName": entity.display_name,
+        "metadata": entity.metadata,
+        "createdAt": timestamp(entity.created_at),
+        "updatedAt": timestamp(entity.updated_at),
+    }
+
+
+class FrontEnd(Shape, title="ClientShape"):
+    """A registered front-end.
+
+    The wire calls it a client.
+    """
+
+    id: str
+    entity_id: str
+    name: str | None = None
+    metadata: JsonObject
+    created_at: datetime
+
+
+def client_json(front_end: FrontEndRow) -> JSONObject:
+    """`{id, entityId, name, metadata, createdAt}`."""
+    return {
+        "id": front_end.id,
+        "entityId": front_end.entity_id,
+        "name": front_end.name,
+        "metadata": front_end.metadata,
+        "createdAt": front_end.created_at.isoformat(),
+    }
 
 
 class Space(Shape, title="SpaceShape"):
@@ -153,7 +205,7 @@ def space_message_json(
         "parentMessageId": message.parent_id,
         "reactions": reaction_list,
         "createdAt": message.created_at.isoformat(),
-        "editedAt": _instant(message.edited_at),
+        "editedAt": timestamp(message.edited_at),
         "entity": None if entity is None else entity_json(entity),
     }
 
@@ -222,7 +274,3 @@ def _user(event: Event, agent_entity_id: str | None) -> JSONObject:
     message = event.payload.get("message")
     by = message if isinstance(message, dict) else event.payload
     return {"userId": by.get("entityId")}
-
-
-def _instant(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat()

@@ -1,21 +1,20 @@
-"""An app: what a program declares, and the door to its runtime."""
+"""App: what a program declares, and the door to its runtime."""
 
+import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from copy import copy
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.model_settings import Context
-from toolwright.core.agents.prompt import Env, Prompt
+from toolwright.core.agents.prompt import Context, Env, Prompt
 from toolwright.core.arguments.signature import Handler
-from toolwright.core.checks import check_kind
-from toolwright.core.dependencies.depends import Dependency
-from toolwright.core.dependencies.hints import Function
-from toolwright.core.dependencies.overrides import overriding
+from toolwright.core.checks import brief_value, check_kind, takes_one
+from toolwright.core.dependencies.depends import Dependency, Function
+from toolwright.core.dependencies.scope import overriding
 from toolwright.core.errors import DefinitionError
 from toolwright.core.mcp.offered import mcp_permissions
 from toolwright.core.model import Model, check_model, is_model
@@ -27,13 +26,34 @@ from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.lifespan import Lifespan, checked_lifespan
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:
     from toolwright.core.journal.store import Store
     from toolwright.core.ports import Clock, Motor
-    from toolwright.wiring.memory_journal import MemoryJournal
+    from toolwright.wiring.parts import MemoryJournal
+
+
+Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[object]]
+"""Gives the async context manager for a runtime of that app."""
+
+
+def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
+    """The lifespan; raises `DefinitionError` for what is none, such as a generator function without its decorator."""
+    if lifespan is None:
+        return None
+    if inspect.isasyncgenfunction(lifespan) or inspect.isgeneratorfunction(lifespan):
+        raise DefinitionError("App: the lifespan yields; decorate it with @contextlib.asynccontextmanager.")
+    if isinstance(lifespan, AbstractAsyncContextManager):
+        raise DefinitionError(
+            "App: the lifespan is the function itself, not what it returns: leave out its ()."
+        )
+    if not callable(lifespan) or inspect.iscoroutinefunction(lifespan) or not takes_one(lifespan):
+        raise DefinitionError(
+            "App: the lifespan must be a function of the app that gives an async context manager, not "
+            f"{brief_value(lifespan)}."
+        )
+    return lifespan
 
 
 class App:

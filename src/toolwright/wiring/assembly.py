@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolwright.adapters.motor.leases import NO_HEARTBEAT, LeaseMotor
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.model_settings import Context
+from toolwright.core.agents.prompt import Context
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.mcp.questions import handler_tools
@@ -19,13 +19,11 @@ from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.deliveries import Deliveries
-from toolwright.runtime.agents.inboxes import Inboxes
+from toolwright.runtime.agents.inboxes import Deliveries, Inboxes, Rounds
 from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.agents.plans import Plans
-from toolwright.runtime.agents.rounds import Rounds
 from toolwright.runtime.agents.speakers import BuiltinTools, Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers

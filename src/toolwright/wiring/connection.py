@@ -13,8 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from toolwright.core.errors import InvalidRequest
-from toolwright.web.answers.answer import answer
-from toolwright.web.answers.unread import CUT
+from toolwright.web.answers import CUT, answer
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 HEAD_GRACE = 30.0  # seconds in which the head of a request must have come

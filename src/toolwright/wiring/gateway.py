@@ -24,8 +24,7 @@ from toolwright.core.errors import CannotServe
 from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.auth.access import is_loopback
-from toolwright.web.auth.verifier import TokenVerifier
+from toolwright.web.auth.access import TokenVerifier, is_loopback
 from toolwright.web.gateway import create_gateway, end_parts, open_gateway
 from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
@@ -251,7 +250,7 @@ def _options(app: App, settings: Settings) -> GatewayOptions:
 
 
 def _mcp(app: App) -> OpenPart:
-    return partial(open_mcp("endpoint").McpEndpoint, permissions=app.mcp_server)
+    return partial(open_mcp().McpEndpoint, permissions=app.mcp_server)
 
 
 def _scripts(settings: Settings) -> frozenset[str] | None:

@@ -76,13 +76,13 @@ def models_of(model: object | None) -> NamedModels | OneModel:
     return NamedModels() if model is None else OneModel(model)
 
 
-def open_mcp(module: str) -> ModuleType:
-    """That module of the MCP server; raises `MissingExtra` where the SDK is not installed."""
+def open_mcp() -> ModuleType:
+    """The module of the MCP server; raises `MissingExtra` where the SDK is not installed."""
     try:
         import_module("mcp")
     except ImportError as error:
         raise missing_extra("The MCP server", "mcp", error) from error
-    return import_module(f"toolwright.web.mcp.{module}")
+    return import_module("toolwright.web.mcp.server")
 
 
 def open_console(tool_uis: Sequence[ToolUI]) -> "OpenPart":

@@ -1,4 +1,4 @@
-"""The parts of a runtime: the adapters that the settings name, and what stands in for one that cannot be used."""
+"""Parts of a runtime: the adapters that the settings name, defaults where one cannot be opened, and MemoryJournal."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import ClusterClock, SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
-from toolwright.core.dependencies.opener import Overrides
+from toolwright.core.dependencies.scope import Overrides
 from toolwright.core.errors import (
     DISTRIBUTION,
     CannotUnseal,
@@ -50,13 +50,21 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.calls import INSTANTS, Instant
 from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.executors.http_tools import HttpTools, api_reader
-from toolwright.wiring.executors.mcp import LazyMcp
-from toolwright.wiring.executors.sandbox import CodeSandbox
+from toolwright.wiring.executors import CodeSandbox, HttpTools, LazyMcp, api_reader
 from toolwright.wiring.lazy import NamedModels, models_of, open_embedder
-from toolwright.wiring.memory_journal import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
-from toolwright.wiring.telemetry.opening import open_telemetry
+from toolwright.wiring.telemetry import open_telemetry
+
+
+class MemoryJournal:
+    """What a runtime keeps in memory: rows, the bytes of files, secrets. Of several at once only one may be open."""
+
+    def __init__(self) -> None:
+        self.bus = MemoryBus()
+        self.store = MemoryStore(self.bus.publish)
+        self.files = MemoryFiles()
+        self.cipher = MemoryCipher()
+
 
 FILES = 1.0  # seconds in which the files must answer whether they are those of another node
 

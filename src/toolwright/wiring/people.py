@@ -1,10 +1,8 @@
 """Verifiers of persons' tokens: loaded only where settings ask for them, for the libraries that they need."""
 
 from toolwright.core.ports import Clock
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret, SignedByProvider
-from toolwright.web.auth.provider_keys import ProviderKeys, over_http
-from toolwright.web.auth.verifier import TokenVerifier
+from toolwright.web.auth.access import TokenVerifier
+from toolwright.web.auth.person_tokens import ProviderKeys, SharedSecret, SignedByProvider, Wanted, over_http
 from toolwright.wiring.settings import Settings
 
 

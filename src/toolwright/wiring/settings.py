@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from toolwright.core.agents.model_settings import LEAST_TOKENS
+from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.errors import DefinitionError
 from toolwright.core.form_faults import form_fault
 from toolwright.core.limits import (

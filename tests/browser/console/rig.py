@@ -19,8 +19,7 @@ from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ScriptedModel
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 from toolwright.web.console.console import Console
 
 HOUR = 3_600

@@ -16,7 +16,7 @@ from tests.browser.console.asking import asked
 from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.value import changed
 from toolwright.web.console.tool_ui.card import CallCard
-from toolwright.web.console.tool_ui.facts import CallFacts
+from toolwright.web.console.tool_ui.parts import CallFacts
 from toolwright.web.console.visit import View, Visit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]

@@ -11,7 +11,7 @@ from tests.browser.console.asking import asked, asking, card
 from tests.browser.console.rig import house
 from toolwright.core.errors import VariablesLacking
 from toolwright.testing import ScriptedModel
-from toolwright.web.console.pending.calls import PAGE
+from toolwright.web.console.pages.pending import PAGE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 NOBODY = "Nothing waits for anybody."

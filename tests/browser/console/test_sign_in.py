@@ -14,11 +14,10 @@ from tests.browser.console.rig import HOUR, KEY, House, house
 from tests.client.rig import served
 from tests.web.signing import SECRET
 from toolwright.testing import ScriptedModel
-from toolwright.web.auth.jwt_rules import Wanted
-from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.person_tokens import SharedSecret, Wanted
 from toolwright.web.console import visit
 from toolwright.web.console.console import Console
-from toolwright.web.console.sessions import COOKIE
+from toolwright.web.console.sign_in import COOKIE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -3,8 +3,7 @@
 import pytest
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.web.console.tools.finding import path_of
-from toolwright.web.console.tools.trial import Parameter, parameters_of, type_of
+from toolwright.web.console.tools import Parameter, parameters_of, path_of, type_of
 
 
 def test_parameters_come_in_their_order_with_what_they_mean() -> None:

@@ -13,10 +13,16 @@ from toolwright.core.threads.call import Call
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import SERVICE, Caller
 from toolwright.web.auth.permits import Permits
-from toolwright.web.console.pages.pending import count_pending
-from toolwright.web.console.pending.calls import Filter, answerers, open_requests, read_again, read_page
+from toolwright.web.console.pages.pending import (
+    Filter,
+    answerers,
+    count_pending,
+    open_requests,
+    read_again,
+    read_page,
+)
 from toolwright.web.console.runs.timeline import RunDetail
-from toolwright.web.console.tool_ui.facts import facts_of_row
+from toolwright.web.console.tool_ui.parts import facts_of_row
 from toolwright.web.console.visit import Visit
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,18 @@ from toolwright.core.threads.compaction import Compaction, SentPrompt, left_out
 from toolwright.core.threads.message import Sent
 from toolwright.core.threads.run import Usage
 from toolwright.core.value import changed
+from toolwright.web.console.pages.runs import counted
 from toolwright.web.console.runs.calls import gist, shown_json
-from toolwright.web.console.runs.facts import joined, price, reason, span, tokens
-from toolwright.web.console.runs.prompts import counted
-from toolwright.web.console.runs.rows import MOST_PAGES, address, page_of
+from toolwright.web.console.runs.facts import (
+    MOST_PAGES,
+    address,
+    joined,
+    page_of,
+    price,
+    reason,
+    span,
+    tokens,
+)
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

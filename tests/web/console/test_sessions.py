@@ -8,7 +8,7 @@ from toolwright.core.json_value import JSON
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.testing import ManualClock
 from toolwright.web.auth.access import Caller
-from toolwright.web.console.sessions import LONGEST_COOKIE, Sessions
+from toolwright.web.console.sign_in import LONGEST_COOKIE, Sessions
 
 pytestmark = pytest.mark.anyio
 

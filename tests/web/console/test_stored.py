@@ -4,7 +4,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.env.env import EnvVar
 from toolwright.core.json_value import JSONObject
-from toolwright.web.console.agents.stored import with_values
+from toolwright.web.console.agents.configuration import with_values
 
 AGENT = Agent(
     "poet",

@@ -11,7 +11,7 @@ import pytest
 import toolwright as tw
 from toolwright.testing import FunctionModel
 from toolwright.web.auth.access import SERVICE
-from toolwright.web.console.threads.family import last_run_of, status_of, title_of
+from toolwright.web.console.threads.head import last_run_of, status_of, title_of
 from toolwright.web.console.visit import Visit
 
 pytestmark = pytest.mark.anyio

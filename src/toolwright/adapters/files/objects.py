@@ -1,13 +1,19 @@
-"""Bytes of files in an object store: a folder, or S3 by its URL, through one library.
+"""Content of files in an object store: a folder or S3, with removal of old and of partial files.
 
 Objects are named by the SHA-256 of their bytes and only ever created, so that neither a crash nor a race can
 change one; what a dead process left behind is the same object again.
+
+The library writes the bytes of `sha256/ab/abcd…` to `sha256/ab/abcd…#1`, and links these to their place once they are
+complete. So a partial file is never taken for a file; only its removal is left to us.
+
+Old bytes are first moved aside, and checked again there: a process that has renewed them in the meantime gets them
+back, and a later one does not find them, and writes them again.
 """
 
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -18,10 +24,87 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, S3Store
 
-from toolwright.adapters.files.leftovers import FOLDER, PROBE, remove_leftovers
-from toolwright.adapters.files.removal import remove_old, renew
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.text import brief, sentence
+
+ASIDE = "#0"
+"""The ending of bytes that are moved aside: no writer of parts begins with 0."""
+
+
+def renew(path: Path) -> bool:
+    """Make the file young; false if it is not there."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def bring_back(aside: Path) -> None:
+    """Put back what a killed process has moved aside: somebody may have made it young just before."""
+    with suppress(FileNotFoundError):  # who moved it is alive
+        with suppress(FileExistsError):  # somebody has written it again
+            os.link(aside, aside.with_name(aside.name.removesuffix(ASIDE)))
+        aside.unlink()
+
+
+def remove_old(path: Path, before: float) -> bool:
+    """Delete a file that was not touched since `before` (seconds since 1970). Return whether it no longer exists."""
+    try:
+        if path.stat().st_mtime >= before:
+            return False
+        aside = path.with_name(path.name + ASIDE)
+        path.rename(aside)
+        if aside.stat().st_mtime >= before:
+            with suppress(FileExistsError):  # somebody has written it again
+                os.link(aside, path)
+            aside.unlink()
+            return False
+        aside.unlink()
+    except FileNotFoundError:
+        return True
+    return True
+
+
+FOLDER, PROBE = "sha256", "toolwright-probe"
+_PART = re.compile("[0-9a-f]{64}#[0-9]+")
+_PREFIX = re.compile("[0-9a-f]{2}")
+
+
+def remove_leftovers(folder: Path, before: float) -> int:
+    """Take away parts that nobody has written to since `before`, in seconds since 1970; how many. Raises `OSError`.
+
+    A writer touches its part with every write: one that was not touched for long has lost its writer. What a killed
+    process was removing is put back at once; it is removed again if nobody needs it.
+    """
+    count = 0
+    for part in _parts(folder):
+        if part.name.endswith(ASIDE):
+            bring_back(Path(part))
+            continue
+        with suppress(FileNotFoundError):  # its writer was there after all
+            if part.stat(follow_symlinks=False).st_mtime < before:
+                Path(part).unlink()
+                count += 1
+    return count
+
+
+def _parts(folder: Path) -> Iterator["os.DirEntry[str]"]:
+    for each in (folder, folder / FOLDER):
+        yield from (entry for entry in _entries(each) if entry.name.startswith(PROBE) and _is_file(entry))
+    for inner in _entries(folder / FOLDER):
+        if _PREFIX.fullmatch(inner.name):
+            yield from (entry for entry in _entries(inner) if _PART.fullmatch(entry.name) and _is_file(entry))
+
+
+def _entries(folder: "Path | os.DirEntry[str]") -> Iterator["os.DirEntry[str]"]:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        yield from entries
+
+
+def _is_file(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_file(follow_symlinks=False)
+
 
 _FAULTS = (BaseError, OSError, ValueError)
 PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less

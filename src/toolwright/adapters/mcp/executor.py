@@ -11,14 +11,12 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.mcp.connection import Connection
-from toolwright.adapters.mcp.dispatcher import CREATED
-from toolwright.adapters.mcp.http import BROKEN_OFF, NOT_SENT
+from toolwright.adapters.mcp.messages import CREATED, CreatedTask
 from toolwright.adapters.mcp.peer import SILENCE, nobody, said
-from toolwright.adapters.mcp.resources import read_resource, with_linked_files
 from toolwright.adapters.mcp.results import judged
-from toolwright.adapters.mcp.servers import McpConnections
+from toolwright.adapters.mcp.servers import McpConnections, read_resource, with_linked_files
 from toolwright.adapters.mcp.session import OpenSession
-from toolwright.adapters.mcp.task_messages import CreatedTask
+from toolwright.adapters.mcp.transport import BROKEN_OFF, NOT_SENT
 from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import InvalidRequest, ToolwrightError
 from toolwright.core.json_value import JSONObject
@@ -26,7 +24,7 @@ from toolwright.core.limits import MAX_ID, OUTSIDE_TIMEOUT
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.plain import unwritable
 from toolwright.core.results.result import Outcome, Pending, RemoteTask, ToolResult
-from toolwright.core.state.elicitation import ELICIT_TIMEOUT
+from toolwright.core.state.questions import ELICIT_TIMEOUT
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.url_template import Unfillable

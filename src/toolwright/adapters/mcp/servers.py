@@ -1,23 +1,327 @@
-"""All MCP servers that the runtime is connected to."""
+"""MCP servers of a runtime: their connections, prompts, resources and tasks."""
 
 import asyncio
 import itertools
+import math
 import ssl
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated, Any, cast, get_args
 
 import httpx2
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from toolwright.adapters.mcp.connection import Connection
-from toolwright.adapters.mcp.http import JudgedNetwork, Lost, client
-from toolwright.adapters.mcp.peer import NoPeer, within
-from toolwright.adapters.mcp.resources import listed_prompts, written_prompt
-from toolwright.adapters.mcp.tasks import answer_task, cancel_task, task_state
+from toolwright.adapters.mcp.connection import MOST_PAGES, Connection
+from toolwright.adapters.mcp.messages import (
+    Answer,
+    AnswerParams,
+    CancelTask,
+    GetTask,
+    TaskParams,
+    TaskResult,
+    UpdateTask,
+)
+from toolwright.adapters.mcp.peer import NoPeer, said, within
+from toolwright.adapters.mcp.results import content_of, judged, parsed_answer
+from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
+from toolwright.adapters.mcp.transport import OF_OURS, SESSION_GONE, JudgedNetwork, Lost, client
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import McpListing, McpPrompts
-from toolwright.core.mcp.servers import McpPromptText, McpTaskState
+from toolwright.core.mcp.listing import MOST_LISTED, McpFault, McpListing, McpPrompts, read_prompts
+from toolwright.core.mcp.offered import FILE_NAME, OWN_FILES
+from toolwright.core.mcp.servers import (
+    McpPromptMessage,
+    McpPromptText,
+    McpRefused,
+    McpTaskGone,
+    McpTaskState,
+    McpUnavailable,
+    TaskStatus,
+)
+from toolwright.core.results.content import Faulty, checked_parts
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
 from toolwright.core.tools.mcp import McpTarget
+from toolwright.core.value import changed
+
+_FAULTS = (MCPError, ValidationError, RuntimeError, ValueError)
+"""The errors that the SDK raises when a server refuses or its answer is invalid."""
+
+
+async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
+    """The prompts that the server lists now; none if it does not declare that it has prompts."""
+    try:
+        async with asyncio.timeout(seconds), connection.calling(NoPeer()):
+            session = await connection.session()
+            if getattr(session.client.server_capabilities, "prompts", None) is None:
+                return McpPrompts()
+            entries = await asyncio.to_thread(connection.redactor.json, await _entries(session))
+            return await asyncio.to_thread(read_prompts, cast("list[JSON]", entries))
+    except (*_FAULTS, TimeoutError, McpUnavailable) as error:
+        why = connection.redactor.text(said(error))
+        return McpPrompts(faults=(McpFault(message=sentence(f"Its prompts cannot be listed: {why}")),))
+
+
+async def _entries(session: OpenSession) -> list[JSON]:
+    """The entries of the list page by page, at most one more than are read."""
+    entries: list[JSON] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
+        page = await session.client.list_prompts(params=params)
+        room = MOST_LISTED + 1 - len(entries)
+        entries += [each.model_dump(mode="json", exclude_none=True) for each in page.prompts[:room]]
+        cursor = page.next_cursor
+        if not cursor or len(entries) > MOST_LISTED:
+            break
+    return entries
+
+
+async def written_prompt(connection: Connection, name: str, arguments: Mapping[str, str]) -> McpPromptText:
+    """The prompt as the server writes it with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+    async with connection.calling(NoPeer()):
+        session = await connection.session()
+        try:
+            answer = await session.client.get_prompt(name, dict(arguments))
+            assert isinstance(answer, types.GetPromptResult), "no other answer was allowed"
+            return await asyncio.to_thread(_text_of, connection, answer)
+        except MCPError as error:
+            words = connection.redactor.text(said(error))
+            if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
+                raise McpUnavailable(words) from error
+            raise McpRefused(words) from error
+        except (*_FAULTS, InvalidJSON, Faulty) as error:
+            why = connection.redactor.text(said(error))
+            raise McpUnavailable(f"it answers with what is no prompt: {why}") from error
+
+
+def _text_of(connection: Connection, answer: types.GetPromptResult) -> McpPromptText:
+    messages: list[McpPromptMessage] = []
+    for each in answer.messages:
+        texts, files = content_of([each.content])
+        content = connection.redactor.text("\n".join(texts))
+        parts = tuple(checked_parts(files, "Attachment"))
+        messages.append(McpPromptMessage(role=each.role, content=content, attachments=parts))
+    described = answer.description
+    return McpPromptText(
+        messages=tuple(messages),
+        description=None if described is None else connection.redactor.text(described),
+    )
+
+
+MOST_LINKED = 20
+"""Files of one result that are read by their links."""
+_RESOURCE: TypeAdapter[types.InputRequiredResult | types.ReadResourceResult] = TypeAdapter(
+    Annotated[types.InputRequiredResult | types.ReadResourceResult, Field(union_mode="left_to_right")]
+)
+
+
+async def read_resource(
+    session: OpenSession, uri: str, answers: dict[str, Any] | None = None, state: str | None = None
+) -> types.CallToolResult | types.InputRequiredResult:
+    """The resource as the content of a result: text as text, bytes as a file. Raises `MCPError`."""
+    answer = await _answer(session, uri, answers, state)
+    if isinstance(answer, types.InputRequiredResult):
+        return answer
+    content: list[types.ContentBlock] = [
+        types.TextContent(text=each.text)
+        if isinstance(each, types.TextResourceContents) and each.uri == uri
+        else types.EmbeddedResource(resource=each)
+        for each in answer.contents
+    ]
+    return types.CallToolResult(content=content)
+
+
+async def with_linked_files(
+    session: OpenSession, answer: types.CallToolResult, seconds: float
+) -> types.CallToolResult:
+    """The result with the files that it links to, where the server is one of ours: it links to large ones only.
+
+    What cannot be read within so many seconds stays a link.
+    """
+    linked = [each for each in answer.content if _is_own_file(each)][:MOST_LINKED]
+    if not linked or seconds <= 0:
+        return answer
+    read: dict[int, types.ContentBlock] = {}
+    try:
+        async with asyncio.timeout(seconds):
+            for each in linked:
+                read[id(each)] = await _file(session, each)
+    except (TimeoutError, MCPError, ValidationError, RuntimeError):
+        pass  # a link says where the file is
+    content = [read.get(id(each), each) for each in answer.content]
+    return answer.model_copy(update={"content": content})
+
+
+def _is_own_file(block: types.ContentBlock) -> bool:
+    return isinstance(block, types.ResourceLink) and block.uri.startswith(OWN_FILES)
+
+
+async def _file(session: OpenSession, link: types.ContentBlock) -> types.ContentBlock:
+    """The file that a link leads to; the link itself if that is something else."""
+    assert isinstance(link, types.ResourceLink), "as just chosen"
+    answer = await _answer(session, link.uri)
+    if isinstance(answer, types.InputRequiredResult) or len(answer.contents) != 1:
+        return link
+    [held] = answer.contents
+    blob = (
+        held.blob if isinstance(held, types.BlobResourceContents) else b64encode(held.text.encode()).decode()
+    )
+    resource = types.BlobResourceContents(
+        uri=link.uri, mime_type=link.mime_type or held.mime_type, blob=blob, _meta={FILE_NAME: link.name}
+    )
+    return types.EmbeddedResource(resource=resource)
+
+
+async def _answer(
+    session: OpenSession, uri: str, answers: dict[str, Any] | None = None, state: str | None = None
+) -> types.ReadResourceResult | types.InputRequiredResult:
+    params = types.ReadResourceRequestParams(uri=uri, input_responses=answers, request_state=state)
+    return await session.client.send_request(types.ReadResourceRequest(params=params), _RESOURCE, math.inf)
+
+
+log = logger("toolwright.mcp")
+
+_RESULT_TIMEOUT = 60.0  # seconds for the result of a task that is over
+_ELICITED: TypeAdapter[types.ElicitRequest] = TypeAdapter(types.ElicitRequest)
+
+
+async def task_state(
+    session: OpenSession,
+    task_id: str,
+    output: JSONObject | None,
+    by_nobody: AbstractAsyncContextManager[None],
+) -> McpTaskState:
+    """The state of a task, whose structured result must fit `output`. Raises `McpUnavailable` or `McpTaskGone`.
+
+    While its result is fetched the server may ask something: within `by_nobody` no other call is taken for the asker.
+    """
+    told = await _asked(session, GetTask(params=TaskParams(task_id=task_id)))
+    status = told.get("status")
+    if status not in get_args(TaskStatus):
+        raise McpUnavailable("it tells no status of the task")
+    message = told.get("statusMessage")
+    state = McpTaskState(
+        status=cast("TaskStatus", status),
+        poll=_poll(told),
+        message=message if isinstance(message, str) else None,
+    )
+    match status:
+        case "completed" if session.modern:
+            return changed(state, result=await _result(session, told.get("result"), output))
+        case "completed" | "failed" | "input_required" if not session.modern:
+            result = await _fetched(session, task_id, output, by_nobody)
+            return changed(state, status="completed", result=result)
+        case "failed":
+            return changed(state, result=_failure(told.get("error"), state.message))
+        case "input_required" if session.modern:
+            return changed(state, questions=_questions(told.get("inputRequests")))
+        case _:
+            return state
+
+
+async def answer_task(session: OpenSession, task_id: str, answers: Mapping[str, JSON]) -> None:
+    """Hand in the answers to its questions, by their keys."""
+    await _asked(session, UpdateTask(params=AnswerParams(task_id=task_id, input_responses=dict(answers))))
+
+
+async def cancel_task(session: OpenSession, task_id: str) -> None:
+    """Ask the server to stop; one that refuses has the last word. Raises `McpUnavailable` or `McpTaskGone`."""
+    try:
+        await _asked(session, CancelTask(params=TaskParams(task_id=task_id)))
+    except _Refused as error:
+        log.info("An MCP server does not cancel a task: %s", error)
+
+
+def _poll(told: Mapping[str, Any]) -> float | None:
+    interval = told.get("pollIntervalMs", told.get("pollInterval"))
+    fits = isinstance(interval, int | float) and not isinstance(interval, bool) and 0 < interval < 1e9
+    return interval / 1000 if fits else None
+
+
+async def _fetched(
+    session: OpenSession,
+    task_id: str,
+    output: JSONObject | None,
+    by_nobody: AbstractAsyncContextManager[None],
+) -> ToolResult:
+    """The result of a task that is over, or that asks something first (2025-11-25).
+
+    What it asks then comes as a request of its own, and nobody can be asked: no run waits for the call in memory.
+    """
+    try:
+        async with by_nobody:
+            request = TaskResult(params=TaskParams(task_id=task_id))
+            return await _result(session, await _asked(session, request, _RESULT_TIMEOUT), output)
+    except _Refused as error:
+        return ToolResult.fail(sentence(f"The task failed: {error}"), error_code="mcp_task_failed")
+
+
+async def _result(session: OpenSession, answer: object, output: JSONObject | None) -> ToolResult:
+    try:
+        parsed = parsed_answer(cast("Mapping[str, Any]", answer))
+        return await judged(await with_linked_files(session, parsed, REQUEST_TIMEOUT), output)
+    except (ValidationError, TypeError, ValueError, AttributeError):
+        return ToolResult.fail(
+            "The MCP server gave a task a result that is none.", error_code="mcp_bad_answer"
+        )
+
+
+def _failure(error: object, message: str | None) -> ToolResult:
+    match error:
+        case {"message": str(why)}:
+            message = why
+        case _:
+            pass
+    said = f"The task failed: {brief(message, 2_000)}" if message else "The task failed."
+    return ToolResult.fail(sentence(said), error_code="mcp_task_failed")
+
+
+def _questions(requests: object) -> Mapping[str, JSONObject]:
+    """What people are asked, by its key: a message with the schema of the answer, or with a URL. No other requests."""
+    questions: dict[str, JSONObject] = {}
+    for key, request in cast("Mapping[str, Any]", requests if isinstance(requests, dict) else {}).items():
+        try:
+            params = _ELICITED.validate_python(request, by_name=False).params
+        except ValidationError:
+            continue
+        asked: JSONObject = {"message": params.message}
+        if isinstance(params, types.ElicitRequestURLParams):
+            asked["url"] = params.url
+        else:
+            asked["requestedSchema"] = cast("JSONObject", params.requested_schema)
+        questions[key] = asked
+    return questions
+
+
+class _Refused(McpUnavailable):
+    """The server has answered with an error of its own."""
+
+
+async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TIMEOUT) -> dict[str, Any]:
+    """The fields of the answer to a request about a task."""
+    try:
+        answer = await session.client.send_request(request, Answer, seconds)
+    except MCPError as error:
+        if error.error.code == SESSION_GONE:  # the server may know the task in another session
+            with within(None):
+                return await _asked(session, request, seconds)
+        words = brief(error.error.message, 500)
+        if error.error.code == types.INVALID_PARAMS:
+            raise McpTaskGone(words) from error
+        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
+            raise McpUnavailable(words) from error
+        raise _Refused(words) from error
+    except (ValidationError, RuntimeError, ValueError) as error:
+        raise McpUnavailable(f"it answers with what is no answer: {brief(str(error), 500)}") from error
+    return answer.fields
+
 
 MOST_CONNECTIONS = 200
 """Connections above which the one that was used least lately is closed, of those on which no call is in progress."""

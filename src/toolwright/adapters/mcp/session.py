@@ -21,11 +21,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolwright.adapters.mcp.dispatcher import ToolsDispatcher
-from toolwright.adapters.mcp.http import SESSION_ID, Lost
+from toolwright.adapters.mcp.messages import TASKS, CreatedTask, ToolsDispatcher
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, said
-from toolwright.adapters.mcp.stdio import stdio_streams
-from toolwright.adapters.mcp.task_messages import TASKS, CreatedTask
+from toolwright.adapters.mcp.transport import SESSION_ID, Lost, stdio_streams
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import DISTRIBUTION
 from toolwright.core.mcp.servers import McpUnavailable

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from toolwright.adapters.models.provider_guard import check_provider
+from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
 

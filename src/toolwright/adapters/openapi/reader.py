@@ -11,14 +11,15 @@ from pydantic import ValidationError
 
 from toolwright.adapters.openapi.operation import (
     Document,
+    add_security,
     description_of,
     literal,
     model_of,
     read_request,
     response_fields,
+    upper,
 )
 from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
-from toolwright.adapters.openapi.security import add_security, upper
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject

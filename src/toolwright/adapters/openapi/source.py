@@ -15,10 +15,8 @@ from urllib.parse import urlsplit
 import httpcore
 import yaml
 
-from toolwright.adapters.executors.connection import resolve
-from toolwright.adapters.executors.http import open_exchange
-from toolwright.adapters.executors.request import HttpFailure, ask_of
-from toolwright.adapters.executors.response import unpacked
+from toolwright.adapters.executors.http import open_exchange, unpacked
+from toolwright.adapters.executors.request import HttpFailure, ask_of, resolve
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject

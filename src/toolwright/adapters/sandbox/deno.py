@@ -11,11 +11,9 @@ from pathlib import Path
 
 from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has no types
 
-from toolwright.adapters.sandbox.handle import Handle, Runs
-from toolwright.adapters.sandbox.host_functions import THREADS, HostFunctions
-from toolwright.adapters.sandbox.logged import Log
+from toolwright.adapters.sandbox.handle import Handle, Log, Runs
 from toolwright.adapters.sandbox.process import Memory, limit, opened, sweep
-from toolwright.adapters.sandbox.protocol import Talk, longest_line
+from toolwright.adapters.sandbox.protocol import THREADS, HostFunctions, Talk, longest_line
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, admit, ended
 from toolwright.core.text import brief

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from toolwright.adapters.sandbox.handle import Handle, Runs
-from toolwright.adapters.sandbox.logged import Log
+from toolwright.adapters.sandbox.handle import Handle, Log, Runs
 from toolwright.core.state.sandbox import CodeLimits, CodeOptions, CodeResult, admit
 
 Answer: TypeAlias = Callable[[str, CodeOptions], Awaitable[CodeResult]]

@@ -17,10 +17,9 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from toolwright.adapters.sandbox.handle import Handle, Runs
-from toolwright.adapters.sandbox.host_functions import THREADS, HostFunctions
-from toolwright.adapters.sandbox.logged import Log
+from toolwright.adapters.sandbox.handle import Handle, Log, Runs
 from toolwright.adapters.sandbox.process import limit
+from toolwright.adapters.sandbox.protocol import THREADS, HostFunctions
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, dumps

@@ -7,7 +7,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 
-from toolwright.adapters.telemetry.providers import exporter_of, resource
+from toolwright.adapters.telemetry.telemetry import exporter_of, resource
 
 _PROMETHEUS = "prometheus"
 

@@ -12,18 +12,15 @@ from typing import Any
 
 from rich.console import Console
 
-from toolwright.cli.chat.approvals import Approvals
-from toolwright.cli.chat.questions import Questions
-from toolwright.cli.chat.terminal import Terminal
+from toolwright.cli.chat.questions import Approvals, Questions, Terminal, WaitingCalls
 from toolwright.cli.chat.view import Lines, View
-from toolwright.cli.chat.waiting_calls import WaitingCalls
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
 from toolwright.cli.settings import read_settings, the_app, warn_of_variables
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import AlreadyOver, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.state.elicitation import ELICIT
+from toolwright.core.state.questions import ELICIT
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import OVER
 from toolwright.core.threads.thread import Thread

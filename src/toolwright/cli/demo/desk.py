@@ -1,11 +1,78 @@
-"""The demo's app: an analyst with three tools that work on one folder."""
+"""Agents of the demo: an analyst with three tools that work on one folder, and a host that lives in a space."""
 
-from collections.abc import Callable
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from html import escape
 from pathlib import Path
 
 import toolwright as tw
-from toolwright.cli.demo.chart import draw_bars
-from toolwright.cli.demo.table import read_table
+from toolwright.core.text import sentence
+
+WIDTH, ROW, MARGIN, HEAD, GAP = 1000, 46, 40, 96, 16
+PAPER, INK, QUIET, FIRST, OTHER = "#ffffff", "#1f2933", "#7b8794", "#d9480f", "#4c6ef5"
+LETTER = 11  # width of a letter of the labels, about
+
+
+def draw_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
+    """Write an SVG with one horizontal bar for each entry, labelled with its name and number."""
+    left = MARGIN + GAP + max(LETTER * len(name) for name in bars)
+    room = WIDTH - MARGIN - left - 70  # the number behind the longest bar fits in 70
+    largest = max(bars.values()) or 1.0
+    height, end = HEAD + ROW * len(bars) + MARGIN, HEAD + ROW * len(bars) - 4
+    drawn = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif" '
+        f'font-size="20" dominant-baseline="middle">',
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>',
+        f'<text x="{MARGIN}" y="{MARGIN}" font-size="30" fill="{INK}">{escape(title)}</text>',
+        f'<line x1="{left}" y1="{HEAD - 12}" x2="{left}" y2="{end}" stroke="{QUIET}"/>',
+    ]
+    for place, (name, number) in enumerate(bars.items()):
+        middle, width = HEAD + ROW * place + ROW // 2 - 8, max(2.0, room * number / largest)
+        drawn += [
+            f'<text x="{left - GAP}" y="{middle}" fill="{INK}" text-anchor="end">{escape(name)}</text>',
+            f'<rect x="{left}" y="{middle - 14}" width="{width:.1f}" height="28" rx="5" '
+            f'fill="{OTHER if place else FIRST}"/>',
+            f'<text x="{left + width + 10:.1f}" y="{middle}" fill="{QUIET}">{number:g}</text>',
+        ]
+    path.write_text("\n".join([*drawn, "</svg>", ""]), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Named columns and rows of text."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def column(self, name: str) -> Sequence[str]:
+        """The values of a column. Raises `ValueError` that names the columns there are."""
+        if name not in self.columns:
+            close = get_close_matches(name, self.columns, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"There is no column {name!r}, only {', '.join(self.columns)}.{hint}")
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def totals(self, label: str, value: str) -> dict[str, float]:
+        """The sums of one column by another, the largest first."""
+        sums: dict[str, float] = {}
+        for name, number in zip(self.column(label), self.column(value), strict=True):
+            sums[name] = sums.get(name, 0) + (int(number) if number.isdecimal() else float(number))
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def read_table(folder: Path, file: str) -> Table:
+    """The table of a CSV file of that folder. Raises `ValueError` where there is no such file."""
+    path = folder / Path(file).name
+    if path.suffix != ".csv" or not path.is_file():
+        there = ", ".join(sorted(each.name for each in folder.glob("*.csv")))
+        raise ValueError(sentence(f"There is no file {file!r}, only {there or 'an empty folder'}"))
+    with path.open(encoding="utf-8", newline="") as lines:
+        columns, *rows = csv.reader(lines)
+    return Table(columns, rows)
+
 
 SYSTEM = "You are an analyst. Read the table before you speak of it, draw one chart, and save a short report."
 ENDINGS = {"markdown": "md", "text": "txt"}
@@ -73,3 +140,38 @@ _REPORTS: dict[str, Callable[[str, str], str]] = {
     "markdown": lambda title, text: f"# {title}\n\n{text}\n\n![chart](chart.svg)\n",
     "text": lambda title, text: f"{title}\n{'=' * len(title)}\n\n{text}\n",
 }
+
+
+HOST_SYSTEM = "You book hotels. Look before you offer, ask before you book."
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+HOTEL = {"type": "object", "properties": {"hotel": {"type": "string"}}, "required": ["hotel"]}
+
+
+def host(weather_url: str) -> tw.Agent:
+    """The agent, whose weather comes from there."""
+    weather = {
+        "name": "current_weather",
+        "description": "The weather in a city.",
+        "inputSchema": CITY,
+        "executionType": "gateway",
+        "visible": False,
+        "readOnly": True,
+        "execution": {"url": weather_url, "method": "GET"},
+    }
+    hotels = {
+        "name": "find_hotels",
+        "description": "Hotels in a city.",
+        "inputSchema": CITY,
+        "executionType": "external",
+        "visible": False,
+        "readOnly": True,
+    }
+    confirm = {
+        "name": "confirm_booking",
+        "description": "Ask whether to book a hotel.",
+        "inputSchema": HOTEL,
+        "executionType": "space",
+        "isAsync": True,
+    }
+    tools = [tw.Tool.from_config(each) for each in (weather, hotels, confirm)]
+    return tw.Agent("host", tw.Prompt("host", HOST_SYSTEM, tools=tools), toolkits=["spaces"])

@@ -6,15 +6,13 @@ from typing import Any, Protocol, cast
 from toolwright.core.agents.active import ActiveAgent, passed_secrets
 from toolwright.core.agents.agent import WRITE_PROMPT, Agent, Side
 from toolwright.core.agents.prompt import Callee, Env, Prompt
-from toolwright.core.env.types import SECRETS, EnvTypes, Shown
-from toolwright.core.env.variable import NamedVariable, merged
+from toolwright.core.env.env import SECRETS, EnvTypes, NamedVariable, Shown, merged
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.config import chosen_servers
 from toolwright.core.model import ModelSettings
 from toolwright.core.plain import plain
-from toolwright.core.schemas.answer_form import OutputForm
-from toolwright.core.schemas.output import Output
+from toolwright.core.schemas.output import Output, OutputForm
 from toolwright.core.text import hint
 from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.run import Side as SideName

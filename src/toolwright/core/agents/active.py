@@ -1,17 +1,18 @@
-"""An agent ready to speak: its prompts, their tools and the values below its threads, every name resolved."""
+"""Active agents: prompts, tools and values with every name resolved; and the turns of sides after a step."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 from toolwright.core.agents.agent import Agent, Side
 from toolwright.core.agents.prompt import Callee, Prompt
-from toolwright.core.env.env import EnvVar
-from toolwright.core.env.types import EnvTypes
-from toolwright.core.env.variable import Variable
+from toolwright.core.env.env import EnvTypes, EnvVar, Variable
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelSettings
-from toolwright.core.schemas.answer_form import AnswerForm
+from toolwright.core.schemas.output import AnswerForm
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, StopReason
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import AgentCall, AgentTool, Handoff, SubagentToolConfig, SubpromptConfig
@@ -202,3 +203,70 @@ def _name(callee: Callee) -> str:
     if isinstance(callee, AgentTool | SubpromptConfig | SubagentToolConfig):
         return callee.name
     return str(cast("Mapping[str, object]", callee).get("name"))  # a function is a tool by now
+
+
+SideEnd: TypeAlias = Literal["end_turn", "stop_tool"]
+OTHER: dict[SideName, SideName] = {"side_a": "side_b", "side_b": "side_a"}
+
+
+@dataclass(frozen=True, slots=True)
+class CallSummary:
+    """A call of a step that is over: its tool, the JSON text of its arguments, and whether it went well."""
+
+    name: str
+    arguments: str
+    succeeded: bool
+
+
+def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
+    """The model has answered with a text and no calls: the run as it is then, and why it ends, if it does."""
+    if not active.stops.stop_on_response:
+        return run, None
+    return side_over(active, run, "end_turn")
+
+
+def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
+    """The run and its stop reason once all calls of a step are answered."""
+    stops = active.stops
+    if not stops.ending:
+        return run, None
+    done = {each.name: each for each in made if each.succeeded}
+    reasons: list[tuple[str | None, StopReason]] = [
+        (stops.session_fail, "session_fail"),
+        (stops.session_stop, "session_stop"),
+        (stops.stop_tool, "stop_tool"),
+    ]
+    for name, reason in reasons:
+        if name is None or name not in done:
+            continue
+        answer, has_answer = answer_in(done[name].arguments, stops.stop_tool_response_property)
+        if has_answer:
+            run = changed(run, output=answer)
+        return side_over(active, run, "stop_tool") if reason == "stop_tool" else (run, reason)
+    return run, None
+
+
+def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, StopReason | None]:
+    """The turn of a side is over: of an agent with two sides the other one speaks, unless that was the last turn."""
+    if active.agent.type == "ai_human":
+        return run, reason
+    run = changed(run, side=OTHER[run.side], turn=run.turn + 1)
+    most = active.agent.max_session_turns
+    return run, reason if most is not None and run.turn >= 2 * most else None
+
+
+def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
+    """Answer of a call that ends a turn: that property of its arguments; and whether it has it."""
+    if property_ is None:
+        return None, False
+    parsed = json.loads(arguments or "{}")  # of a call that went well, and so an object
+    return parsed.get(property_), property_ in parsed
+
+
+def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: SideName | None = None) -> int:
+    """Number of steps that prompt has made in the run, on that side if one is named."""
+    if speaker is None:
+        return run.step_count
+    own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]
+    before_the_first = {0}  # no model has spoken then
+    return len({m.step for m in own if side in (None, m.side)} - before_the_first)

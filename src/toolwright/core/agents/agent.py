@@ -6,8 +6,16 @@ from dataclasses import InitVar, dataclass, field
 from types import NoneType
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from toolwright.core.agents.model_settings import Context, check_parallel
-from toolwright.core.agents.prompt import Callee, Env, Prompt, check_exposed, check_values, keep
+from toolwright.core.agents.prompt import (
+    Callee,
+    Context,
+    Env,
+    Prompt,
+    check_exposed,
+    check_parallel,
+    check_values,
+    keep,
+)
 from toolwright.core.checks import (
     brief_value,
     check_kind,

@@ -9,8 +9,15 @@ from typing import Any, TypeVar, cast
 from toolwright.core.agents.activation import activated
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.model_settings import Context, check_parallel
-from toolwright.core.agents.prompt import Callee, Env, Prompt, check_values, deep_copy
+from toolwright.core.agents.prompt import (
+    Callee,
+    Context,
+    Env,
+    Prompt,
+    check_parallel,
+    check_values,
+    deep_copy,
+)
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, NotFound

@@ -16,14 +16,15 @@ from pydantic import (
 )
 
 from toolwright.core.agents.agent import Agent, HomeTools, OpenTo, Side
-from toolwright.core.agents.model_settings import (
+from toolwright.core.agents.prompt import (
     DEFAULT_CONTEXT,
+    EFFORTS,
     LEAST_TOKENS,
     MOST_INSTRUCTIONS,
     MOST_PARALLEL,
     Context,
+    Prompt,
 )
-from toolwright.core.agents.prompt import EFFORTS, Prompt
 from toolwright.core.env.env import MOST_NAMES
 from toolwright.core.env.form import (
     MOST_TOOLS,

@@ -1,9 +1,12 @@
-"""The result of a run: what it answered, said, called and cost."""
+"""Result of a run: output, messages, calls and cost; and its events as values."""
 
 from collections.abc import Mapping
-from dataclasses import field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
+from toolwright.core.json_value import JSON
+from toolwright.core.model import TextDelta
+from toolwright.core.results.result import ToolResult
 from toolwright.core.schemas.meta import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, RunStatus, StopReason, Usage
@@ -47,3 +50,71 @@ def last_text(messages: tuple[Message, ...]) -> str:
     return next(
         (each.content for each in reversed(messages) if each.role == "assistant" and each.content), ""
     )
+
+
+__all__ = [
+    "CallDone",
+    "CallProgress",
+    "CallStarted",
+    "CallWaiting",
+    "RunDone",
+    "RunEvent",
+    "StepDone",
+    "TextDelta",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A call begins; `arguments` are JSON, or the text that the model wrote where that is none."""
+
+    call_id: str
+    name: str
+    arguments: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """A call tells how far it is: `done` of `total`, None for an unknown one, in units of its own."""
+
+    call_id: str
+    done: float
+    total: float | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallDone:
+    """A call has its result. There was a `CallStarted` before it."""
+
+    call_id: str
+    name: str
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class CallWaiting:
+    """The run waits for the result of a call; `reason` is that of the run, as in `calls`, `child` or `approval`."""
+
+    call_id: str
+    name: str
+    arguments: JSON
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """A step is over: an answer of the model, and all that it called; `number` counts from 1."""
+
+    number: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunDone:
+    """The run is over, also if it failed; it is the last event of a run."""
+
+    result: RunResult
+
+
+RunEvent: TypeAlias = TextDelta | CallStarted | CallProgress | CallDone | CallWaiting | StepDone | RunDone

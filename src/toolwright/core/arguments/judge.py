@@ -8,8 +8,7 @@ import jsonschema_rs
 from pydantic_core import from_json
 
 from toolwright.core.arguments.faults import ArgumentFault, Fault, Kind, find_faults, type_name
-from toolwright.core.arguments.number_check import NumberCheck, compile_number_check
-from toolwright.core.arguments.numbers import Numbers
+from toolwright.core.arguments.numbers import NumberCheck, Numbers, compile_number_check
 from toolwright.core.arguments.schema import compile_schema
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_text import TooManyValues, ValueCount

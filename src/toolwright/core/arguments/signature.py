@@ -17,14 +17,15 @@ from pydantic.fields import FieldInfo
 from toolwright.core.arguments.binding import Argument, Binding, Builder, complete, is_plain_scalar
 from toolwright.core.arguments.judge import Complete
 from toolwright.core.arguments.schema import closed, with_definitions
-from toolwright.core.arguments.type_adapter import adapter_of
-from toolwright.core.arguments.types import Annotation, TypeReader, model_fields, noted
-from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of
-from toolwright.core.dependencies.hints import (
+from toolwright.core.arguments.types import Annotation, TypeReader, adapter_of, model_fields, noted
+from toolwright.core.dependencies.depends import (
+    Dependency,
+    DependencyReader,
     Function,
     bound_names,
     innermost,
     is_state,
+    mark_of,
     read_hints,
     runs_on_loop,
 )

@@ -1,23 +1,51 @@
-"""The types that a tool's arguments may have (S2 §3.2); all others are refused with their path."""
+"""Types that a tool's arguments can have (S2 §3.2), through pydantic's adapters; others are rejected by path."""
 
 import dataclasses
 import sys
 import types
 import typing
+import warnings
 from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
+from pydantic.warnings import UnsupportedFieldAttributeWarning
+from pydantic_core import SchemaError
 
 from toolwright.core.arguments.binding import fresh, is_plain_scalar, is_shared, misfit_default
-from toolwright.core.arguments.type_adapter import adapter_of
-from toolwright.core.env.types import Secret
+from toolwright.core.env.env import Secret
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.plain import plain
 from toolwright.core.text import sentence
+
+
+def adapter_of(annotation: Any, what: str) -> TypeAdapter[object]:  # any annotation
+    """The adapter of a type; raises `DefinitionError`, whose sentence begins with `what`."""
+    try:
+        with warnings.catch_warnings():
+            # Only a model's field has an alias in pydantic's eyes; here it names the parameter in JSON.
+            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            return TypeAdapter[object](annotation)
+    except (
+        PydanticUserError,
+        PydanticUndefinedAnnotation,
+        PydanticSchemaGenerationError,
+        SchemaError,
+    ) as error:
+        why = " ".join(str(error).partition("For further information")[0].split())
+        raise DefinitionError(sentence(f"{what} cannot be used: {why}")) from error
 
 
 def confused(members: tuple[Any, ...]) -> bool:  # any annotations

@@ -1,13 +1,15 @@
-"""Environment values: texts by name that tools ask for, plain ones and secrets (D5)."""
+"""Environment values: plain texts and secrets by name, variables that tools declare, and tenvs (D5, D6)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
-from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON
+from toolwright.core.checks import brief_value, check_kind, check_list
+from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import unwritable
-from toolwright.core.text import brief
+from toolwright.core.text import brief, sentence
 from toolwright.core.value import value
 
 EnvType: TypeAlias = Literal["text", "secret"]
@@ -138,3 +140,206 @@ def _writes(text: str) -> bool:
 
 def _invalid_value(path: str, fault: str) -> InvalidRequest:
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+@value
+class Shown:
+    """Names whose values give children a name or a first message, and the `related` ones that a group has all of."""
+
+    names: tuple[str, ...]
+    related: tuple[str, ...]
+
+    def has(self, name: str, among: Collection[str]) -> bool:
+        """Return whether the name is one of these, or one with a suffix that all related names have too."""
+        ends = [name[len(each) :] for each in self.names if name.startswith(each)]
+        return any(
+            not end
+            or (end.startswith("_") and len(end) > 1 and all(each + end in among for each in self.related))
+            for end in ends
+        )
+
+
+@value
+class EnvTypes:
+    """The types of names where an agent is active: as its variables declare them, `text` for flags and for what
+    models are shown by being designated, else `secret`.
+    """
+
+    declared: Mapping[str, EnvType]
+    flags: frozenset[str] = frozenset()
+    shown: tuple[Shown, ...] = ()
+
+    def of(self, name: str, among: Collection[str] = ()) -> EnvType:
+        """The type of a value that is given without one, beside values of the names `among`."""
+        if name in self.flags or any(each.has(name, among) for each in self.shown):
+            return "text"
+        return self.declared.get(name, "secret")
+
+    def hides(self, name: str, among: Collection[str] = ()) -> bool:
+        """Return whether the name is declared as a secret, and models are not shown its value all the same."""
+        return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
+
+    def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
+        """Env of a caller, checked.
+
+        Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
+        secret given as text.
+        """
+        names = cast("Mapping[str, object]", env) if isinstance(env, Mapping) else ()
+        variables = read_env(cast("object", env), path, lambda name: self.of(name, names))
+        for name, var in variables.items():
+            self.check(name, var, names, path)
+        return variables
+
+    def stored(self, env: object, path: str = "env") -> dict[str, EnvVar]:
+        """The variables to be stored, where there is nothing to take away."""
+        return stored_only(self.read(env, path), path)
+
+    def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
+        """Raise `InvalidRequest` for a secret that models are shown or that is a flag, for text declared a secret."""
+        if var is None:
+            return
+        if var.type == "secret" and any(name in each.names for each in self.shown):
+            raise _invalid_value(f"{path}.{name}", "is shown to models: store it as text, not as a secret")
+        if var.type == "secret" and name in self.flags:
+            raise _invalid_value(f"{path}.{name}", "is a flag: store it as text, not as a secret")
+        if var.type == "text" and self.hides(name, among):
+            raise _invalid_value(f"{path}.{name}", "is declared as a secret")
+
+
+SECRETS = EnvTypes(declared={})
+"""Types where no agent is known: all is secret unless it says otherwise."""
+
+
+class Secret:
+    """Marks a tenv as a secret: `Annotated[str, tw.Secret]`. It is kept encrypted and never shown (D4, D6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A name that is looked up in the env when it is needed (S0 §3, D5).
+
+    A run in which a `required` one has no value waits until somebody gives one. Of the type `secret` it is kept
+    encrypted and never shown. A `scoped` one is not taken from the threads above the one that declares it; from
+    there it flows down. Raises `DefinitionError` where it is invalid.
+    """
+
+    name: str
+    type: EnvType = "text"
+    required: bool = True
+    scoped: bool = False
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        fault = faulty_name(self.name)
+        if fault is not None:
+            raise DefinitionError(f"A variable has the name {fault}.")
+        what = f"The variable {self.name!r}"
+        if self.type not in get_args(EnvType):
+            raise DefinitionError(f"{what} is of the type 'text' or 'secret', not {brief_value(self.type)}.")
+        check_kind(f"{what}: required", self.required, bool, "true or false")
+        check_kind(f"{what}: scoped", self.scoped, bool, "true or false")
+        check_kind(f"{what}: description", self.description, str, "text")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedVariable(Variable):
+    """One that a URL or a header of an HTTP tool names, and nobody has declared: a secret unless a value says text."""
+
+
+def declared_variables(whose: str, variables: Sequence[Variable]) -> None:
+    """Raise `DefinitionError` unless these are variables, each of another name."""
+    check_list(f"{whose}: variables", variables, Variable, "variables")
+    names = [each.name for each in variables]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DefinitionError(f"{whose} declares the variable {twice!r} twice.")
+
+
+def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
+    """One of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
+    by_name: dict[str, Variable] = {}
+    for each in variables:
+        previous = by_name.get(each.name, each)
+        types = {one.type for one in (previous, each) if not isinstance(one, NamedVariable)}
+        make = Variable if types else NamedVariable
+        by_name[each.name] = make(
+            each.name,
+            "text" if types == {"text"} else "secret",
+            required=previous.required or each.required,
+            scoped=previous.scoped or each.scoped,
+            description=previous.description or each.description,
+        )
+    return tuple(by_name.values())
+
+
+RequestKind: TypeAlias = Literal["run", "child"]
+
+
+@value
+class VariablesRequest:
+    """Variables that somebody is asked for, in the thread `thread_id`.
+
+    One of the kind `run` is that of the thread's own parked run. One of the kind `child` belongs to the parent:
+    `child` says which thread is to begin once the values are there, and `expires_at` until when.
+    """
+
+    id: str
+    thread_id: str
+    kind: RequestKind
+    agent: str
+    required: tuple[Variable, ...]
+    child: JSONObject | None = None
+    expires_at: datetime | None = None
+    created_at: datetime
+
+
+class Tenvs:
+    """A thread's tenvs as attributes: `state.tenvs.vector_store_id`.
+
+    Those of the calling tool's model are built as it says, None or their default where they are optional and absent.
+    They are an instance of that model, whose properties and methods they have. All others are JSON as it was given.
+    """
+
+    __slots__ = ("_built", "_model", "_values")
+
+    def __init__(self, values: Mapping[str, JSON] | None = None) -> None:
+        self._values = values or {}
+        self._built: dict[str, object] = {}
+        self._model: object = None
+
+    def __getattr__(self, name: str) -> Any:  # whatever the tool's model makes of it
+        if name in self._built:
+            return self._built[name]
+        try:
+            return self._values[name]
+        except KeyError:
+            if hasattr(self._model, name):
+                return getattr(self._model, name)
+            listed = ", ".join(sorted({*self._values, *self._built})) or "none"
+            raise AttributeError(sentence(f"This thread has no tenv {name!r}; it has: {listed}")) from None
+
+    def __getitem__(self, name: str) -> JSON:
+        return self._values[name]
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]  # it is never set
+        """The declared model of the calling tool, so that `isinstance` accepts the tenvs as one of it."""
+        return Tenvs if self._model is None else type(self._model)
+
+    def adopt(self, model: object, built: Mapping[str, object]) -> None:
+        """Show these names as they were built for a tool, and the rest of its model."""
+        self._model = model
+        self._built.update(built)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Tenvs({', '.join(self._values)})"  # names only

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from toolwright.core.env.env import EnvChange
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import EnvChange, VariablesRequest
 from toolwright.core.files.file import FileChange
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.child import ChildEnd

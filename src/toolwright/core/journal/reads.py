@@ -5,14 +5,12 @@ from datetime import datetime
 from typing import Protocol
 
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage, PlacedVector
+from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.agents.search import Query
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.mcp.records import McpDefinition, McpTask
-from toolwright.core.spaces.entity import FrontEnd
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces.space import FrontEnd, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread

@@ -18,7 +18,7 @@ from toolwright.core.journal.reads import (
 )
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import Call, CallStatus
 from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import Event, Topic

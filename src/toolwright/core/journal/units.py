@@ -17,7 +17,7 @@ from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.effects import Effect
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.entity import Entity, FrontEnd
+from toolwright.core.spaces.space import Entity, FrontEnd
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import InboxChange, InboxEvent

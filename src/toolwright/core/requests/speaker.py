@@ -1,25 +1,156 @@
-"""The agent that answers composed requests: made again of each request, with its tools and the form of its answers."""
+"""Agent that answers composed requests, and its answers: `{output, calls}`, validated and read as calls."""
 
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import field
 from datetime import datetime
+from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Side
 from toolwright.core.agents.catalog import REQUESTS, Catalog
-from toolwright.core.agents.model_settings import Context
-from toolwright.core.agents.prompt import Prompt
+from toolwright.core.agents.prompt import Context, Prompt
+from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.judge import ResultJudge
 from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import MAX_NAME
-from toolwright.core.requests.answer import ComposedForm
-from toolwright.core.requests.conversation import system_of
+from toolwright.core.model import AnswerSchema, ModelCall, ModelResponse
+from toolwright.core.requests.conversation import heard, opening_of, system_of
 from toolwright.core.requests.request import RequestForm, read_request
-from toolwright.core.schemas.answer_form import OutputForm
-from toolwright.core.schemas.output import Output
+from toolwright.core.schemas.meta import REASONING, Call
+from toolwright.core.schemas.output import AnswerFault, FormedAnswer, Output, OutputForm, read_answer
+from toolwright.core.schemas.state_paths import has_references
 from toolwright.core.text import hint
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side as SideName
+from toolwright.core.threads.run import StopReason, Usage
 from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.compose import closed_output, compose, with_call
 from toolwright.core.tools.registry import resolve
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed, value
+
+
+@value
+class Solution:
+    """What a composed request came to.
+
+    `output` fits the output schema, an instance if the output was declared as a type; None if the steps that it may
+    make did not suffice, `stop_reason` is `max_steps` then. `calls` are those of all steps, in order, with their
+    results. `state` is the state at the end, `states` that of each instance. `steps` counts the model's answers.
+    """
+
+    output: Any  # an instance of whatever was declared
+    calls: tuple[Call, ...] = ()
+    state: JSONObject = field(default_factory=dict[str, JSON])
+    states: Mapping[str, JSONObject] = field(default_factory=dict[str, JSONObject])
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    stop_reason: StopReason | None = None
+    run_id: str = ""
+    thread_id: str = ""
+
+
+class ComposedForm:
+    """The form of answers to a composed request (S1): `output`, or null while there is none, and `calls` of tools."""
+
+    def __init__(self, request: RequestForm, output: Output, tools: Sequence[Tool], at: datetime) -> None:
+        self._reasoning = request.config.call_reasoning
+        composed = compose(output.schema, tools, reasoning=self._reasoning)
+        self._schema = AnswerSchema(schema=composed, name="answer")
+        self._output, self._output_judge = output, ResultJudge(closed_output(output.schema), "output")
+        self._tools = {tool.name: tool for tool in tools}
+        self._instances = request.instances
+        self.opening = opening_of(request, at)
+        self._envelope = ResultJudge(_envelope([*self._tools]), "answer")
+
+    @property
+    def schema(self) -> AnswerSchema:
+        """The composed schema."""
+        return self._schema
+
+    def read(self, response: ModelResponse) -> FormedAnswer:
+        """The calls and the output; of an answer by the provider's own calls these. Raises `AnswerFault`."""
+        if response.calls:
+            return FormedAnswer(response=response)
+        answer = read_answer(response.text)
+        faults = self._envelope.faults(answer)
+        if faults or not isinstance(answer, dict):
+            raise AnswerFault(faults)
+        output, calls = answer["output"], _objects(answer["calls"])
+        if output is not None:
+            found = self._output_judge.faults(output) or self._output.faults(output)
+            faults = [Fault(("output", *each.path), each.text) for each in found]
+        asked: list[ModelCall] = []
+        for number, call in enumerate(calls):
+            tool = self._tools[str(call["_tool"])]
+            arguments = _arguments(call, tool)
+            faults += [
+                Fault(("calls", number, *each.path), each.text) for each in self._faults(tool, arguments)
+            ]
+            asked.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
+        if faults:
+            raise AnswerFault(faults)
+        made = changed(response, calls=tuple(asked))
+        return FormedAnswer(response=made, output=output, over=output is not None)
+
+    def heard(self, messages: list[Message]) -> list[Message]:
+        """The context's messages, then the conversation, calls and results as text."""
+        return [*self.opening, *heard(messages)]
+
+    def written(self, message: Message) -> Message:
+        """Return one message of the conversation as the model reads it."""
+        return heard([message])[0]
+
+    def with_tool(self, tool: Tool) -> "ComposedForm":
+        """Return the form of answers that may call one more tool, which has no meta-properties."""
+        form = copy(self)
+        form._schema = AnswerSchema(
+            schema=with_call(self._schema.schema, tool, reasoning=self._reasoning), name=self._schema.name
+        )
+        form._tools = {**self._tools, tool.name: tool}
+        form._envelope = ResultJudge(_envelope([*form._tools]), "answer")
+        return form
+
+    def _faults(self, tool: Tool, arguments: JSONObject) -> list[Fault]:
+        """The faults of a call. What arguments refer to is known, and validated, when the call begins."""
+        chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
+        if chosen and self._instances and arguments["_instance"] not in self._instances:
+            return [Fault(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
+        if has_references({name: each for name, each in arguments.items() if not name.startswith("_")}):
+            return []
+        assert tool.judge is not None, "set when the tool was made"
+        try:
+            tool.judge.read(arguments)
+        except ArgumentFault as fault:
+            return [*fault.faults]
+        return []
+
+
+def _envelope(names: list[str]) -> JSONObject:
+    """The schema of an answer, but for what its output and its calls hold."""
+    named: list[JSON] = [*names]
+    calls: JSONObject = {"type": "array", "maxItems": 0}
+    if names:
+        call: JSONObject = {"type": "object", "properties": {"_tool": {"enum": named}}, "required": ["_tool"]}
+        calls = {"type": "array", "items": call}
+    return {
+        "type": "object",
+        "properties": {"output": True, "calls": calls},
+        "required": ["calls", "output"],
+    }
+
+
+def _objects(calls: JSON) -> list[JSONObject]:
+    return [each for each in calls if isinstance(each, dict)] if isinstance(calls, list) else []
+
+
+def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
+    """The arguments of a call; those of a tool without a schema of its own have no meta-properties."""
+    added = ("_tool",) if tool.meta is not None else ("_tool", REASONING)
+    return {name: each for name, each in call.items() if name not in added}
+
 
 OBJECT = "object:"
 """How the model of a kept request begins that is an object; the thread or the agent follows that has it."""

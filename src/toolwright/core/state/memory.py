@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from toolwright.core.checks import brief_value, check_kind
-from toolwright.core.env.env import EnvType, EnvVar, checked_name, read_env, stored_only
-from toolwright.core.env.tenvs import Tenvs
+from toolwright.core.env.env import EnvType, EnvVar, Tenvs, checked_name, read_env, stored_only
 from toolwright.core.errors import InvalidRequest, ModelError, NotFound
 from toolwright.core.files.drafts import FileDrafts, NoFiles, as_bytes, written_file
 from toolwright.core.json_value import JSON, JSONObject
@@ -19,8 +18,7 @@ from toolwright.core.plain import plain
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state import checks as given
-from toolwright.core.state.elicitation import Elicited, question
-from toolwright.core.state.sampling import Sampled, sampling
+from toolwright.core.state.questions import Elicited, Sampled, question, sampling
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, RelatedThread

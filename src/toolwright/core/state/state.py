@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from toolwright.core.env.env import EnvType
-from toolwright.core.env.tenvs import Tenvs
+from toolwright.core.env.env import EnvType, Tenvs
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
-from toolwright.core.state.elicitation import Elicited
-from toolwright.core.state.sampling import Sampled
+from toolwright.core.state.questions import Elicited, Sampled
 from toolwright.core.state.sandbox import CodeHandle
 from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.message import Message

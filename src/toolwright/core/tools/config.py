@@ -5,8 +5,7 @@ from typing import Any, TypeAlias, cast
 
 from toolwright.core.arguments.faults import type_name
 from toolwright.core.arguments.schema import compile_schema
-from toolwright.core.env.env import LONGEST_NAME, faulty_name
-from toolwright.core.env.variable import NamedVariable, Variable, merged
+from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, faulty_name, merged
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.files.file import ANY_TYPE, clean_mime_type
 from toolwright.core.json_value import JSON, JSONObject
@@ -17,7 +16,7 @@ from toolwright.core.text import brief, sentence
 from toolwright.core.tools.approval import Approval, approval_from_json
 from toolwright.core.tools.http.body import Encoding
 from toolwright.core.tools.http.execution import HttpExecution, execution_faults
-from toolwright.core.tools.http.styles import FORM_STYLES, STYLES, Parameter, Place, Style
+from toolwright.core.tools.http.url_template import FORM_STYLES, STYLES, Parameter, Place, Style
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
 LONGEST = 10**12  # milliseconds, some thirty years

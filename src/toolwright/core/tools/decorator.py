@@ -8,11 +8,10 @@ from typing import cast, overload
 from pydantic import BaseModel
 
 from toolwright.core.arguments.signature import Handler, first_paragraph, read_signature
-from toolwright.core.env.variable import Variable
+from toolwright.core.env.env import Variable
 from toolwright.core.errors import DefinitionError
 from toolwright.core.tools.approval import Requirement
-from toolwright.core.tools.frameworks import check_foreign
-from toolwright.core.tools.tool import FUNCTION_TIMEOUT, Tool
+from toolwright.core.tools.tool import FUNCTION_TIMEOUT, Tool, check_foreign
 
 
 @overload

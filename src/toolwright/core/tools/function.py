@@ -14,7 +14,7 @@ from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
-from toolwright.core.dependencies.opener import Opener, Overrides
+from toolwright.core.dependencies.scope import Opener, Overrides
 from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import DefinitionError
 from toolwright.core.results.content import has_large_file

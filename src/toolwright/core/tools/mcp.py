@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.tools.approval import Approval
-from toolwright.core.tools.http.styles import percent
-from toolwright.core.tools.http.url_template import Piece, Slot, Unfillable, read_header, read_url
+from toolwright.core.tools.http.url_template import Piece, Slot, Unfillable, percent, read_header, read_url
 from toolwright.core.value import value
 
 Transport: TypeAlias = Literal["http", "sse", "stdio"]

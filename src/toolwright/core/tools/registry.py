@@ -8,8 +8,7 @@ from toolwright.core.arguments.binding import Binding
 from toolwright.core.arguments.faults import ArgumentFault, Fault
 from toolwright.core.arguments.signature import Handler, signature_of
 from toolwright.core.checks import brief_value, check_line
-from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of
-from toolwright.core.dependencies.hints import read_hints
+from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of, read_hints
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.schemas.meta import Call, read_call

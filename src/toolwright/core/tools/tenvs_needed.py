@@ -11,8 +11,7 @@ from toolwright.core.arguments.faults import ArgumentFault, Fault
 from toolwright.core.arguments.judge import Judge
 from toolwright.core.arguments.signature import read_model
 from toolwright.core.arguments.types import model_fields
-from toolwright.core.env.tenvs import Tenvs
-from toolwright.core.env.types import Secret
+from toolwright.core.env.env import Secret, Tenvs
 from toolwright.core.errors import DefinitionError, TenvsLacking
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import spell

@@ -1,11 +1,12 @@
-"""A tool: what a model is told of it, who executes it, and what is known of its effect."""
+"""Tool: what a model is told of it, who executes it, its effects; and tools of other frameworks."""
 
 import functools
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import BaseModel
@@ -15,8 +16,8 @@ from toolwright.core.arguments.judge import Judge, ResultJudge
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.checks import brief_value, check_line
-from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
-from toolwright.core.errors import DefinitionError
+from toolwright.core.env.env import NamedVariable, Variable, declared_variables
+from toolwright.core.errors import DefinitionError, missing_extra
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.model import ToolDefinition
@@ -26,10 +27,47 @@ from toolwright.core.schemas.schema_tool import read_schema_tool
 from toolwright.core.text import brief
 from toolwright.core.tools.approval import Approval, Requirement, approval_of
 from toolwright.core.tools.config import check_tool_lengths, read_tool_config
-from toolwright.core.tools.frameworks import adapter
 from toolwright.core.tools.http.execution import HttpExecution
 from toolwright.core.tools.relations import Relation
 from toolwright.core.tools.tenvs_needed import Needs
+
+Framework: TypeAlias = Literal["pydantic_ai", "openai_agents", "langchain"]
+_FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
+    "pydantic_ai": ("pydantic-ai", "pydantic-ai"),
+    "openai_agents": ("the OpenAI Agents SDK", "openai-agents"),
+    "langchain": ("LangChain", "langchain"),
+}
+"""What people call them, and the extra that installs what they need."""
+
+
+def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:
+    """A function of the framework's adapter, found by its name: the core imports no adapter.
+
+    `native_tools(toolset, state)` are the framework's tools that call ours, `tool_of(native, …)` is ours that calls
+    theirs. Raises `MissingExtra`.
+    """
+    try:
+        return getattr(import_module(f"toolwright.adapters.frameworks.{framework}"), function)
+    except ImportError as error:
+        called, extra = _FRAMEWORKS[framework]
+        raise missing_extra(f"A tool of {called}", extra, error) from error
+
+
+_TAKEN_BY: Mapping[str, str] = {
+    "langchain_core": "from_langchain",
+    "pydantic_ai": "from_pydantic_ai",
+    "agents": "from_openai_agents",
+}
+
+
+def check_foreign(value: object) -> None:
+    """Raise `DefinitionError` for a tool of another framework: it names what makes a tool of ours of it."""
+    modules = [each.__module__.partition(".")[0] for each in type(value).__mro__]
+    way = next((_TAKEN_BY[module] for module in modules if module in _TAKEN_BY), None)
+    if way is not None:
+        name = brief_value(getattr(value, "name", type(value).__name__))
+        raise DefinitionError(f"The tool {name} is another framework's: put tw.Tool.{way}(…) of it there.")
+
 
 Kind: TypeAlias = Literal[
     "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"

@@ -20,7 +20,6 @@ from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.approval import Requirement, is_needed, needs_approval
 from toolwright.core.tools.decorator import as_tool
-from toolwright.core.tools.frameworks import adapter
 from toolwright.core.tools.function import FunctionExecutor, call_at_once, ends_at_once
 from toolwright.core.tools.pipeline import (
     Executor,
@@ -33,7 +32,7 @@ from toolwright.core.tools.pipeline import (
     lacks_variables,
     prepare,
 )
-from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.tools.tool import Kind, Tool, adapter
 from toolwright.core.value import changed, value
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]

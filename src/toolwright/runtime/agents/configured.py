@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.config import ConfiguredAgent, Identity, invalid_value, length_faults
 from toolwright.core.agents.prompt import Prompt
-from toolwright.core.env.env import EnvVar
-from toolwright.core.env.types import EnvTypes
+from toolwright.core.env.env import EnvTypes, EnvVar
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import DropMind
 from toolwright.core.journal.store import Store

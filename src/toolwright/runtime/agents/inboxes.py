@@ -1,20 +1,225 @@
-"""Inboxes of agents: what waits, what is being read, what has failed and may be tried again."""
+"""Inboxes of agents: deliveries to them (D7, D15), the rounds of a space, and events listed, triggered and retried."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
 
-from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError, ThreadTerminated
+from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
+from toolwright.core.broken_rows import is_there
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import (
+    InvalidRequest,
+    NotFailed,
+    NotFound,
+    RowBroken,
+    StoreError,
+    ThreadTerminated,
+)
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, RetryEvent
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.ports import Clock, Motor, NewId
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage
+from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
 from toolwright.runtime.journal import EffectCommits
+from toolwright.wire.event import run_event
+
+MAX_CHAIN_DEPTH = 3
+
+Audience: TypeAlias = Literal["members", "dm"]
+"""Whom a message wakes: every other agent that is a member, or the other one of a dm alone (D7)."""
+
+NEXT = "next"
+"""The field of a delivered message that names the entities whose turn comes after this agent's."""
+
+log = logger("toolwright.runtime")
+
+
+class Deliveries:
+    """Makes deliveries for the inboxes of agents."""
+
+    def __init__(
+        self, store: Store, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._clock = clock
+        self._new_id = new_id
+        self._max_depth = max_depth
+
+    def delivery(
+        self,
+        agent_id: str,
+        type_: InboxType,
+        event_id: str,
+        content: JSONObject,
+        *,
+        depth: int = 0,
+        author: str | None = None,
+        thread: Thread | None = None,
+    ) -> Delivery:
+        """An event for the agent's inbox, or for that thread, which is there. A run that reads it is as deep as `depth`
+        says.
+        """
+        now, home = self._clock.now(), home_thread_id_of(agent_id)
+        to = Thread(id=home, agent=agent_id, created_at=now) if thread is None else thread
+        run = Run(id=self._new_id("run"), thread_id=to.id, agent=to.agent, chain_depth=depth, created_at=now)
+        return Delivery(
+            thread=to,
+            existing=thread is not None,
+            event=InboxEvent(
+                thread_id=to.id,
+                event_id=event_id,
+                type=type_,
+                content=content,
+                author=author,
+                depth=depth,
+                created_at=now,
+            ),
+            run=run,
+            queued=run_event(run),
+        )
+
+    async def of_message(
+        self,
+        message: SpaceMessage,
+        space: Space,
+        author: Entity,
+        members: Sequence[Member],
+        depth: int | None,
+        audience: Audience = "members",
+    ) -> tuple[Delivery, ...]:
+        """For every other agent among the members, for the first of them alone if they are to have their turns.
+
+        `depth` is that of the run that speaks, None for a person.
+        """
+        if (depth is not None and depth >= self._max_depth) or (audience == "dm" and space.kind != "dm"):
+            return ()
+        content: JSONObject = {
+            "spaceId": space.id,
+            "spaceName": space.name,
+            "spaceKind": space.kind,
+            "messageId": message.id,
+            "entityId": author.id,
+            "entityType": author.type,
+            "displayName": author.display_name,
+            "content": message.content,
+            "parentMessageId": message.parent_id,
+        }
+        deeper = 0 if depth is None else depth + 1
+        listeners = [
+            each.entity_id for each in members if each.type == "agent" and each.entity_id != author.id
+        ]
+        if depth is None and space.delivery == "sequential":
+            first = await self.first_of(listeners, message.id, content, depth=deeper, author=author.id)
+            return () if first is None else (first,)
+        made = [
+            await self._message_to(each, message.id, content, depth=deeper, author=author.id)
+            for each in listeners
+        ]
+        return tuple([each for each in made if each is not None])
+
+    async def first_of(
+        self,
+        listeners: Sequence[str],
+        message_id: str,
+        content: JSONObject,
+        *,
+        depth: int,
+        author: str | None,
+    ) -> Delivery | None:
+        """The message for the first of these entities that can be woken; its delivery names those behind it.
+
+        It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
+        """
+        for n, entity_id in enumerate(listeners, 1):
+            rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
+            try:
+                if await self._is_over(entity_id):
+                    continue
+                delivery = await self._message_to(
+                    entity_id, message_id, content | rest, depth=depth, author=author
+                )
+            except RowBroken as error:
+                log.warning("The agent of the entity %s is passed over: %s", entity_id, error)
+                continue
+            if delivery is not None:
+                return changed(delivery, required=True)
+        return None
+
+    async def _is_over(self, entity_id: str) -> bool:
+        """Return whether the agent has ended its home thread permanently: what is delivered there is put nowhere."""
+        home = await self._store.thread(home_thread_id_of(agent_id_of(entity_id)))
+        return home is not None and home.is_over
+
+    async def _message_to(
+        self, entity_id: str, message_id: str, content: JSONObject, *, depth: int, author: str | None
+    ) -> Delivery | None:
+        agent_id = agent_id_of(entity_id)
+        lacking = await self._agents.missing_home_tenvs(agent_id)
+        if lacking:
+            log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
+            return None
+        if not await self._agents.exists(agent_id):
+            return None
+        return self.delivery(agent_id, "space_message", message_id, content, depth=depth, author=author)
+
+
+class Rounds:
+    """Makes the deliveries that are part of the unit in which a run is done with what it has read."""
+
+    def __init__(self, store: Store, deliveries: Deliveries) -> None:
+        self._store = store
+        self._deliveries = deliveries
+
+    async def after(self, events: Iterable[InboxEvent]) -> list[Deliver]:
+        """The next turns of the rounds that these events are part of, which nobody will read any more.
+
+        A broken row of the journal holds no round up: whom it stands for is passed over.
+        """
+        return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
+
+    async def _next(self, event: InboxEvent) -> list[Deliver]:
+        """The message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
+
+        Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
+        """
+        content, space_id = event.content, str(event.content.get("spaceId"))
+        words = await self._words(event)
+        if words is None:
+            return []
+        members = {each.entity_id for each in await self._store.spaces.members(space_id)}
+        waiting = content[NEXT]
+        assert isinstance(waiting, list), "a delivery lists the entities"
+        rest = {name: value for name, value in content.items() if name != NEXT}
+        delivery = await self._deliveries.first_of(
+            [each for each in map(str, waiting) if each in members],
+            event.event_id,
+            rest | {"content": words},
+            depth=event.depth,
+            author=event.author,
+        )
+        if delivery is None or await is_there(self._store.inbox_event(delivery.thread.id, event.event_id)):
+            return []
+        return [Deliver(delivery=delivery)]
+
+    async def _words(self, event: InboxEvent) -> str | None:
+        """What the message says now, or what was heard of it if its row is broken; None once it is deleted."""
+        try:
+            message = await self._store.spaces.message(event.event_id)
+        except RowBroken:
+            return str(event.content.get("content"))
+        if message is None or message.space_id != event.content.get("spaceId"):
+            return None
+        return message.content
+
 
 LONGEST_NAME = 200  # characters
 

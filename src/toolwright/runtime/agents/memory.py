@@ -4,15 +4,20 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from toolwright.core.agents.memory import (
+    CANDIDATES,
     MOST_BLOCKS,
+    MOST_FOUND,
     MOST_LINKED,
     Block,
     Passage,
+    Query,
     check_block,
     check_label,
     check_passage,
+    fused,
+    ranked,
+    read_query,
 )
-from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, Query, fused, ranked, read_query
 from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
@@ -225,7 +230,7 @@ class Passages:
         *,
         user_id: str | None = None,
     ) -> Sequence[Passage]:
-        """Its passages in which every word of the query stands, by their rank: see `core.agents.search`.
+        """Its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
 
         There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
         too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too

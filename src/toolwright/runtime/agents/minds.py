@@ -1,8 +1,11 @@
-"""Minds: what agents keep as goals, memories and plans, read and written from outside their runs."""
+"""Minds: goals, memories and plans of agents, edited by the service here and by the toolkit `mind` under one rule."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
 
+from toolwright.core.agents.agent import Reach
 from toolwright.core.agents.mind import (
     MOST_GOALS,
     MOST_MEMORIES,
@@ -31,6 +34,7 @@ from toolwright.core.journal.effects import (
     SetMemory,
     SetPlan,
 )
+from toolwright.core.journal.reads import AgentReads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock, NewId
@@ -42,6 +46,104 @@ from toolwright.runtime.checks import by_list, page
 from toolwright.runtime.journal import EffectCommits
 
 T = TypeVar("T")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit(Generic[T]):
+    """An edit of a mind: the new and changed items by key, all items after it, and the effects that write it."""
+
+    new: Mapping[str, T]
+    items: Sequence[T]
+    effects: Sequence[Effect]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MindItems(Generic[T, C]):
+    """One kind of items in a mind: how they are read, changed, ordered, written and deleted.
+
+    `change` gets the items by key, the changes, the keeper, the id of the nth new item, and the time; it raises
+    `InvalidRequest`. `keeper` selects the keeper of such items from what an agent reaches.
+    """
+
+    kind: MindKind
+    noun: str
+    most: int
+    key: Callable[[T], str]
+    read: Callable[[AgentReads, str], Awaitable[Sequence[T]]]
+    change: Callable[[Mapping[str, T], Sequence[C], str, Callable[[int], str], datetime], dict[str, T]]
+    order: Callable[[Iterable[T]], list[T]]
+    put: Callable[[T], Effect]
+    drop: Callable[[str, str], Effect]
+    keeper: Callable[[Reach], str]
+
+    def by_key(self, rows: Iterable[T]) -> dict[str, T]:
+        """Return the items by key."""
+        return {self.key(row): row for row in rows}
+
+    def edit(
+        self,
+        rows: Iterable[T],
+        changes: Sequence[C],
+        keeper: str,
+        new_id: Callable[[int], str],
+        now: datetime,
+    ) -> Edit[T]:
+        """Apply the changes to the rows of the keeper. Raises `InvalidRequest` with the paths of invalid changes."""
+        kept = self.by_key(rows)
+        new = self.change(kept, changes, keeper, new_id, now)
+        return Edit(
+            new=new,
+            items=self.order((kept | new).values()),
+            effects=[self.put(each) for each in new.values()],
+        )
+
+
+GOALS: MindItems[Goal, GoalChange] = MindItems(
+    kind="goals",
+    noun="goal",
+    most=MOST_GOALS,
+    key=lambda goal: goal.id,
+    read=lambda minds, keeper: minds.goals(keeper),
+    change=changed_goals,
+    order=list,
+    put=lambda goal: SetGoal(goal=goal),
+    drop=lambda keeper, key: DropGoal(agent_id=keeper, id=key),
+    keeper=lambda reach: reach.keeper,
+)
+MEMORIES: MindItems[Memory, MemoryChange] = MindItems(
+    kind="memories",
+    noun="memory",
+    most=MOST_MEMORIES,
+    key=lambda memory: memory.key,
+    read=lambda minds, keeper: minds.memories(keeper),
+    change=lambda kept, changes, keeper, _, now: changed_memories(kept, changes, keeper, now),
+    order=lambda memories: sorted(memories, key=lambda memory: memory.key),
+    put=lambda memory: SetMemory(memory=memory),
+    drop=lambda keeper, key: DropMemory(agent_id=keeper, key=key),
+    keeper=lambda reach: reach.keeper,
+)
+
+
+def plans_waking(thread_id: str | None) -> MindItems[Plan, PlanChange]:
+    """Return the items for plans that wake this thread, or with None the agent's home thread."""
+    return MindItems(
+        kind="plans",
+        noun="plan",
+        most=MOST_PLANS,
+        key=lambda plan: plan.id,
+        read=lambda minds, keeper: minds.plans(keeper),
+        change=lambda kept, changes, keeper, new_id, now: changed_plans(
+            kept, changes, keeper, new_id, now, thread_id
+        ),
+        order=in_order_of_time,
+        put=lambda plan: SetPlan(plan=plan),
+        drop=lambda keeper, key: DropPlan(agent_id=keeper, id=key),
+        keeper=lambda reach: reach.plans,
+    )
+
+
+PLANS = plans_waking(None)
 
 
 class Minds:
@@ -82,21 +184,11 @@ class Minds:
     ) -> Sequence[Goal]:
         """Make goals and change some: all its goals then, the oldest first."""
         by_list("changes", changes, GoalChange, "GoalChange values")
-        agent_id = await self._keepers.of(agent, user_id)
-        while True:
-            rows = await self._minds.goals(agent_id)
-            kept = {goal.id: goal for goal in rows}
-            new = changed_goals(kept, changes, agent_id, lambda _: self._new_id("goal"), self._clock.now())
-            effects = [SetGoal(goal=goal) for goal in new.values()]
-            if await self._set(check_mind(agent_id, "goals", new, MOST_GOALS, kept), effects):
-                return Rows([*(kept | new).values()], broken_of(rows))
+        return await self._set(GOALS, await self._keepers.of(agent, user_id), changes)
 
     async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
-        """Have it give up a goal. Raises `NotFound` if it is not there."""
-        agent_id = await self._keepers.of(agent, user_id)
-        rows = await self._minds.goals(agent_id)
-        _require_existing("goal", goal_id, rows, {goal.id: goal for goal in rows})
-        await self._commit([DropGoal(agent_id=agent_id, id=goal_id)])
+        """Delete a goal. Raises `NotFound` if it is not there."""
+        await self._drop(GOALS, await self._keepers.of(agent, user_id), goal_id)
 
     async def memories(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
@@ -108,23 +200,13 @@ class Minds:
     async def set_memories(
         self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
     ) -> Sequence[Memory]:
-        """Have it remember values by key: all its memories then, by key."""
+        """Store values by key: all its memories then, by key."""
         by_list("changes", changes, MemoryChange, "MemoryChange values")
-        agent_id = await self._keepers.of(agent, user_id)
-        while True:
-            rows = await self._minds.memories(agent_id)
-            kept = {memory.key: memory for memory in rows}
-            new = changed_memories(kept, changes, agent_id, self._clock.now())
-            effects = [SetMemory(memory=memory) for memory in new.values()]
-            if await self._set(check_mind(agent_id, "memories", new, MOST_MEMORIES, kept), effects):
-                return Rows(sorted((kept | new).values(), key=lambda memory: memory.key), broken_of(rows))
+        return await self._set(MEMORIES, await self._keepers.of(agent, user_id), changes)
 
     async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
-        """Have it forget a memory. Raises `NotFound` if it is not there."""
-        agent_id = await self._keepers.of(agent, user_id)
-        rows = await self._minds.memories(agent_id)
-        _require_existing("memory", key, rows, {memory.key: memory for memory in rows})
-        await self._commit([DropMemory(agent_id=agent_id, key=key)])
+        """Delete a memory. Raises `NotFound` if it is not there."""
+        await self._drop(MEMORIES, await self._keepers.of(agent, user_id), key)
 
     async def plans(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
@@ -142,32 +224,34 @@ class Minds:
         agent_id = (await self._agents.get(agent)).id
         if changes:
             refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
-        while True:
-            rows = await self._minds.plans(agent_id)
-            kept = {plan.id: plan for plan in rows}
-            new = changed_plans(kept, changes, agent_id, lambda _: self._new_id("plan"), self._clock.now())
-            effects = [SetPlan(plan=plan) for plan in new.values()]
-            if await self._set(check_mind(agent_id, "plans", new, MOST_PLANS, kept), effects):
-                return Rows(in_order_of_time((kept | new).values()), broken_of(rows))
+        return await self._set(PLANS, agent_id, changes)
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
-        """Have it give up a plan. Raises `NotFound` if it is not there."""
-        agent_id = await self._keepers.of(agent, user_id)
-        rows = await self._minds.plans(agent_id)
-        _require_existing("plan", plan_id, rows, {plan.id: plan for plan in rows})
-        await self._commit([DropPlan(agent_id=agent_id, id=plan_id)])
+        """Delete a plan. Raises `NotFound` if it is not there."""
+        await self._drop(PLANS, await self._keepers.of(agent, user_id), plan_id)
 
     async def people(self, agent: str) -> Sequence[str]:
         """Return the ids of the people for whom the agent keeps something, up to 1,000."""
         return await self._keepers.people(agent)
 
-    async def _set(self, check: CheckMind, effects: Sequence[Effect]) -> bool:
-        """Commit the effects; return False if what they were made from has changed in the meantime."""
-        return not effects or not isinstance(await self._effect_commits.commit(check, *effects), Conflict)
+    async def _set(self, items: MindItems[T, C], keeper: str, changes: Sequence[C]) -> Sequence[T]:
+        """Commit the changes, again from the start if the items they were made from have changed in the meantime."""
+        while True:
+            rows = await items.read(self._minds, keeper)
+            edit = items.edit(rows, changes, keeper, lambda _: self._new_id(items.noun), self._clock.now())
+            check = check_mind(keeper, items.kind, edit.new, items.most, items.by_key(rows))
+            if not edit.effects or not isinstance(
+                await self._effect_commits.commit(check, *edit.effects), Conflict
+            ):
+                return Rows(edit.items, broken_of(rows))
 
-    async def _commit(self, effects: Sequence[Effect]) -> None:
-        if effects:
-            await self._effect_commits.commit(*effects)
+    async def _drop(self, items: MindItems[T, C], keeper: str, key: str) -> None:
+        """Delete an item. Raises `NotFound` if it is not there, `RowBroken` if it may be among the broken rows."""
+        rows = await items.read(self._minds, keeper)
+        if key not in items.by_key(rows):
+            all_of(rows)
+            raise NotFound(f"There is no {items.noun} {brief(repr(key), 200)} of this agent.")
+        await self._effect_commits.commit(items.drop(keeper, key))
 
 
 def check_mind(
@@ -192,10 +276,3 @@ def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
                 f"its tools need: {missing_home_tenvs}"
             )
         )
-
-
-def _require_existing(noun: str, name: str, rows: Sequence[T], items: Mapping[str, T]) -> None:
-    """Raise `NotFound` for what is not there, `RowBroken` where it may be among what cannot be read."""
-    if name not in items:
-        all_of(rows)
-        raise NotFound(f"There is no {noun} {brief(repr(name), 200)} of this agent.")

@@ -17,7 +17,7 @@ from toolwright.core.threads.inbox import Delivery
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.deliveries import Deliveries
+from toolwright.runtime.agents.inboxes import Deliveries
 
 log = logger("toolwright.runtime")
 

@@ -16,7 +16,7 @@ from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import Outcome, Pending, ToolResult
-from toolwright.core.state.elicitation import ELICIT
+from toolwright.core.state.questions import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import terms_to_json
 from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of

@@ -41,7 +41,7 @@ def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest
         )
         for said in cast("list[JSONObject]", arguments["messages"])
     ]
-    asked: Mapping[str, Any] = arguments  # as `core/state/sampling.py` has made them
+    asked: Mapping[str, Any] = arguments  # as `core/state/questions.py` has made them
     return ModelRequest(
         messages=tuple(messages),
         system=str(asked.get("system") or ""),

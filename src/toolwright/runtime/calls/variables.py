@@ -8,14 +8,13 @@ from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.types import EnvTypes
-from toolwright.core.env.variable import NamedVariable, Variable, VariablesRequest, merged
+from toolwright.core.env.env import EnvTypes, NamedVariable, Variable, VariablesRequest, merged
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.effects import SetTimer
 from toolwright.core.journal.units import Leaving, Park
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.state.elicitation import ELICIT_TIMEOUT
+from toolwright.core.state.questions import ELICIT_TIMEOUT
 from toolwright.core.threads.approval import Terms
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import EventDraft

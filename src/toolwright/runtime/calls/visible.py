@@ -6,8 +6,7 @@ from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.env.redact import Redactor
 from toolwright.core.journal.effects import Edit, Post, Source
 from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.space import CallShown
+from toolwright.core.spaces.space import CallShown, Entity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.tools.tool import Kind, Tool

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.env import EnvChange, EnvRow, EnvVar, Given
-from toolwright.core.env.types import EnvTypes
-from toolwright.core.env.variable import Variable, VariablesRequest
+from toolwright.core.env.env import EnvChange, EnvRow, EnvTypes, EnvVar, Given, Variable, VariablesRequest
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
 from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer

@@ -5,8 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.env import EnvRow
-from toolwright.core.env.variable import Variable, VariablesRequest, merged
+from toolwright.core.env.env import EnvRow, Variable, VariablesRequest, merged
 from toolwright.core.files.drafts import FileDrafts, NoFiles
 from toolwright.core.files.file import File
 from toolwright.core.journal.child_effects import Spawn

@@ -6,7 +6,7 @@ from functools import partial
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.arguments.faults import ArgumentFault, Fault, invalid_text
-from toolwright.core.env.variable import Variable
+from toolwright.core.env.env import Variable
 from toolwright.core.errors import (
     CannotSeal,
     DefinitionError,
@@ -37,9 +37,9 @@ from toolwright.runtime.children.step_tools import has_room
 from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.thread_tree import child_id_of, copy_files, first_run, message_for
+from toolwright.wire.call import required_json
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
-from toolwright.wire.variables import required_json
 
 LONGEST_NAME = 200  # characters
 PUT_OFF = "subagent_env_required"

@@ -5,12 +5,12 @@ from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
-from toolwright.core.requests.conversation import message_of
-from toolwright.core.requests.delegate import (
+from toolwright.core.requests.conversation import (
     Caller,
     anonymous_request,
     caller_items,
     delegated_request,
+    message_of,
     message_to,
     output_of,
     said_before,

@@ -18,11 +18,16 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.conversation import message_of
 from toolwright.core.requests.request import RequestForm, read_request
-from toolwright.core.requests.solution import Solution
-from toolwright.core.requests.speaker import OBJECT, RequestAgents, known_tools, request_agent, written_model
-from toolwright.core.schemas.answer_form import AnswerFault, read_answer
+from toolwright.core.requests.speaker import (
+    OBJECT,
+    RequestAgents,
+    Solution,
+    known_tools,
+    request_agent,
+    written_model,
+)
 from toolwright.core.schemas.meta import REASONING, Call
-from toolwright.core.schemas.output import Output
+from toolwright.core.schemas.output import AnswerFault, Output, read_answer
 from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run

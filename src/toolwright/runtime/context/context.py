@@ -22,7 +22,7 @@ from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving,
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.request import RequestForm, read_request
-from toolwright.core.spaces.entity import entity_of
+from toolwright.core.spaces.space import entity_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import LazyEventDraft

@@ -6,9 +6,8 @@ from hashlib import blake2b
 from operator import is_
 from typing import TypeAlias
 
-from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.active import ActiveAgent, answer_in
 from toolwright.core.agents.agent import Side as SideConfig
-from toolwright.core.agents.turns import answer_in
 from toolwright.core.env.redact import Redactor
 from toolwright.core.requests.conversation import GO_ON
 from toolwright.core.results.result import ToolResult

@@ -7,7 +7,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import ModelError
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.schemas.answer_form import AnswerFault, correction
+from toolwright.core.schemas.output import AnswerFault, correction
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent

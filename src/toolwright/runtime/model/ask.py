@@ -7,8 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.turns import steps_of
+from toolwright.core.agents.active import ActiveAgent, steps_of
 from toolwright.core.concurrency import is_cancelled
 from toolwright.core.env.logs import internal_error, internal_errors, logger
 from toolwright.core.env.redact import NOTHING, Redactor

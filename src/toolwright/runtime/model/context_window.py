@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.model_settings import DEFAULT_CONTEXT, Context
+from toolwright.core.agents.prompt import DEFAULT_CONTEXT, Context
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import ContextTooLong, InvalidRequest, ToolwrightError
@@ -16,7 +16,7 @@ from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
 from toolwright.core.model import Model, ModelRequest, ToolDefinition, window_of
-from toolwright.core.requests.answer import ComposedForm
+from toolwright.core.requests.speaker import ComposedForm
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.compaction import (
     Cause,

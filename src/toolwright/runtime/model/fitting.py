@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from toolwright.core.agents.model_settings import Context
+from toolwright.core.agents.prompt import Context
 from toolwright.core.errors import ContextTooLong
 from toolwright.core.model import Model
 from toolwright.core.text import brief, quantity

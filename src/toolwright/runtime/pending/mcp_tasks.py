@@ -30,8 +30,8 @@ from toolwright.core.mcp.records import McpTask, task_timer
 from toolwright.core.mcp.servers import McpServers, McpTaskGone, McpTaskState, McpUnavailable
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.entity import Entity, entity_of
-from toolwright.core.state.elicitation import ELICIT, ELICIT_TIMEOUT, question, question_of
+from toolwright.core.spaces.space import Entity, entity_of
+from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, question, question_of
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call, is_over, timer_of
 from toolwright.core.threads.thread import Thread

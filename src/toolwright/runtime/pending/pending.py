@@ -41,8 +41,8 @@ from toolwright.core.mcp.questions import read_answer
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.results.result import CALL_CANCELLED, ToolResult
-from toolwright.core.spaces.entity import entity_of
-from toolwright.core.state.elicitation import question_of
+from toolwright.core.spaces.space import entity_of
+from toolwright.core.state.questions import question_of
 from toolwright.core.text import quantity
 from toolwright.core.threads.approval import is_answer, read_approval, refused, terms_from_json, unanswered
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of

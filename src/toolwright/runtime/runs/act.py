@@ -27,8 +27,13 @@ from toolwright.core.journal.units import Answer, Finish, Result
 from toolwright.core.limits import MAX_CALLS
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.results.result import Outcome, ToolResult
-from toolwright.core.schemas.answer_form import OUTPUT_FAULT, AnswerFault, FormedAnswer, judge_answer
-from toolwright.core.schemas.output import ValidatorFailed
+from toolwright.core.schemas.output import (
+    OUTPUT_FAULT,
+    AnswerFault,
+    FormedAnswer,
+    ValidatorFailed,
+    judge_answer,
+)
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import READ_RESULT

@@ -18,7 +18,7 @@ from toolwright.core.threads.event import EventType
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
-from toolwright.runtime.agents.rounds import Rounds
+from toolwright.runtime.agents.inboxes import Rounds
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults, Calls
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports

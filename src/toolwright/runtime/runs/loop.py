@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
-from toolwright.core.agents.turns import steps_of
+from toolwright.core.agents.active import steps_of
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call

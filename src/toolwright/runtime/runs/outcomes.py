@@ -6,15 +6,15 @@ Each function builds the `Next` that is committed. They do no I/O but for the fi
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from toolwright.core.agents.turns import CallSummary, after_calls, after_text, side_over
+from toolwright.core.agents.active import CallSummary, after_calls, after_text, side_over
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse
-from toolwright.core.requests.answer import ComposedForm
+from toolwright.core.requests.speaker import ComposedForm
 from toolwright.core.results.result import Outcome
-from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
+from toolwright.core.schemas.output import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run, StopReason, Usage

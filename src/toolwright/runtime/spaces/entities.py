@@ -16,7 +16,7 @@ from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntit
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.spaces.entity import OWN_PREFIX, Entity, EntityFields, entity_of
+from toolwright.core.spaces.space import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.configured import drop_minds

@@ -8,7 +8,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, DropFrontEnd, SaveFrontEnd, SignOut, UseOnce
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.spaces.entity import FrontEnd
+from toolwright.core.spaces.space import FrontEnd
 from toolwright.runtime.checks import by_id, by_text, page
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import metadata_of, name_of

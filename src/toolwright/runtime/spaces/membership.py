@@ -10,8 +10,7 @@ from toolwright.core.broken_rows import all_of
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Edit, Effect, Post
 from toolwright.core.journal.store import Store
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.space import Member, Space, open_to
+from toolwright.core.spaces.space import Entity, Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import MissingTenvs, tenvs_lacking
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of

@@ -22,10 +22,10 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import (
     DM_MEMBERS,
     DeliveryOrder,
+    Entity,
     Member,
     Reaction,
     Space,

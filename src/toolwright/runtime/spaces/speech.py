@@ -9,11 +9,10 @@ from toolwright.core.errors import NotFound
 from toolwright.core.journal.effects import NOBODY, Post, Source
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.space import Member, Space, SpaceMessage, open_to
+from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
-from toolwright.runtime.agents.deliveries import Audience, Deliveries
+from toolwright.runtime.agents.inboxes import Audience, Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.env import EnvChange, EnvRow, EnvType, EnvVar, checked_name, read_env
+from toolwright.core.env.env import SECRETS, EnvChange, EnvRow, EnvType, EnvVar, Tenvs, checked_name, read_env
 from toolwright.core.env.logs import is_first, logger
-from toolwright.core.env.tenvs import Tenvs
-from toolwright.core.env.types import SECRETS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed

@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from toolwright.core.env.env import EnvType
-from toolwright.core.env.tenvs import Tenvs
+from toolwright.core.env.env import EnvType, Tenvs
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.drafts import FileDrafts, as_bytes
 from toolwright.core.files.file import checked_path

@@ -6,7 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from types import NoneType
 
-from toolwright.core.agents.run_events import RunDone, RunEvent
+from toolwright.core.agents.run_result import RunDone, RunEvent
 from toolwright.core.broken_rows import ended_early
 from toolwright.core.errors import InvalidRequest, Reset
 from toolwright.core.journal.store import Store
@@ -15,7 +15,7 @@ from toolwright.core.ports import Bus, Follower, Motor
 from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.runtime.checks import by_id, by_kind, page
 from toolwright.runtime.threads.results import RunResults
-from toolwright.wire.streams.run_events import RunEvents
+from toolwright.wire.run_events import RunEvents
 
 PAGE = 500
 LOOK_AGAIN = 5.0  # seconds without news after which the journal is read all the same

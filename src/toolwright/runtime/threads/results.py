@@ -21,7 +21,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.call import arguments_json
 from toolwright.wire.result import result_from_json
-from toolwright.wire.streams.run_events import RecordedCall
+from toolwright.wire.run_events import RecordedCall
 
 PAGE = 500
 """Rows that are read at once."""

@@ -6,14 +6,13 @@ from contextlib import ExitStack, aclosing, suppress
 from types import NoneType
 from typing import cast
 
-from toolwright.core.agents.run_events import RunEvent
-from toolwright.core.agents.run_result import RunResult
+from toolwright.core.agents.run_result import RunEvent, RunResult
 from toolwright.core.errors import NotFailed, NotFound, RunOver, ThreadBusy, ThreadTerminated, ToolwrightError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, Guard, RequestCancel, RetryRun
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId
-from toolwright.core.state.elicitation import question_of
+from toolwright.core.state.questions import question_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message

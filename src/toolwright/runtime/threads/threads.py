@@ -9,13 +9,12 @@ from pydantic.alias_generators import to_camel
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import APP_TOOLS, RESERVED
 from toolwright.core.agents.prompt import Env
-from toolwright.core.agents.run_events import RunEvent
+from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.arguments.faults import ArgumentFault, Fault, list_faults
 from toolwright.core.broken_rows import is_there
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import MOST_NAMES, EnvType, faulty_name
+from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvType, faulty_name
 from toolwright.core.env.env import Given as GivenEnv
-from toolwright.core.env.types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange

@@ -13,7 +13,7 @@ from toolwright.core.journal.effects import Effect, Source
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Entity
 from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.decorator import tool

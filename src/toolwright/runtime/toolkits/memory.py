@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from toolwright.core.agents.memory import Block, Passage, check_block, check_passage
-from toolwright.core.agents.search import MOST_FOUND, read_query
+from toolwright.core.agents.memory import MOST_FOUND, Block, Passage, check_block, check_passage, read_query
 from toolwright.core.journal.effects import AddPassage, CheckMind, SetBlock
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON

@@ -4,45 +4,36 @@ Everything in one call is done or nothing is. What was changed by another run of
 No more is kept than may be, however many write at once: that is checked in the commit.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.agents.mind import (
-    MOST_GOALS,
-    MOST_MEMORIES,
-    MOST_PLANS,
-    Goal,
-    GoalChange,
-    Memory,
-    MemoryChange,
-    Plan,
-    PlanChange,
-    changed_goals,
-    changed_memories,
-    changed_plans,
-    in_order_of_time,
-)
+from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.journal.effects import (
-    CheckMind,
-    DropGoal,
-    DropMemory,
-    DropPlan,
-    SetGoal,
-    SetMemory,
-    SetPlan,
-)
+from toolwright.core.journal.effects import CheckMind
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.agents.minds import check_mind, refuse_homeless
+from toolwright.runtime.agents.minds import (
+    GOALS,
+    MEMORIES,
+    PLANS,
+    Edit,
+    MindItems,
+    check_mind,
+    plans_waking,
+    refuse_homeless,
+)
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import goal_json, memory_json, plan_json
+
+T = TypeVar("T")
+C = TypeVar("C")
 
 
 class GivenGoal(BaseModel):
@@ -102,14 +93,6 @@ class GivenPlan(BaseModel):
         return PlanChange(**self.model_dump())
 
 
-def there(what: str, ids: Sequence[str], items: Mapping[str, object]) -> None:
-    """Refuse to delete what is not there."""
-    missing = [each for each in ids if each not in items]
-    if missing:
-        names = brief(", ".join(map(repr, missing)), 200)
-        raise InvalidRequest(f"There is no {what} {names}: nothing was deleted.")
-
-
 class MindToolkit:
     """The seven tools, over the minds that are in a journal."""
 
@@ -128,139 +111,100 @@ class MindToolkit:
             )
         )
 
-    # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
-
     async def set_goals(self, state: ThreadState, goals: list[GivenGoal]) -> ToolResult:
         """Make new goals for yourself, or change some: what you leave out stays as it is. Answers with all goals."""
-        return await within_run(state, lambda run: self._set_goals(run, goals))
+        changes = [each.change for each in goals]
+        return await within_run(state, lambda run: self._set(run, GOALS, changes, goal_json))
 
     async def delete_goals(self, state: ThreadState, ids: list[str]) -> ToolResult:
         """Give up goals, by their ids. Answers with those that are left."""
-        return await within_run(state, lambda run: self._delete_goals(run, ids))
+        return await within_run(state, lambda run: self._delete(run, GOALS, ids, goal_json))
 
     async def set_memories(self, state: ThreadState, memories: list[GivenMemory]) -> ToolResult:
         """Remember values by key, also in later runs; a key that is there gets the new value. Answers with all."""
-        return await within_run(state, lambda run: self._set_memories(run, memories))
+        changes = [each.change for each in memories]
+        return await within_run(state, lambda run: self._set(run, MEMORIES, changes, memory_json))
 
     async def delete_memories(self, state: ThreadState, keys: list[str]) -> ToolResult:
         """Forget memories, by their keys. Answers with those that are left."""
-        return await within_run(state, lambda run: self._delete_memories(run, keys))
+        return await within_run(state, lambda run: self._delete(run, MEMORIES, keys, memory_json))
 
     async def set_plans(self, state: ThreadState, plans: list[GivenPlan]) -> ToolResult:
         """Plan to be told an instruction later, once (runAfter or scheduledAt) or repeatedly (cron), or change
         plans: what you leave out stays as it is. Answers with all plans, the next one first.
         """
-        return await within_run(state, lambda run: self._set_plans(run, plans))
+        return await within_run(state, lambda run: self._set_plans(run, [each.change for each in plans]))
 
     async def delete_plans(self, state: ThreadState, ids: list[str]) -> ToolResult:
         """Give up plans, by their ids. Answers with those that are left, the next one first."""
-        return await within_run(state, lambda run: self._delete_plans(run, ids))
+        return await within_run(state, lambda run: self._delete(run, PLANS, ids, plan_json))
 
     async def get_plans(self, state: ThreadState) -> ToolResult:
         """Your plans, the next one first."""
         return await within_run(state, self._get_plans)
 
-    # ── goals ───────────────────────────────────────────────────────────────────────────────────────────────
+    async def _set(
+        self, run: BuiltinState, items: MindItems[T, C], changes: Sequence[C], to_json: Callable[[T], JSON]
+    ) -> JSON:
+        return await self._edit(run, items, items.keeper(await run.reach()), changes, to_json)
 
-    async def _goals(self, run: BuiltinState, keeper: str) -> dict[str, Goal]:
-        return {goal.id: goal for goal in await run.retry_until_available(lambda: self._minds.goals(keeper))}
+    async def _edit(
+        self,
+        run: BuiltinState,
+        items: MindItems[T, C],
+        keeper: str,
+        changes: Sequence[C],
+        to_json: Callable[[T], JSON],
+    ) -> JSON:
+        """Change items of the keeper with the commit of the call's result. Return all items after it."""
+        rows = await self._read(run, items, keeper)
 
-    async def _set_goals(self, run: BuiltinState, goals: Sequence[GivenGoal]) -> JSON:
-        keeper = (await run.reach()).keeper
-        kept = await self._goals(run, keeper)
-        changes = [each.change for each in goals]
-        new = changed_goals(kept, changes, keeper, _new_id("goal", run), run.clock.now())
-
-        async def checked() -> CheckMind:
-            again = changed_goals(
-                {goal.id: goal for goal in await self._minds.goals(keeper)}, changes, keeper,
-                _new_id("goal", run), run.clock.now(),
-            )  # fmt: skip
-            return check_mind(keeper, "goals", again, MOST_GOALS)
-
-        run.speak(checked)
-        for goal in new.values():
-            run.effect(SetGoal(goal=goal))
-        return {"goals": [goal_json(goal) for goal in (kept | new).values()]}
-
-    async def _delete_goals(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
-        keeper = (await run.reach()).keeper
-        kept = await self._goals(run, keeper)
-        there("goal", ids, kept)
-        for goal_id in dict.fromkeys(ids):
-            run.effect(DropGoal(agent_id=keeper, id=goal_id))
-        return {"goals": [goal_json(goal) for goal in kept.values() if goal.id not in ids]}
-
-    # ── memories ────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _memories(self, run: BuiltinState, keeper: str) -> dict[str, Memory]:
-        return {
-            each.key: each for each in await run.retry_until_available(lambda: self._minds.memories(keeper))
-        }
-
-    async def _set_memories(self, run: BuiltinState, memories: Sequence[GivenMemory]) -> JSON:
-        keeper = (await run.reach()).keeper
-        kept = await self._memories(run, keeper)
-        new = changed_memories(kept, [each.change for each in memories], keeper, run.clock.now())
+        def edit(rows: Iterable[T]) -> Edit[T]:
+            return items.edit(
+                rows, changes, keeper, lambda n: call_item_id(items.noun, run.call_id, n), run.clock.now()
+            )
 
         async def checked() -> CheckMind:
-            again = changed_memories(
-                {each.key: each for each in await self._minds.memories(keeper)},
-                [each.change for each in memories], keeper, run.clock.now(),
-            )  # fmt: skip
-            return check_mind(keeper, "memories", [run.clean(key) for key in again], MOST_MEMORIES)
+            again = edit(await items.read(self._minds, keeper))
+            return check_mind(keeper, items.kind, map(run.clean, again.new), items.most)
 
+        edited = edit(rows)
         run.speak(checked)
-        for memory in new.values():
-            run.effect(SetMemory(memory=memory))
-        return _memories_json((kept | new).values())
+        for effect in edited.effects:
+            run.effect(effect)
+        return {items.kind: [to_json(each) for each in edited.items]}
 
-    async def _delete_memories(self, run: BuiltinState, keys: Sequence[str]) -> JSON:
-        keeper = (await run.reach()).keeper
-        kept = await self._memories(run, keeper)
-        there("memory", keys, kept)
-        for each in dict.fromkeys(keys):
-            run.effect(DropMemory(agent_id=keeper, key=each))
-        return _memories_json([memory for memory in kept.values() if memory.key not in keys])
+    async def _delete(
+        self, run: BuiltinState, items: MindItems[T, C], keys: Sequence[str], to_json: Callable[[T], JSON]
+    ) -> JSON:
+        """Delete items with the commit of the call's result. Return the others."""
+        keeper = items.keeper(await run.reach())
+        kept = items.by_key(await self._read(run, items, keeper))
+        missing = [each for each in keys if each not in kept]
+        if missing:
+            names = brief(", ".join(map(repr, missing)), 200)
+            raise InvalidRequest(f"There is no {items.noun} {names}: nothing was deleted.")
+        for key in dict.fromkeys(keys):
+            run.effect(items.drop(keeper, key))
+        left = items.order(item for key, item in kept.items() if key not in keys)
+        return {items.kind: [to_json(each) for each in left]}
 
-    # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _plans(self, run: BuiltinState, keeper: str) -> dict[str, Plan]:
-        return {plan.id: plan for plan in await run.retry_until_available(lambda: self._minds.plans(keeper))}
-
-    async def _set_plans(self, run: BuiltinState, plans: Sequence[GivenPlan]) -> JSON:
+    async def _set_plans(self, run: BuiltinState, changes: Sequence[PlanChange]) -> JSON:
+        """Change plans, of which a person's wake the thread that they are made in."""
         reach = await run.reach()
-        keeper, thread_id = reach.plans, None
-        if plans and reach.person is None:
+        items = PLANS
+        if changes and reach.person is None:
             refuse_homeless(run.missing_home_tenvs)
-        elif plans:
-            thread_id = _woken(run)
-        kept = await self._plans(run, keeper)
-        changes = [each.change for each in plans]
-        new = changed_plans(kept, changes, keeper, _new_id("plan", run), run.clock.now(), thread_id)
-
-        async def checked() -> CheckMind:
-            again = changed_plans(
-                {plan.id: plan for plan in await self._minds.plans(keeper)}, changes, keeper,
-                _new_id("plan", run), run.clock.now(), thread_id,
-            )  # fmt: skip
-            return check_mind(keeper, "plans", again, MOST_PLANS)
-
-        run.speak(checked)
-        for plan in new.values():
-            run.effect(SetPlan(plan=plan))
-        return _plans_json((kept | new).values())
-
-    async def _delete_plans(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
-        keeper = (await run.reach()).plans
-        kept = await self._plans(run, keeper)
-        there("plan", ids, kept)
-        for plan_id in dict.fromkeys(ids):
-            run.effect(DropPlan(agent_id=keeper, id=plan_id))
-        return _plans_json([plan for plan in kept.values() if plan.id not in ids])
+        elif changes:
+            items = plans_waking(_woken(run))
+        return await self._edit(run, items, items.keeper(reach), changes, plan_json)
 
     async def _get_plans(self, run: BuiltinState) -> JSON:
-        return _plans_json((await self._plans(run, (await run.reach()).plans)).values())
+        plans = await self._read(run, PLANS, PLANS.keeper(await run.reach()))
+        return {"plans": [plan_json(each) for each in PLANS.order(plans)]}
+
+    async def _read(self, run: BuiltinState, items: MindItems[T, C], keeper: str) -> Sequence[T]:
+        return await run.retry_until_available(lambda: items.read(self._minds, keeper))
 
 
 def _woken(run: BuiltinState) -> str:
@@ -271,16 +215,3 @@ def _woken(run: BuiltinState) -> str:
             "are made in, so make them there."
         )
     return run.thread.id
-
-
-def _new_id(prefix: str, run: BuiltinState) -> Callable[[int], str]:
-    """Id of the `n`th item that the call makes, which is the same when the call is made again."""
-    return lambda n: call_item_id(prefix, run.call_id, n)
-
-
-def _memories_json(memories: Iterable[Memory]) -> JSON:
-    return {"memories": [memory_json(each) for each in sorted(memories, key=lambda one: one.key)]}
-
-
-def _plans_json(plans: Iterable[Plan]) -> JSON:
-    return {"plans": [plan_json(each) for each in in_order_of_time(plans)]}

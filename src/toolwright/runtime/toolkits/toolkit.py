@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import RESERVED, Catalog
-from toolwright.core.agents.model_settings import LEAST_TOKENS
+from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import place

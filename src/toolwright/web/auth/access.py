@@ -1,20 +1,74 @@
-"""Rules of authentication, over what a request says (API §3)."""
+"""Authentication of requests: keys, tokens of people, one-time tokens and links (API §3)."""
 
+import base64
+import hashlib
 import hmac
+import json
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON
-from toolwright.core.spaces.entity import Entity
-from toolwright.web.auth.verifier import Named, TokenVerifier
+from toolwright.core.ports import Clock
+from toolwright.core.spaces.space import Entity
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """The person whom a good token names, by their external id, and until when: seconds since 1970, None forever.
+
+    `claims` are all of the token's claims.
+    """
+
+    external_id: str
+    until: float | None = None
+    claims: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
+
+
+class TokenVerifier(Protocol):
+    """Validates a person's token. Nothing is remembered of it: each request is validated again."""
+
+    async def __call__(self, token: str) -> Named:
+        """Whom the token names. Raises `Unauthorized`, or `KeysUnavailable`."""
+        ...
+
+
+def has_claim(claims: Mapping[str, JSON], wanted: str) -> bool:
+    """Return whether the claims have the wanted one, given as `name` or `name=value`.
+
+    `name` alone is fulfilled by a value other than null, false, and empty text, lists and objects. `name=value` is
+    fulfilled by that text, by the number or boolean that JSON writes so, and by a list that has one of these. A claim
+    within an object is named by its path, `realm.roles`, unless there is a claim with the whole path as its name.
+    """
+    name, equals, value = wanted.partition("=")
+    found = claims[name] if name in claims else _at_path(claims, name)
+    if not equals:
+        return found is not None and found is not False and found != "" and found != [] and found != {}
+    each = found if isinstance(found, list) else [found]
+    return any(_text(one) == value for one in each)
+
+
+def _at_path(claims: Mapping[str, JSON], path: str) -> JSON:
+    found: JSON = dict(claims)
+    for step in path.split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+def _text(claim: JSON) -> str | None:
+    if isinstance(claim, str):
+        return claim
+    return json.dumps(claim) if isinstance(claim, bool | int | float) else None
+
 
 CLOSED = "This server has no keys, so it serves callers on this machine only."
 
@@ -272,3 +326,61 @@ def _origin_name(origin: str) -> str:
         return urlsplit(origin).hostname or ""
     except ValueError:
         return ""
+
+
+STREAM_LIFE = timedelta(seconds=60)
+LONGEST = 4_096  # characters of a token
+MARGIN = timedelta(minutes=10)  # for which it is known longer that one was used: clocks of processes differ
+
+UseOnce: TypeAlias = Callable[[str, datetime], Awaitable[bool]]
+"""Uses up a key until that time, and returns whether it was there to be used."""
+
+
+class Signature:
+    """Signs bytes for one purpose, with a key made of the server's keys; without any, with a key of this process."""
+
+    def __init__(self, keys: Sequence[str], purpose: str) -> None:
+        seed = "\n".join(keys).encode("utf-8", "surrogateescape") or secrets.token_bytes(32)
+        self._key = hmac.digest(seed, purpose.encode(), "sha256")
+
+    def seal(self, content: bytes) -> str:
+        """Return the content with its signature, as text of a cookie or a query."""
+        body = base64.urlsafe_b64encode(content)
+        return f"{body.decode()}.{self._of(body)}"
+
+    def open(self, sealed: str) -> bytes | None:
+        """Return the content of a text that was signed with this key, None for any other."""
+        body, _, signature = sealed.partition(".")
+        sent = signature.encode("utf-8", "replace")
+        if not hmac.compare_digest(sent, self._of(body.encode("utf-8", "replace")).encode()):
+            return None
+        return base64.urlsafe_b64decode(body)
+
+    def _of(self, body: bytes) -> str:
+        return hmac.new(self._key, body, hashlib.sha256).hexdigest()
+
+
+class OneTimeTokens:
+    """Tokens for one purpose, which live so long. A token holds its caller; the journal keeps which were used."""
+
+    def __init__(self, clock: Clock, keys: Sequence[str], purpose: str, life: timedelta) -> None:
+        self._clock, self._life = clock, life
+        self._signature = Signature(keys, f"toolwright {purpose}")
+
+    def issue(self, caller: Caller) -> tuple[str, datetime]:
+        """Return a new token that acts for `caller`, and when it expires."""
+        expires_at = self._clock.now() + self._life
+        content: list[JSON] = [secrets.token_urlsafe(12), expires_at.timestamp(), caller.kind, caller.scope]
+        content += [caller.entity_id, caller.external_id, caller.name]
+        return self._signature.seal(json.dumps(content, ensure_ascii=False).encode()), expires_at
+
+    async def redeem(self, token: str, use_once: UseOnce) -> Caller | None:
+        """Return the caller that the token acts for, once; None if it is unknown, used or expired."""
+        content = self._signature.open(token[:LONGEST])
+        if content is None:
+            return None
+        id_, until, kind, scope, entity_id, external_id, name = json.loads(content)
+        now = self._clock.now()
+        if until <= now.timestamp() or not await use_once(f"token:{id_}", now + self._life + MARGIN):
+            return None
+        return Caller(kind=kind, entity_id=entity_id, external_id=external_id, name=name, scope=scope)

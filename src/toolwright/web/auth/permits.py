@@ -11,15 +11,14 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.space import Space, SpaceMessage
-from toolwright.core.state.elicitation import question_of
+from toolwright.core.state.questions import question_of
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.auth.access import Caller
-from toolwright.web.auth.verifier import has_claim
+from toolwright.web.auth.access import Caller, has_claim
 from toolwright.wire.call import message_id_of
 from toolwright.wire.result import result_from_json
 

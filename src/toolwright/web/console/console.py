@@ -18,15 +18,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
 from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.text import brief
-from toolwright.web.answers.answer import answer
-from toolwright.web.answers.unread import CALLER
+from toolwright.web.answers import CALLER, answer
 from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
 from toolwright.web.console.live import ENGINE
-from toolwright.web.console.presence import Presence
-from toolwright.web.console.sessions import COOKIE, LINK_LIFE, OPEN, Session, Sessions
-from toolwright.web.console.sign_in import Form, form_of, sign_in_page
-from toolwright.web.console.visit import SCOPE, ConsoleApp
+from toolwright.web.console.sign_in import (
+    COOKIE,
+    LINK_LIFE,
+    OPEN,
+    Form,
+    Session,
+    Sessions,
+    form_of,
+    sign_in_page,
+)
+from toolwright.web.console.visit import SCOPE, ConsoleApp, Presence
 from toolwright.web.dependencies import address_of, person_of
 from toolwright.web.routes.files import get_file
 from toolwright.web.serving import Serving

@@ -13,7 +13,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.threads.events import Following
 from toolwright.web.console.visit import Visit
 from toolwright.web.options import NO_TELEMETRY
-from toolwright.web.streams.visible_to import EventFilter
+from toolwright.web.streams import EventFilter
 
 RECONNECT = 10.0  # seconds for which a page waits for its browser to come back
 

@@ -12,7 +12,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from toolwright.core.json_value import JSON
 from toolwright.core.text import brief
-from toolwright.web.console.components.prose import Prose
+from toolwright.web.console.components.elements import Prose
 
 FILES: Final = "/console/files"
 LONGEST_SHOWN: Final = 20_000  # characters of one text that a page shows

@@ -22,16 +22,17 @@ from toolwright.core.tools.pipeline import timed_out
 from toolwright.core.tools.tool import OUTSIDE_TIMEOUT, Tool
 from toolwright.runtime.pending.app_calls import AppCall, AppCalls, CallWatch, call_of
 from toolwright.web.mcp.content import call_result, error_result
-from toolwright.web.mcp.questions import (
+from toolwright.web.mcp.sessions import Relay
+from toolwright.web.mcp.tasks import (
     Question,
     answer_all,
     ask,
+    legacy_task,
     open_questions,
     refuse,
     request_of,
+    task_json,
 )
-from toolwright.web.mcp.sessions import Relay
-from toolwright.web.mcp.tasks import legacy_task, task_json
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, unknown
 
 LOOK_AGAIN = 2.0  # seconds without news after which the row is read all the same

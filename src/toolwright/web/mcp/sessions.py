@@ -21,7 +21,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus, Cipher
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import Event
-from toolwright.web.auth.one_time import Signature
+from toolwright.web.auth.access import Signature
 from toolwright.web.mcp.tools import Context, McpParts, is_modern
 
 VALID = 3600.0

@@ -26,7 +26,7 @@ from toolwright.core.arguments.faults import list_faults
 from toolwright.core.arguments.judge import ResultJudge
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.dependencies.hints import innermost
+from toolwright.core.dependencies.depends import innermost
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.offered import McpPermissions

@@ -11,7 +11,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, PageLimit
 from toolwright.core.tools.openapi import OperationFault as Fault
 from toolwright.runtime.agents.agents import AgentView
-from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
@@ -21,11 +21,14 @@ from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
     Agent,
     InboxEvent,
+    McpFault,
+    McpServer,
     SystemPrompt,
     agent_json,
     inbox_json,
+    mcp_server_json,
+    tool_fault_json,
 )
-from toolwright.wire.mcp import McpFault, McpServer, mcp_server_json, tool_fault_json
 from toolwright.wire.shape import Absent, Shape
 
 router = noun("/api/agents", "agents")

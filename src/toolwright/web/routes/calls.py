@@ -12,7 +12,7 @@ from toolwright.core.limits import PageLimit
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
-from toolwright.web.answers.answer import Answer, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, Words

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
-from toolwright.web.answers.answer import Answer, answer
+from toolwright.web.answers import Answer, answer
 from toolwright.web.dependencies import SCHEMES, WAYS, identified
 from toolwright.web.requests.body import DEFINITIONS
 from toolwright.web.routes.router import noun

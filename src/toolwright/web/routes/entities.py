@@ -7,17 +7,17 @@ from pydantic import Field, JsonValue
 
 from toolwright.core.env.env import read_env
 from toolwright.core.limits import PageLimit
-from toolwright.core.spaces.entity import EntityFields
+from toolwright.core.spaces.space import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
-from toolwright.web.answers.answer import Answer, Deleted, EnvNames, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, Deleted, EnvNames, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import owner_of_listed, speaker
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, NewEnv, described, env_names, reads
 from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork, Here
-from toolwright.wire.entity import Entity, FrontEnd, client_json, entity_json
 from toolwright.wire.shape import Shape
+from toolwright.wire.space import Entity, FrontEnd, client_json, entity_json
 
 ExternalId = Annotated[Words, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
 

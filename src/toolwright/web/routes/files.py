@@ -13,7 +13,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File as FileRow
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import quantity
-from toolwright.web.answers.answer import Answer, ListShape, answer, answers, failures, listed
+from toolwright.web.answers import Answer, ListShape, answer, answers, failures, listed
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.query import Id, Limit, Offset, Unsatisfiable, Words, part_of
 from toolwright.web.routes.router import noun

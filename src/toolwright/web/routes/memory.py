@@ -5,10 +5,16 @@ from typing import Annotated, Literal
 from fastapi import Depends, Path, Query
 from pydantic import Field
 
-from toolwright.core.agents.memory import LONGEST_TAG, MAX_BLOCK, MAX_PASSAGE, MOST_LINKED, MOST_TAGS
-from toolwright.core.agents.search import LONGEST_QUERY
+from toolwright.core.agents.memory import (
+    LONGEST_QUERY,
+    LONGEST_TAG,
+    MAX_BLOCK,
+    MAX_PASSAGE,
+    MOST_LINKED,
+    MOST_TAGS,
+)
 from toolwright.core.limits import PageLimit
-from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.requests.body import Form, described, faults_at, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Person, Reference, Words

@@ -20,7 +20,7 @@ from toolwright.core.agents.mind import (
 )
 from toolwright.core.agents.schedule import LONGEST_SCHEDULE
 from toolwright.core.limits import PageLimit
-from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service
 from toolwright.web.requests.body import Form, described, faults_at, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Person, Words

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from toolwright.core.errors import NotFound, StoreError, install
 from toolwright.core.json_value import JSONObject
-from toolwright.web.answers.answer import Answer, answer, failures, status_of
+from toolwright.web.answers import Answer, answer, failures, status_of
 from toolwright.web.dependencies import Service
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here, Serving

@@ -11,14 +11,13 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PageLimit
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import RunStatus
-from toolwright.web.answers.answer import Answer, ListShape, answer, answers, broken_json, listed
+from toolwright.web.answers import Answer, ListShape, answer, answers, broken_json, listed
 from toolwright.web.auth.permits import reads_system_text
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.query import EventId, Id, Limit, Offset, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.wire.event import Event, event_json
-from toolwright.wire.reading import BrokenItem
 from toolwright.wire.run import (
     ListedRun,
     Run,
@@ -29,7 +28,7 @@ from toolwright.wire.run import (
     run_with_steps,
     sent_prompt_json,
 )
-from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.shape import Absent, BrokenItem, Shape
 
 router = noun("/api/runs", "runs")
 

@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit
 from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
 from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
-from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, listed
+from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import speaker
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, described, reads

@@ -14,7 +14,7 @@ from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
-from toolwright.web.answers.answer import Answer, Deleted, ListShape, answer, answers, broken_json, page_json
+from toolwright.web.answers import Answer, Deleted, ListShape, answer, answers, broken_json, page_json
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference, Words

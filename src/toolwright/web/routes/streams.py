@@ -8,13 +8,12 @@ from fastapi.responses import StreamingResponse
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
-from toolwright.web.answers.answer import Answer, Responses, answer, answers, failures
-from toolwright.web.answers.frames import Names
+from toolwright.web.answers import Answer, Names, Responses, answer, answers, failures
 from toolwright.web.dependencies import Follower, FollowingService, Known
 from toolwright.web.requests.query import EventId, Id, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.streams.stream import EventStream
+from toolwright.web.streams import EventStream
 from toolwright.wire.server import StreamToken
 
 router = noun("/api", "streams")

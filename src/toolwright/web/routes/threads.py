@@ -9,7 +9,7 @@ from toolwright.core.agents.prompt import Env
 from toolwright.core.env.env import Given, read_env, stored_only
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results.content import unchecked
-from toolwright.web.answers.answer import (
+from toolwright.web.answers import (
     Answer,
     EnvNames,
     ErrorShape,

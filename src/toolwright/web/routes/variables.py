@@ -9,13 +9,13 @@ from fastapi import Depends
 
 from toolwright.core.env.env import Given
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.web.answers.answer import Answer, ErrorShape, answer, answers
+from toolwright.web.answers import Answer, ErrorShape, answer, answers
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.wire.variables import VariablesAnswered, VariablesWanted, required_json
+from toolwright.wire.call import VariablesAnswered, VariablesWanted, required_json
 
 router = noun("/api/threads", "variables")
 

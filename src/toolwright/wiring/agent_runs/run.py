@@ -1,18 +1,27 @@
-"""One run of an agent, from its message to its result: `tw.run`, `tw.run_sync`, `tw.stream`."""
+"""Run of an agent, from its message to its result: `tw.run`, `tw.run_sync`, `tw.stream`."""
 
 import asyncio
+import inspect
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import NoneType, TracebackType
-from typing import Any, ParamSpec, Self
+from typing import Any, ParamSpec, Self, TypeAlias
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
-from toolwright.core.agents.run_events import CallWaiting, RunDone, RunEvent, TextDelta
-from toolwright.core.agents.run_result import RunResult
+from toolwright.core.agents.run_result import CallWaiting, RunDone, RunEvent, RunResult, TextDelta
 from toolwright.core.checks import brief_value, is_number
 from toolwright.core.errors import (
     AlreadyOver,
@@ -29,11 +38,64 @@ from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.runs import OpenWait
 from toolwright.wire.call import arguments_json
-from toolwright.wiring.agent_runs.approvals import Approve, ask_approval, check_approve, first_done
-from toolwright.wiring.agent_runs.background import CANCEL_PATIENCE, BackgroundLoop
-from toolwright.wiring.agent_runs.shared_runtimes import Owner, shared_runtime
+from toolwright.wiring.agent_runs.shared_runtimes import (
+    CANCEL_PATIENCE,
+    BackgroundLoop,
+    Owner,
+    shared_runtime,
+)
 from toolwright.wiring.app import App
 from toolwright.wiring.settings import MEMORY, PREFIX, Settings
+
+Approval: TypeAlias = bool | Mapping[str, JSON]
+Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
+"""Is given a call that waits for an approval; the answer is true, false, or `{approved, args?, reason?}`."""
+
+
+def check_approve(approve: object) -> None:
+    """Refuse what cannot be asked. Raises `InvalidRequest`."""
+    if approve is not None and not callable(approve):
+        raise InvalidRequest(
+            f"approve must be a function of the call that waits, not {brief_value(approve)}."
+        )
+
+
+async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
+    """Call `approve` with a call that waits for an approval, in a thread if it is not async; return its answer.
+
+    Raises what it raises, and `InvalidRequest` if its answer has the wrong form.
+    """
+    if inspect.iscoroutinefunction(approve):
+        answer = await approve(call)
+    else:
+        answer = await asyncio.to_thread(approve, call)
+        answer = await answer if inspect.isawaitable(answer) else answer
+    return _read(answer, call.name)
+
+
+async def first_done(*works: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them has ended, and cancel the others. Raises what that one raises."""
+    tasks = [asyncio.ensure_future(each) for each in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _read(answer: object, name: str) -> JSON:
+    if isinstance(answer, bool):
+        return {"approved": answer}
+    if isinstance(answer, Mapping):
+        return {**answer}  # pyright: ignore[reportUnknownVariableType]  # judged where it is handed in
+    raise InvalidRequest(
+        f"approve must answer about {name!r} with true, false or {{approved, args?, reason?}}, "
+        f"not {brief_value(answer)}."
+    )
+
 
 _P = ParamSpec("_P")
 

@@ -13,12 +13,9 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
-from toolwright.adapters.models.provider_guard import check_provider
-from toolwright.adapters.models.providers.answer import Reader, read_response
+from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
 from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
-from toolwright.adapters.models.providers.final_tool import FINAL_TOOL
 from toolwright.adapters.models.providers.images import Pictures
-from toolwright.adapters.models.providers.prompt_cache import PromptCache
 from toolwright.adapters.models.providers.provider import Aliases, model_named
 from toolwright.adapters.models.providers.schemas import (
     AnswerForm,
@@ -31,7 +28,8 @@ from toolwright.adapters.models.providers.schemas import (
     read_final,
 )
 from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, ToolOffers, sent_whole
-from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, Recent, Transcript
+from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, PromptCache, Recent, Transcript
+from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.errors import ModelError, ModelUnavailable
 from toolwright.core.json_value import whole_characters

@@ -33,7 +33,7 @@ from toolwright.core.journal.child_effects import (
 )
 from toolwright.core.journal.effects import Edit
 from toolwright.core.journal.units import Unit
-from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Entity
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.event import EventDraft

@@ -8,14 +8,12 @@ from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.agents.agent import agent_of_keeper, user_of_keeper
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage, PlacedVector
+from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query, is_match
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.agents.search import Query, is_match
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.reads import Offer
 from toolwright.core.mcp.records import McpDefinition, McpTask
-from toolwright.core.spaces.entity import FrontEnd
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces.space import FrontEnd, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread

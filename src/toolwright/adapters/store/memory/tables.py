@@ -10,14 +10,12 @@ from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
-from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import EnvChange, EnvRow, VariablesRequest
 from toolwright.core.files.file import File, FileChange
 from toolwright.core.journal.effects import MindKind, link_key
 from toolwright.core.journal.units import Leaving, Wake
 from toolwright.core.mcp.records import McpDefinition, McpTask
-from toolwright.core.spaces.entity import Entity, FrontEnd
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces.space import Entity, FrontEnd, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd
 from toolwright.core.threads.compaction import Compaction, SentText

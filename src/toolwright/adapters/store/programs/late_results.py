@@ -22,8 +22,7 @@ from toolwright.adapters.store.reads.readers import CALLS, SPACE_MESSAGES
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.journal.effects import Edit
 from toolwright.core.journal.units import Advance, Unit
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.space import SpaceMessage
+from toolwright.core.spaces.space import Entity, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.wire.call import message_id_of
 

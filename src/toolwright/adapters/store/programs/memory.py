@@ -6,8 +6,7 @@ from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, PASSAGES_EACH, coded
-from toolwright.core.agents.memory import Passage, Vector
-from toolwright.core.agents.search import folded_passage
+from toolwright.core.agents.memory import Passage, Vector, folded_passage
 from toolwright.core.journal.effects import (
     AddPassage,
     DropBlock,

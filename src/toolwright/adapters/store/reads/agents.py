@@ -32,9 +32,8 @@ from toolwright.adapters.store.tables.memory import PASSAGES, VECTORS, blocks, p
 from toolwright.adapters.store.tables.threads import threads
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage, PlacedVector
+from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.agents.search import Query
 
 _LENGTH = bindparam("length", type_=Integer)  # an integer is what Postgres takes for a place in a text
 _ROWS = [select(each.c.agent_id) for each in (goals, memories, plans, blocks)]

@@ -13,7 +13,7 @@ from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.children import REQUESTS, asked, requests, thread_values
 from toolwright.adapters.store.tables.messages import MESSAGES, messages
 from toolwright.adapters.store.tables.threads import NOT_OVER, THREADS, threads
-from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.env.env import VariablesRequest
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message

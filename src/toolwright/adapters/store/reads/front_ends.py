@@ -10,7 +10,7 @@ from toolwright.adapters.store.engine.codecs import Params, instant
 from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
 from toolwright.adapters.store.tables.kept import FRONT_ENDS, clients, sign_outs
-from toolwright.core.spaces.entity import FrontEnd
+from toolwright.core.spaces.space import FrontEnd
 
 
 class FrontEndStatements:

@@ -19,8 +19,7 @@ from toolwright.adapters.store.tables.memory import (
     passage_keepers,
     passages,
 )
-from toolwright.core.agents.memory import Block
-from toolwright.core.agents.search import Query
+from toolwright.core.agents.memory import Block, Query
 from toolwright.core.broken_rows import Rows as Found
 
 TRIGRAM = 3  # characters: shorter words are in no index

@@ -8,7 +8,7 @@ from sqlalchemy import Column, Index, PrimaryKeyConstraint, Table, Text
 from toolwright.adapters.store.engine.codecs import a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.core.env.variable import RequestKind, Variable, VariablesRequest
+from toolwright.core.env.env import RequestKind, Variable, VariablesRequest
 from toolwright.core.json_value import dumps
 
 

@@ -7,7 +7,7 @@ from toolwright.adapters.store.engine.columns import Instant, Json, metadata, on
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.env.env import EnvKind, EnvRow, EnvType
 from toolwright.core.files.file import File, fold
-from toolwright.core.spaces.entity import Entity, EntityType, FrontEnd
+from toolwright.core.spaces.space import Entity, EntityType, FrontEnd
 
 files = Table(
     "files",

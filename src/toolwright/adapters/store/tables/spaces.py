@@ -16,9 +16,9 @@ from toolwright.adapters.store.engine.codecs import a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.json_value import dumps_unescaped
-from toolwright.core.spaces.entity import EntityType
 from toolwright.core.spaces.space import (
     DeliveryOrder,
+    EntityType,
     Member,
     Reaction,
     Space,

@@ -4,8 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.tools.http.styles import Style, as_it_is, percent, scalar, styled_pairs
-from toolwright.core.tools.http.url_template import Unfillable, query_of
+from toolwright.core.tools.http.url_template import (
+    Style,
+    Unfillable,
+    as_it_is,
+    percent,
+    query_of,
+    scalar,
+    styled_pairs,
+)
 from toolwright.core.value import value
 
 URLENCODED = "application/x-www-form-urlencoded"

@@ -17,20 +17,18 @@ from toolwright.core.tools.http.body import (
     property_schema,
     target,
 )
-from toolwright.core.tools.http.styles import (
-    Parameter,
-    cookie_parts,
-    header_text,
-    path_text,
-    percent,
-    query_parts,
-)
 from toolwright.core.tools.http.url_template import (
+    Parameter,
     Slot,
     TemplateFault,
     Unfillable,
     argument_text,
+    cookie_parts,
+    header_text,
+    path_text,
+    percent,
     query_of,
+    query_parts,
     read_header,
     read_url,
 )

@@ -1,8 +1,13 @@
-"""The mind of an agent: goals, memories and plans."""
+"""Mind and memory of an agent: goals, memories, plans, blocks and passages, each a list with its forms."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Generic, TypeAlias, TypeVar, cast
 
-from toolwright.core.agents.agent import Agent
+from nicegui import ui
+
+from toolwright.core.agents.agent import Agent, agent_of_keeper
+from toolwright.core.agents.memory import LONGEST_LABEL, LONGEST_QUERY, LONGEST_TAG, MOST_TAGS, Block, Passage
 from toolwright.core.agents.mind import (
     LONGEST_NAME,
     LONGEST_TEXT,
@@ -14,12 +19,86 @@ from toolwright.core.agents.mind import (
     PlanChange,
 )
 from toolwright.core.agents.schedule import LONGEST_SCHEDULE
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.web.console.browsing import Listing
 from toolwright.web.console.dialogs import confirm, fill_in
+from toolwright.web.console.schema_form import ABSENT, Absence
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, icon_action, link, nothing, prose, when, words
+
+T = TypeVar("T")
+Save: TypeAlias = Callable[[JSONObject], Awaitable[object]]
+
+
+class ItemList(Generic[T]):
+    """One list of what an agent keeps: the section that shows it, and the dialogs after which it is read again."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+
+    async def draw(
+        self,
+        title: str,
+        read: Callable[[int, int], Awaitable[Sequence[T]]],
+        show: Callable[[T], object],
+        *,
+        empty: Callable[[], object],
+        new: tuple[str, Callable[[], None]] | None,
+        search: Callable[[], object] | None = None,
+    ) -> None:
+        """Draw the section. `new` labels and opens the form of a new item, `search` draws a field above the list."""
+        with box("section", "section"):
+            with box("div", "head"):
+                words(title, "h2")
+                box("span", "fill")
+                if new is not None:
+                    action(new[0], new[1], icon="add")
+            if search is not None:
+                search()
+            self._list = Listing(self._visit, read, show, empty=empty)
+            await self._list.show()
+
+    async def show(self, offset: int | None = None) -> None:
+        """Read the list again."""
+        await self._list.show(offset)
+
+    def fill_in(
+        self,
+        title: str,
+        schema: JSONObject,
+        save: Save,
+        *,
+        values: JSON | Absence = ABSENT,
+        label: str = "Save",
+        done: str = "Saved.",
+        hint: str = "",
+        offset: int | None = None,
+    ) -> None:
+        """Ask for what the schema describes, save it, and read the list again."""
+
+        async def take(entered: JSONObject) -> None:
+            await save(entered)
+            await self.show(offset)
+
+        fill_in(self._visit, title, schema, take, values=values, label=label, done=done, hint=hint)
+
+    def delete(
+        self, question: str, label: str, drop: Callable[[], Awaitable[object]], *, done: str, hint: str = ""
+    ) -> None:
+        """Ask, delete an item if the answer is yes, and read the list again."""
+
+        async def go() -> None:
+            await drop()
+            await self.show()
+
+        confirm(self._visit, question, label, go, done=done, hint=hint)
+
+
+def _texts(entered: JSONObject) -> dict[str, str]:
+    """Return the fields of a form that were filled in."""
+    return {name: str(text) for name, text in entered.items() if text is not None}
+
 
 _TIME: JSONObject = {"type": "string", "maxLength": LONGEST_SCHEDULE}
 _PLAN: JSONObject = {
@@ -53,23 +132,18 @@ class Plans:
     """The plans of an agent, the next one first."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
-        self._visit = visit
+        self._items: ItemList[Plan] = ItemList(visit)
         self._agent = agent
         self._user_id = user_id
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
         """Draw them."""
-        with box("section", "section"):
-            with box("div", "head"):
-                words("Plans", "h2")
-                box("span", "fill")
-                if self._user_id is None:  # a person's plans are made in their threads
-                    action("New plan", partial(self._edit, None), icon="add")
-            read = partial(self._minds.plans, self._agent.id, user_id=self._user_id)
-            empty = partial(nothing, "Nothing is planned", "The agent plans by its tools, or you do.")
-            self._list = Listing(self._visit, read, self._show, empty=empty)
-            await self._list.show()
+        read = partial(self._minds.plans, self._agent.id, user_id=self._user_id)
+        empty = partial(nothing, "Nothing is planned", "The agent plans by its tools, or you do.")
+        # a person's plans are made in their threads
+        new = ("New plan", partial(self._edit, None)) if self._user_id is None else None
+        await self._items.draw("Plans", read, self._show, empty=empty, new=new)
 
     def _show(self, plan: Plan) -> None:
         with box("li", "item"):
@@ -88,11 +162,9 @@ class Plans:
             icon_action("delete", f"Delete {brief(plan.name, 60)}", partial(self._delete, plan))
 
     def _edit(self, plan: Plan | None) -> None:
-        async def take(entered: JSONObject) -> None:
-            texts = {name: str(text) for name, text in entered.items() if text is not None}
-            change = PlanChange(id=None if plan is None else plan.id, **texts)
+        async def save(entered: JSONObject) -> None:
+            change = PlanChange(id=None if plan is None else plan.id, **_texts(entered))
             await self._minds.set_plans(self._agent.id, [change])
-            await self._list.show()
 
         values: JSONObject = {}
         hint = "Say one of: once after, once at, again and again."
@@ -100,14 +172,13 @@ class Plans:
             values = {"name": plan.name, "instruction": plan.instruction}
             hint = "Without a new time the plan keeps its own."
         title = "New plan" if plan is None else "Plan"
-        fill_in(self._visit, title, _PLAN, take, values=values, hint=hint)
+        self._items.fill_in(title, _PLAN, save, values=values, hint=hint)
 
     def _delete(self, plan: Plan) -> None:
-        async def go() -> None:
+        async def drop() -> None:
             await self._minds.drop_plan(self._agent.id, plan.id, user_id=self._user_id)
-            await self._list.show()
 
-        confirm(self._visit, f"Delete the plan {plan.name}?", "Delete", go, done="Deleted.")
+        self._items.delete(f"Delete the plan {plan.name}?", "Delete", drop, done="Deleted.")
 
 
 _SHORT: JSONObject = {"type": "string", "maxLength": LONGEST_NAME}
@@ -135,22 +206,17 @@ class Goals:
     """The goals of an agent, the oldest first."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
-        self._visit = visit
+        self._items: ItemList[Goal] = ItemList(visit)
         self._agent = agent
         self._user_id = user_id
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
         """Draw them."""
-        with box("section", "section"):
-            with box("div", "head"):
-                words("Goals", "h2")
-                box("span", "fill")
-                action("New goal", partial(self._edit, None), icon="add")
-            read = partial(self._minds.goals, self._agent.id, user_id=self._user_id)
-            empty = partial(nothing, "No goals", "The agent sets them by its tools, or you do.")
-            self._list = Listing(self._visit, read, self._show, empty=empty)
-            await self._list.show()
+        read = partial(self._minds.goals, self._agent.id, user_id=self._user_id)
+        empty = partial(nothing, "No goals", "The agent sets them by its tools, or you do.")
+        new = ("New goal", partial(self._edit, None))
+        await self._items.draw("Goals", read, self._show, empty=empty, new=new)
 
     def _show(self, goal: Goal) -> None:
         with box("li", "item"):
@@ -164,45 +230,37 @@ class Goals:
             icon_action("delete", "Give this goal up", partial(self._delete, goal))
 
     def _edit(self, goal: Goal | None) -> None:
-        async def take(entered: JSONObject) -> None:
-            texts = {name: str(text) for name, text in entered.items() if text is not None}
-            change = GoalChange(id=None if goal is None else goal.id, **texts)
+        async def save(entered: JSONObject) -> None:
+            change = GoalChange(id=None if goal is None else goal.id, **_texts(entered))
             await self._minds.set_goals(self._agent.id, [change], user_id=self._user_id)
-            await self._list.show()
 
         values: JSONObject = {}
         if goal is not None:
             values = {"description": goal.description, "status": goal.status, "priority": goal.priority}
-        fill_in(self._visit, "New goal" if goal is None else "Goal", _GOAL, take, values=values)
+        self._items.fill_in("New goal" if goal is None else "Goal", _GOAL, save, values=values)
 
     def _delete(self, goal: Goal) -> None:
-        async def go() -> None:
+        async def drop() -> None:
             await self._minds.drop_goal(self._agent.id, goal.id, user_id=self._user_id)
-            await self._list.show()
 
-        confirm(self._visit, "Have the agent give up this goal?", "Give up", go, done="Given up.")
+        self._items.delete("Have the agent give up this goal?", "Give up", drop, done="Given up.")
 
 
 class Memories:
     """What an agent remembers, by key."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
-        self._visit = visit
+        self._items: ItemList[Memory] = ItemList(visit)
         self._agent = agent
         self._user_id = user_id
         self._minds = visit.runtime.minds
 
     async def draw(self) -> None:
         """Draw them."""
-        with box("section", "section"):
-            with box("div", "head"):
-                words("Memories", "h2")
-                box("span", "fill")
-                action("New memory", partial(self._edit, None), icon="add")
-            read = partial(self._minds.memories, self._agent.id, user_id=self._user_id)
-            empty = partial(nothing, "Nothing is remembered", "The agent keeps values by key, or you do.")
-            self._list = Listing(self._visit, read, self._show, empty=empty)
-            await self._list.show()
+        read = partial(self._minds.memories, self._agent.id, user_id=self._user_id)
+        empty = partial(nothing, "Nothing is remembered", "The agent keeps values by key, or you do.")
+        new = ("New memory", partial(self._edit, None))
+        await self._items.draw("Memories", read, self._show, empty=empty, new=new)
 
     def _show(self, memory: Memory) -> None:
         with box("li", "item"):
@@ -215,19 +273,189 @@ class Memories:
             icon_action("delete", f"Forget {brief(memory.key, 60)}", partial(self._delete, memory))
 
     def _edit(self, memory: Memory | None) -> None:
-        async def take(entered: JSONObject) -> None:
+        async def save(entered: JSONObject) -> None:
             change = MemoryChange(key=str(entered["key"]), value=str(entered["value"]))
             await self._minds.set_memories(self._agent.id, [change], user_id=self._user_id)
-            await self._list.show()
 
         values: JSONObject = {} if memory is None else {"key": memory.key, "value": memory.value}
         hint = "A memory of the same key is replaced."
-        fill_in(self._visit, "Memory", _MEMORY, take, values=values, hint=hint)
+        self._items.fill_in("Memory", _MEMORY, save, values=values, hint=hint)
 
     def _delete(self, memory: Memory) -> None:
-        async def go() -> None:
+        async def drop() -> None:
             await self._minds.drop_memory(self._agent.id, memory.key, user_id=self._user_id)
-            await self._list.show()
 
         question = f"Have the agent forget {brief(memory.key, 100)}?"
-        confirm(self._visit, question, "Forget", go, done="Forgotten.")
+        self._items.delete(question, "Forget", drop, done="Forgotten.")
+
+
+_CONTENT: JSONObject = {"type": "string", "title": "Content"}
+_BLOCK: JSONObject = {"type": "object", "properties": {"content": _CONTENT}, "required": ["content"]}
+_NEW_BLOCK: JSONObject = {
+    "type": "object",
+    "properties": {
+        "label": {"type": "string", "title": "Label", "minLength": 1, "maxLength": LONGEST_LABEL},
+        "content": _CONTENT,
+    },
+    "required": ["label", "content"],
+}
+_READER: JSONObject = {
+    "type": "object",
+    "properties": {"reader": {"type": "string", "title": "Agent, by name or id", "minLength": 1}},
+    "required": ["reader"],
+}
+
+
+class Blocks:
+    """The blocks that an agent reads, its own to be changed."""
+
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
+        self._items: ItemList[Block] = ItemList(visit)
+        self._agent = agent
+        self._user_id = user_id
+        self._blocks = visit.runtime.blocks
+
+    async def draw(self) -> None:
+        """Draw them."""
+        read = partial(self._blocks.list, self._agent.id, user_id=self._user_id)
+        empty = partial(nothing, "No blocks yet", "The agent writes them, or you do.")
+        await self._items.draw("Blocks", read, self._show, empty=empty, new=("New block", self._new))
+
+    def _show(self, block: Block) -> None:
+        own = agent_of_keeper(block.agent_id) == self._agent.id
+        with box("li", "item"), box("div", "fill stack"):
+            with box("div", "row"):
+                words(block.label, "span", "title")
+                if not own:
+                    badge("another agent's")
+                elif block.is_shared:
+                    badge("shared", "busy")
+                when(block.updated_at, "quiet small")
+                box("span", "fill")
+                if own:
+                    self._buttons(block)
+                else:
+                    link("Its owner", f"/agents/{block.agent_id}?tab=memory", "small")
+            prose(block.content)
+
+    def _buttons(self, block: Block) -> None:
+        icon_action("edit", f"Edit {brief(block.label, 60)}", partial(self._edit, block))
+        if self._user_id is None:
+            icon_action("group_add", "Let another agent read it", partial(self._share, block))
+        if block.is_shared:
+            icon_action("group_remove", "Let an agent read it no longer", partial(self._unshare, block))
+        icon_action("delete", f"Delete {brief(block.label, 60)}", partial(self._delete, block))
+
+    def _new(self) -> None:
+        async def save(entered: JSONObject) -> None:
+            await self._blocks.write(
+                self._agent.id, str(entered["label"]), str(entered["content"]), user_id=self._user_id
+            )
+
+        hint = "A block stands in the agent's prompt. One of this label is replaced."
+        self._items.fill_in("New block", _NEW_BLOCK, save, hint=hint)
+
+    def _edit(self, block: Block) -> None:
+        async def save(entered: JSONObject) -> None:
+            await self._blocks.write(
+                self._agent.id, block.label, str(entered["content"]), user_id=self._user_id
+            )
+
+        self._items.fill_in(f"Block {block.label}", _BLOCK, save, values={"content": block.content})
+
+    def _share(self, block: Block) -> None:
+        async def save(entered: JSONObject) -> None:
+            await self._blocks.link(self._agent.id, block.label, str(entered["reader"]))
+
+        self._items.fill_in(f"Who is to read {block.label}?", _READER, save, label="Share", done="Shared.")
+
+    def _unshare(self, block: Block) -> None:
+        async def save(entered: JSONObject) -> None:
+            await self._blocks.unlink(self._agent.id, block.label, str(entered["reader"]))
+
+        title = f"Who is to read {block.label} no longer?"
+        self._items.fill_in(title, _READER, save, label="Take it away", done="They read it no longer.")
+
+    def _delete(self, block: Block) -> None:
+        async def drop() -> None:
+            await self._blocks.drop(self._agent.id, block.label, user_id=self._user_id)
+
+        hint = "Agents that read it lose it too."
+        self._items.delete(f"Delete the block {block.label}?", "Delete", drop, done="Deleted.", hint=hint)
+
+
+_PASSAGE: JSONObject = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string", "title": "Content"},
+        "tags": {
+            "type": "array",
+            "title": "Tags",
+            "items": {"type": "string", "maxLength": LONGEST_TAG},
+            "maxItems": MOST_TAGS,
+        },
+    },
+    "required": ["content"],
+}
+
+
+class Passages:
+    """The archive of an agent, the newest first, or what a search finds in it."""
+
+    def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
+        self._visit = visit
+        self._items: ItemList[Passage] = ItemList(visit)
+        self._agent = agent
+        self._user_id = user_id
+        self._passages = visit.runtime.passages
+        self._query = ""
+
+    async def draw(self) -> None:
+        """Draw it with its search."""
+        new = ("New passage", self._new)
+        await self._items.draw(
+            "Passages", self._read, self._show, empty=self._none, new=new, search=self._search
+        )
+
+    def _search(self) -> None:
+        search = ui.input("Search passages", on_change=lambda event: self._look_for(event.value))
+        search.props("outlined dense clearable debounce=300").classes("search")
+        search.props["data-focus"] = True
+
+    async def _read(self, limit: int, offset: int) -> Sequence[Passage]:
+        if not self._query:
+            return await self._passages.list(self._agent.id, limit, offset, user_id=self._user_id)
+        return await self._passages.search(self._agent.id, self._query, limit, offset, user_id=self._user_id)
+
+    async def _look_for(self, query: str | None) -> None:
+        self._query = (query or "").strip()[:LONGEST_QUERY]
+        await self._visit.act(self._items.show(0))
+
+    def _show(self, passage: Passage) -> None:
+        with box("li", "item"), box("div", "fill stack"):
+            with box("div", "row"):
+                for tag in passage.tags:
+                    badge(tag)
+                when(passage.created_at, "quiet small")
+                box("span", "fill")
+                icon_action("delete", "Delete this passage", partial(self._delete, passage))
+            prose(passage.content)
+
+    def _none(self) -> None:
+        if self._query:
+            nothing("Nothing found", "A passage is found by all words of the search.")
+        else:
+            nothing("No passages yet", "The agent stores them, or you do.")
+
+    def _new(self) -> None:
+        async def save(entered: JSONObject) -> None:
+            tags = cast("list[str]", entered.get("tags") or [])  # by the schema
+            await self._passages.add(self._agent.id, str(entered["content"]), tags, user_id=self._user_id)
+
+        self._items.fill_in("New passage", _PASSAGE, save, offset=0)
+
+    def _delete(self, passage: Passage) -> None:
+        async def drop() -> None:
+            await self._passages.drop(self._agent.id, passage.id, user_id=self._user_id)
+
+        self._items.delete("Delete this passage?", "Delete", drop, done="Deleted.")

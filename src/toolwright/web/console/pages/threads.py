@@ -16,15 +16,31 @@ from toolwright.core.value import changed
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.console.browsing import read_short, tabs
 from toolwright.web.console.live import follow
-from toolwright.web.console.runs.facts import KINDS, agent_name, draw_requests, joined, run_link, thread_path
+from toolwright.web.console.runs.facts import (
+    KINDS,
+    LOST,
+    agent_name,
+    draw_requests,
+    joined,
+    page_of,
+    pager,
+    run_link,
+    text_filter,
+    thread_path,
+)
 from toolwright.web.console.runs.head import retry
-from toolwright.web.console.runs.rows import LOST, page_of, pager, text_filter
 from toolwright.web.console.runs.writing import Writing
-from toolwright.web.console.threads.composer import Composer, draw_prompt
-from toolwright.web.console.threads.conversation import Conversation, Names
-from toolwright.web.console.threads.family import FamilyTree, draw_ancestors, last_run_of, status_of, title_of
+from toolwright.web.console.threads.conversation import Composer, Conversation, Names, draw_prompt
 from toolwright.web.console.threads.files import ThreadValues, draw_files_of
-from toolwright.web.console.threads.head import ThreadHead, ThreadSummary
+from toolwright.web.console.threads.head import (
+    FamilyTree,
+    ThreadHead,
+    ThreadSummary,
+    draw_ancestors,
+    last_run_of,
+    status_of,
+    title_of,
+)
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, when, words
 

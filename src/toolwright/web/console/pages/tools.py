@@ -10,8 +10,14 @@ from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import value
 from toolwright.web.console.browsing import Listing, check_service, folded
-from toolwright.web.console.tools.finding import LONGEST_DESCRIPTION, find_tool, hints, path_of
-from toolwright.web.console.tools.trial import ToolTester, parameter_table
+from toolwright.web.console.tools import (
+    LONGEST_DESCRIPTION,
+    ToolTester,
+    find_tool,
+    hints,
+    parameter_table,
+    path_of,
+)
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, link, nothing, prose, words
 

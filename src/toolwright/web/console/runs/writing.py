@@ -8,9 +8,8 @@ from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.threads.event import Event
 from toolwright.web.console.runs.calls import CallLine
 from toolwright.web.console.runs.timeline import CallFold
-from toolwright.web.console.tool_ui.card import CallCard
-from toolwright.web.console.tool_ui.components import component_of
-from toolwright.web.console.tool_ui.facts import facts_of_stream
+from toolwright.web.console.tool_ui.card import CallCard, component_of
+from toolwright.web.console.tool_ui.parts import facts_of_stream
 from toolwright.web.console.tool_ui.showing import draw_plain
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, words

@@ -15,8 +15,7 @@ from toolwright.core.files.file import File
 from toolwright.core.text import brief
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.runs.calls import LARGEST_PREVIEW
-from toolwright.web.console.runs.facts import file_link, joined, thread_path
-from toolwright.web.console.runs.rows import page_of, pager
+from toolwright.web.console.runs.facts import file_link, joined, page_of, pager, thread_path
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, size, when, words

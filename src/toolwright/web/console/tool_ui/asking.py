@@ -12,9 +12,9 @@ from toolwright.core.text import brief
 from toolwright.core.threads.approval import Terms
 from toolwright.core.value import value
 from toolwright.web.console.schema_form import SchemaForm
-from toolwright.web.console.tool_ui.facts import CallFacts
 from toolwright.web.console.tool_ui.parts import (
     ANYTHING,
+    CallFacts,
     arguments,
     is_open,
     outcome,

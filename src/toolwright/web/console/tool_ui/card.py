@@ -1,8 +1,8 @@
-"""The card of one tool call on a page: drawn by the tool's component, and again only when something has changed."""
+"""Card of a tool call: drawn by the tool's component, again only after a change."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -12,17 +12,88 @@ from nicegui.element import Element
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.tool_ui import Drawing
+from toolwright.core.spaces.tool_ui import Component, Drawing, ToolUI
+from toolwright.core.state.questions import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
-from toolwright.web.console.tool_ui.asking import draw_approval, draw_question
-from toolwright.web.console.tool_ui.components import ASKING, SHIPPED, component_of
-from toolwright.web.console.tool_ui.facts import CallFacts, facts_of_message, facts_of_row, facts_of_stream
-from toolwright.web.console.tool_ui.parts import Draw, is_open
-from toolwright.web.console.tool_ui.showing import Progress, draw_answer, draw_bar, draw_plain, read_progress
+from toolwright.web.console.tool_ui.asking import draw_approval, draw_choice, draw_confirmation, draw_question
+from toolwright.web.console.tool_ui.chart import draw_chart
+from toolwright.web.console.tool_ui.parts import (
+    CallFacts,
+    Draw,
+    draw_form,
+    facts_of_message,
+    facts_of_row,
+    facts_of_stream,
+    is_open,
+)
+from toolwright.web.console.tool_ui.showing import (
+    Progress,
+    draw_answer,
+    draw_bar,
+    draw_file,
+    draw_image,
+    draw_json,
+    draw_plain,
+    draw_progress,
+    draw_table,
+    read_progress,
+)
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, link, words
+
+SHIPPED: Final[Mapping[Component, Draw]] = {
+    "confirmation": draw_confirmation,
+    "form": draw_form,
+    "choice": draw_choice,
+    "chart": draw_chart,
+    "table": draw_table,
+    "image": draw_image,
+    "file": draw_file,
+    "progress": draw_progress,
+    "json": draw_json,
+}
+ASKING: Final = frozenset({draw_approval, draw_question, draw_confirmation, draw_choice, draw_form})
+"""Components in which a call is answered: below the others there is a field for that."""
+_NAMES: Final[Mapping[Component, Sequence[str]]] = {
+    "confirmation": ("confirmaction", "confirm", "askconfirmation", "askyesno"),
+    "form": ("showform", "askform", "fillform", "collectinput"),
+    "choice": ("chooseoption", "choose", "askchoice", "choice", "selectoption", "pickoption"),
+    "chart": ("renderchart", "showchart", "drawchart", "chart", "plotchart"),
+    "table": ("rendertable", "showtable", "drawtable", "table"),
+    "image": ("renderimage", "showimage", "image"),
+    "file": ("showfile", "offerfile", "file"),
+    "progress": ("showprogress", "progress"),
+    "json": ("showjson", "json"),
+}  # in small letters, without what parts their words
+_USUAL: Final[Mapping[str, Component]] = {
+    name: component for component, names in _NAMES.items() for name in names
+}
+
+
+def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Drawing:
+    """What draws the call. Whether it may be made at all is asked before what its tool asks."""
+    name = facts.call.name
+    if facts.terms is not None:
+        return draw_approval
+    own = tool_uis.get(name)
+    if own is not None:
+        drawing = own.component
+        return drawing if callable(drawing) else SHIPPED[drawing]
+    if name == ELICIT:
+        return draw_question
+    usual = usual_component(name)
+    return draw_plain if usual is None else SHIPPED[usual]
+
+
+def usual_component(name: str) -> Component | None:
+    """The component that a tool of that name usually wants, None if its name says nothing."""
+    plain = name.lower().replace("_", "").replace("-", "")
+    if plain.startswith("confirm"):
+        return "confirmation"
+    return _USUAL.get(plain)
+
 
 log = logging.getLogger("toolwright.web")
 

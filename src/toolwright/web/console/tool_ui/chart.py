@@ -11,7 +11,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.spaces.tool_ui import Submit
 from toolwright.core.text import brief
 from toolwright.core.value import value
-from toolwright.web.console.tool_ui.facts import CallFacts
+from toolwright.web.console.tool_ui.parts import CallFacts
 from toolwright.web.console.tool_ui.showing import draw_plain
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, words

@@ -1,19 +1,215 @@
-"""The parts of a tool's interface, and the components by their names."""
+"""Parts of a tool's interface: the facts of a call as one visitor sees them, and components by name."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Final, Literal, TypeAlias, cast
 
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import Forbidden, InvalidJSON, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, utf8_size
 from toolwright.core.plain import is_large
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.tool_ui import ShownCall, Submit
 from toolwright.core.text import brief
+from toolwright.core.threads.approval import Terms, terms_from_json
+from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.value import changed, value
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
-from toolwright.web.console.tool_ui.facts import CallFacts
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, prose, size, words
+from toolwright.wire.call import arguments_json, message_id_of
+from toolwright.wire.result import result_from_json
+
+Status: TypeAlias = Literal["streaming", "running", "requires_action", "complete", "error"]
+_ENDS = {"expired": "Nobody has answered in time.", "cancelled": "The call was cancelled."}
+
+
+@value
+class CallFacts:
+    """A call and what is around it. `agent` is the name of who has made it, where that is known.
+
+    `terms` are those of the approval that it waits for, None if it waits for none. `shows_run` says whether the visitor
+    may see its run, `late` whether its agent has gone on without the answer.
+    """
+
+    call: ShownCall
+    agent: str | None = None
+    terms: Terms | None = None
+    shows_run: bool = False
+    late: bool = False
+    ends_at: datetime | None = None
+
+
+async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
+    """Facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
+    result = _result_of(row)
+    owns, attachments = await _reads_thread(visit, row), _attachments(result)
+    has_files = owns or await _has_files(visit, row, attachments)
+    call = ShownCall(
+        id=row.id,
+        name=row.name,
+        args=arguments_json(row.arguments),
+        status=status_of(row, result),
+        result=None if result is None else result.result,
+        error=_error_of(row, result),
+        schema=await _schema_of(visit, row),
+        attachments=attachments if has_files else (),
+        may_answer=await _may_answer(visit, row),
+        run_id=row.run_id,
+        thread_id=row.thread_id if has_files else None,
+    )
+    return CallFacts(
+        call=call,
+        agent=await _agent_of(visit, row),
+        terms=terms_from_json(row.terms) if row.is_asked else None,
+        shows_run=owns,
+        late=row.status == "pending" and row.deadline is not None,
+        ends_at=row.expires_at if row.status in OPEN else None,
+    )
+
+
+async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
+    """Facts of the call that a message of a space shows: its arguments and result are as they are shown there.
+
+    What can be answered is read from the journal's own message: one that only says that it shows the call would
+    have people confirm what they do not see.
+    """
+    call_id = str(metadata.get("toolCallId"))
+    if metadata.get("status") == "requires_action":
+        with suppress(NotFound):
+            metadata = (await visit.permits.message(visit.caller, message_id_of(call_id))).metadata
+    try:
+        row = await visit.runtime.calls.get(call_id)
+    except NotFound:
+        return CallFacts(call=_told(metadata))
+    facts = await facts_of_row(visit, row)
+    told = _told(metadata)
+    call = changed(
+        facts.call,
+        name=told.name,
+        args=told.args,
+        status=told.status,
+        result=told.result,
+        error=told.error,
+        may_answer=facts.call.may_answer and told.status == "requires_action",
+    )
+    asks = metadata.get("approval") is True
+    is_late = metadata.get("timedOut") is True and told.status == "requires_action"
+    return changed(facts, call=call, agent=None, terms=facts.terms if asks else None, late=is_late)
+
+
+def facts_of_stream(payload: JSONObject) -> CallFacts:
+    """Facts of a call that a model is still writing: the payload of a `tool.started` or `tool.streaming` event."""
+    partial = payload.get("partialArgs")
+    call = ShownCall(
+        id=str(payload.get("streamId")),
+        name=str(payload.get("toolName")),
+        args=payload.get("text", "") if partial is None else partial,
+        status="streaming",
+    )
+    return CallFacts(call=call)
+
+
+def status_of(row: Call, result: ToolResult | None) -> Status:
+    """The status of a call as it is shown."""
+    match row.status:
+        case "waiting" | "pending":
+            return "running" if row.ends_with_run and not row.is_asked else "requires_action"
+        case "done" | "resolved":
+            return "complete" if result is None or result.status == "success" else "error"
+        case "error" | "expired" | "cancelled":
+            return "error"
+        case _:
+            return "running"
+
+
+def _told(metadata: JSONObject) -> ShownCall:
+    """The call of a message; of one that somebody has made up, whatever is in it."""
+    status, result = metadata.get("status"), metadata.get("result")
+    known: Sequence[Status] = ("running", "requires_action", "complete", "error")
+    failed = status == "error" and isinstance(result, dict)
+    return ShownCall(
+        id=str(metadata.get("toolCallId")),
+        name=str(metadata.get("toolName")),
+        args=metadata.get("args"),
+        status=cast("Status", status) if status in known else "running",
+        result=None if status == "error" else result,
+        error=str(cast("JSONObject", result).get("error")) if failed else None,
+    )
+
+
+def _result_of(row: Call) -> ToolResult | None:
+    if row.result is None:
+        return None
+    try:
+        return result_from_json(row.result)
+    except InvalidJSON:
+        return ToolResult.fail("The recorded result cannot be read.")
+
+
+def _error_of(row: Call, result: ToolResult | None) -> str | None:
+    if result is not None:
+        return (result.error or "The tool failed.") if result.status == "error" else None
+    return _ENDS.get(row.status)
+
+
+def _attachments(result: ToolResult | None) -> Sequence[AttachmentRef]:
+    attachments = () if result is None else result.attachments
+    return [each for each in attachments if isinstance(each, AttachmentRef)]
+
+
+async def _may_answer(visit: Visit, row: Call) -> bool:
+    if row.status not in OPEN:
+        return False
+    try:
+        await visit.permits.answer(visit.caller, row)
+    except (NotFound, Forbidden):
+        return False
+    return True
+
+
+async def _reads_thread(visit: Visit, row: Call) -> bool:
+    try:
+        await visit.permits.thread(visit.caller, row.thread_id)
+    except NotFound:
+        return False
+    return True
+
+
+async def _has_files(visit: Visit, row: Call, attachments: Sequence[AttachmentRef]) -> bool:
+    """Return whether the visitor may have the files of the call's result, in whose thread they read nothing else."""
+    if not attachments:
+        return False
+    try:
+        await visit.permits.file_of_call(visit.caller, row.id, row.thread_id, attachments[0].path)
+    except NotFound:
+        return False
+    return True
+
+
+async def _agent_of(visit: Visit, row: Call) -> str | None:
+    if row.agent is None:
+        return None
+    try:
+        return (await visit.runtime.agents.get(row.agent)).name
+    except NotFound:
+        return None
+
+
+async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
+    """The input schema of the call's tool, None where it is not known (any more)."""
+    try:
+        active = None if row.agent is None else await visit.runtime.agents.usable(row.agent)
+    except ToolwrightError:
+        active = None
+    tool = None if active is None else active.by_name.get(row.name)
+    if tool is None and row.name in visit.runtime.tools:
+        tool = visit.runtime.tools[row.name]
+    return None if tool is None else tool.parameters
+
 
 Draw: TypeAlias = Callable[[Visit, CallFacts, Submit], Awaitable[None]]
 """Draws what a card shows of a call, below its head."""

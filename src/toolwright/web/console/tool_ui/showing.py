@@ -14,8 +14,8 @@ from toolwright.core.results.content import AttachmentRef
 from toolwright.core.spaces.tool_ui import ShownCall, Submit
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
-from toolwright.web.console.tool_ui.facts import CallFacts
 from toolwright.web.console.tool_ui.parts import (
+    CallFacts,
     arguments,
     cut_json,
     json_block,

@@ -1,0 +1,465 @@
+"""Transports of MCP: HTTP with checked addresses and limits, and the standard streams of a process."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any, TypeAlias, cast
+
+import anyio
+import httpcore2
+import httpx2
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+
+from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, SESSION, SILENCE, Refused, check_values
+from toolwright.core.env.logs import logger
+from toolwright.core.json_text import TooManyValues, ValueCount
+from toolwright.core.limits import MAX_JSON_VALUES
+from toolwright.core.mcp.servers import McpUnavailable
+from toolwright.core.text import brief, first_error, quantity, sentence, words
+from toolwright.core.tools.http.addresses import Judge, Resolve
+
+CONNECT_TIMEOUT = 10.0  # seconds
+CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
+MOST_OF_AN_ERROR = 2_048  # bytes of the body of an error that are shown
+Lost: TypeAlias = Callable[[str | None], None]
+"""Is told that the server has lost the session, and the method of the message that it has not taken for that."""
+NO_SERVER = -32099  # the code of errors that no server has sent
+NOT_SENT = -32098  # that of requests that no server has been sent
+BROKEN_OFF = -32097  # that of requests that were sent, and whose answer did not come: their effect is unknown
+SESSION_GONE = (
+    -32096
+)  # that of requests in a session of an earlier process that the server does not know any more
+OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
+SESSION_ID = "mcp-session-id"
+_NO_ANSWER_OF_ITS = frozenset(
+    {502, 504}
+)  # a gateway says that the server behind it has broken off, or is silent
+_TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
+
+
+class AddressRefused(Exception):
+    """The host leads to an address to which no request may go."""
+
+
+class JudgedNetwork(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses that are validated after the name was resolved, and to no others."""
+
+    def __init__(self, resolve: Resolve, judge: Judge) -> None:
+        self._resolve = resolve
+        self._judge = judge
+        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,  # as the library has it
+    ) -> httpcore2.AsyncNetworkStream:
+        """A connection to the first of the name's addresses that answers."""
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError("its name cannot be resolved") from error
+        if not all(self._judge(host, port, ip_address(address)) for address in addresses):
+            raise AddressRefused
+        failed: Exception = httpcore2.ConnectError("its name has no address")
+        for address in addresses:
+            try:
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failed = error
+        raise failed
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[Any] | None = None,  # as above
+    ) -> httpcore2.AsyncNetworkStream:
+        """No URL leads to a socket in a file."""
+        raise AddressRefused
+
+    async def sleep(self, seconds: float) -> None:
+        """Delay between attempts of the library, in seconds."""
+        await self._inner.sleep(seconds)
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Requests over a guarded network. What fails is an answer too, so that it ends one request and no other.
+
+    An answer that is an error but no message of the protocol becomes one, in words; an answer that is too large breaks
+    off. `lost` is called when the server knows nothing of the session that a message belongs to, with its method.
+    """
+
+    def __init__(self, network: JudgedNetwork, tls: ssl.SSLContext, lost: Lost, silence: float) -> None:
+        self._lost = lost
+        self._silence = silence
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls, max_connections=CONNECTIONS, keepalive_expiry=30.0, network_backend=network
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer of the server, or one in its place."""
+        url, caller = request.url, CALLER.get()
+        earlier = SESSION.get() if request.method == "POST" and SESSION_ID in request.headers else None
+        if earlier == request.headers.get(SESSION_ID):
+            earlier = None
+        if earlier is not None:
+            request.headers[SESSION_ID] = earlier
+        sent = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=cast("AsyncIterable[bytes]", request.stream),
+            extensions={
+                "timeout": {**_TIMEOUTS, "read": self._silence if caller is None else caller.silence}
+            },
+        )
+        try:
+            response = await self._pool.handle_async_request(sent)
+        except AddressRefused:
+            return _fault(
+                "it has an address that is not public; TOOLWRIGHT_HTTP_ALLOW may allow it", NOT_SENT
+            )
+        except (httpcore2.ConnectTimeout, httpcore2.PoolTimeout):
+            return _fault("it does not answer in time", NOT_SENT)
+        except httpcore2.TimeoutException:
+            return _fault("it does not answer in time", BROKEN_OFF)
+        except (httpcore2.ConnectError, httpcore2.UnsupportedProtocol) as error:
+            return _fault(f"it cannot be reached: {words(error)}", NOT_SENT)
+        except (
+            httpcore2.NetworkError,
+            httpcore2.ProtocolError,
+            OSError,
+        ) as error:
+            broken = "it broke off without an answer"
+            return _fault(f"{broken}: {words(error)}" if str(error) else broken, BROKEN_OFF)
+        answer = httpx2.Response(
+            status_code=response.status,
+            headers=response.headers,
+            stream=_Bounded(response, _kind(response.headers)),
+            extensions=dict(cast("Any", response).extensions),
+        )
+        if earlier is not None and answer.status_code in (400, 404):
+            await response.aclose()
+            return _fault("the server does not know the session any more", SESSION_GONE)
+        if (
+            answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers
+        ):  # to a GET it may mean that there is no such stream
+            self._lost(_method(await request.aread()))
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            return _fault("it packs its answers, which was not asked for")
+        if answer.status_code < 400 or answer.status_code == 404:
+            return answer
+        return await _in_words(answer, _kind(response.headers))
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._pool.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer, as far as it keeps the limits: those of one message, in a stream those of each."""
+
+    def __init__(self, response: httpcore2.Response, kind: str) -> None:
+        self._response = response
+        self._is_stream = kind == "text/event-stream"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count, size = ValueCount(MAX_JSON_VALUES), 0
+        try:
+            async for chunk in self._response.aiter_stream():
+                if self._is_stream and (chunk.endswith(b"\n\n") or b"\n\n" in chunk or b"\r\n\r\n" in chunk):
+                    count, size = ValueCount(MAX_JSON_VALUES), 0
+                size += len(chunk)
+                if size > MAX_MESSAGE:
+                    raise httpx2.StreamError(f"it is larger than {quantity(MAX_MESSAGE, 'byte')}")
+                count.add(chunk)
+                yield chunk
+        except TooManyValues as error:
+            raise httpx2.StreamError(str(error)) from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
+            raise httpx2.StreamError(f"it broke off: {words(error)}") from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def client(
+    network: JudgedNetwork,
+    tls: ssl.SSLContext,
+    headers: Iterable[tuple[str, str]],
+    lost: Lost,
+    silence: float = SILENCE,
+) -> httpx2.AsyncClient:
+    """A client that no variable of the environment sends through a proxy.
+
+    What no call waits for breaks off after so many seconds of `silence`; a call has its own.
+    """
+    own = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
+    return httpx2.AsyncClient(
+        transport=GuardedTransport(network, tls, lost, silence),
+        headers=[*own, ("Accept-Encoding", "identity")],
+        trust_env=False,
+        timeout=None,
+    )
+
+
+def _method(message: bytes) -> str | None:
+    """The method of a message that we have sent; None for an answer."""
+    method = json.loads(message).get("method")
+    return method if isinstance(method, str) else None
+
+
+def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    for name, text in headers:
+        if name.lower() == b"content-type":
+            return text.decode("latin-1").partition(";")[0].strip().lower()
+    return ""
+
+
+async def _in_words(answer: httpx2.Response, kind: str) -> httpx2.Response:
+    """The error that an answer means; one that is a message of the protocol as it is."""
+    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_OF_AN_ERROR)
+    if kind == "application/json" and _is_message(body):
+        return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
+    text = " ".join(bytes(body[:MOST_OF_AN_ERROR]).decode("utf-8", "replace").split())
+    said = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
+    code = BROKEN_OFF if answer.status_code in _NO_ANSWER_OF_ITS else NO_SERVER
+    return _fault(f"{said}: {brief(text, 200)}" if text else said, code, answer.status_code)
+
+
+async def _beginning(answer: httpx2.Response, most: int) -> bytearray:
+    """The beginning of a body, a little more than `most` bytes of it at the most."""
+    body = bytearray()
+    try:
+        async for chunk in answer.aiter_raw():
+            body += chunk
+            if len(body) > most:
+                break
+    except httpx2.StreamError:
+        pass
+    finally:
+        await answer.aclose()
+    return body
+
+
+def _is_message(body: bytearray) -> bool:
+    """Return whether the body is an error of the protocol."""
+    try:
+        message: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(message, dict) and "jsonrpc" in message and "error" in message
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" {HTTPStatus(status).phrase}"
+    except ValueError:
+        return ""
+
+
+def _fault(fault: str, code: int = NO_SERVER, status: int = 502) -> httpx2.Response:
+    """An error of the protocol that no server has sent."""
+    error = {"code": code, "message": sentence(fault)}
+    content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    return httpx2.Response(status, content=content.encode(), headers={"content-type": "application/json"})
+
+
+log = logger("toolwright.mcp.stdio")
+
+PIECE = 64 * 1024
+END_GRACE = 2.0
+"""Seconds that a process has to end after its input was closed, and again after a SIGTERM."""
+REAPED = 30.0  # seconds after a SIGKILL until the process is seen to have ended, on a busy machine
+MOST_JUNK = 20  # lines that are no JSON, logged of one process
+LONGEST_SHOWN = 500  # characters of a line in the log
+
+
+@asynccontextmanager
+async def stdio_streams(
+    name: str, command: list[str], env: Mapping[str, str], clean: Callable[[str], str]
+) -> AsyncGenerator[
+    tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+]:
+    """Streams of a process in a session of its own, which is ended with all that it has begun.
+
+    Its standard error goes to the log, `clean`, and what it writes that is no message. Raises `OSError` where it cannot
+    be started, `McpUnavailable` where it has ended before the block has.
+    """
+    process = await _started(command, env)
+    incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    tasks = [
+        asyncio.create_task(_read(name, process, incoming, clean), name=f"mcp-stdout-{name}"),
+        asyncio.create_task(_write(process, outgoing, incoming), name=f"mcp-stdin-{name}"),
+        asyncio.create_task(_log_errors(name, process, clean), name=f"mcp-stderr-{name}"),
+    ]
+    try:
+        yield received, sent
+    except (MCPError, BaseExceptionGroup) as error:
+        if _is_closed(error) and await _ended(process, END_GRACE):
+            raise McpUnavailable(f"its process has ended, with the exit code {process.returncode}") from error
+        raise
+    finally:
+        ending = asyncio.ensure_future(_end(process, tasks))
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await ending
+            raise
+        finally:
+            for stream in (incoming, received, sent, outgoing):
+                stream.close()
+
+
+def _is_closed(error: BaseException) -> bool:
+    cause = first_error(error)
+    return isinstance(cause, MCPError) and cause.error.code == types.CONNECTION_CLOSED
+
+
+async def _started(command: list[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
+    """The process. One that is cancelled while it starts is killed once it has: asyncio would leave its pipes open."""
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**get_default_environment(), **env},
+            start_new_session=True,
+            limit=PIECE,
+        ),
+        name="mcp-process-start",
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            process = await starting
+            _signal(process, signal.SIGKILL)
+            await _ended(process, REAPED)
+            process._transport.close()  # type: ignore[attr-defined]  # as below
+        raise
+
+
+async def _read(
+    name: str,
+    process: asyncio.subprocess.Process,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    clean: Callable[[str], str],
+) -> None:
+    """Hand on the messages that the process writes, until it closes its output or writes one that is too large."""
+    assert process.stdout is not None, "it was started with pipes"
+    buffer, junk = bytearray(), 0
+    async with incoming:
+        while piece := await process.stdout.read(PIECE):
+            *lines, rest = piece.split(b"\n")
+            for line in lines:
+                buffer += line
+                try:
+                    message = await _message(bytes(buffer))
+                except Refused as refused:
+                    log.warning("The MCP server %r is left: %s", name, refused)
+                    return
+                buffer.clear()
+                if isinstance(message, SessionMessage):
+                    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        await incoming.send(message)
+                elif message is not None and junk < MOST_JUNK:
+                    junk += 1
+                    log.warning("The MCP server %r wrote what is no message: %s", name, clean(message))
+            buffer += rest
+            if len(buffer) > MAX_MESSAGE:
+                log.warning("The MCP server %r wrote a line of more than %d bytes.", name, MAX_MESSAGE)
+                return
+
+
+async def _message(line: bytes) -> SessionMessage | str | None:
+    """The message of a line; the beginning of a line that holds none; None for an empty one. Raises `Refused`."""
+    if not line.strip():
+        return None
+    try:
+        await check_values(line)
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        return line[:LONGEST_SHOWN].decode("utf-8", "replace")
+
+
+async def _write(
+    process: asyncio.subprocess.Process,
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    assert process.stdin is not None, "it was started with pipes"
+    try:
+        async with outgoing:
+            async for each in outgoing:
+                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+    except OSError:
+        incoming.close()  # nobody answers any more
+
+
+async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Callable[[str], str]) -> None:
+    """Lines of its standard error, for whoever looks for a fault; more than a line's worth at once is cut."""
+    assert process.stderr is not None, "it was started with pipes"
+    while piece := await process.stderr.read(PIECE):
+        said = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())
+        log.debug("MCP server %r: %s", name, said)
+
+
+async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]) -> None:
+    """Close its input, wait, ask it to end, wait, kill it; and whatever it has left of its session."""
+    tasks[1].cancel()
+    if process.stdin is not None:
+        process.stdin.close()
+    drain = asyncio.create_task(_drain(process, tasks[0]))  # one that cannot write does not end
+    try:
+        if not await _ended(process, END_GRACE):
+            _signal(process, signal.SIGTERM)
+            await _ended(process, END_GRACE)
+        _signal(process, signal.SIGKILL)
+        await _ended(process, REAPED)
+    finally:
+        for task in (*tasks, drain):
+            task.cancel()
+        await asyncio.wait([*tasks, drain])
+        process._transport.close()  # type: ignore[attr-defined]  # a child of it may hold its pipes
+
+
+async def _drain(process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert process.stdout is not None, "it was started with pipes"
+    while await process.stdout.read(PIECE):
+        pass
+
+
+async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Return whether it ends in time. `wait` alone would also wait for children that hold its pipes."""
+    until = asyncio.get_running_loop().time() + seconds
+    while process.returncode is None and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - see above
+        await asyncio.sleep(0.01)
+    return process.returncode is not None
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

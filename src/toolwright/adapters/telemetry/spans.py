@@ -1,0 +1,486 @@
+"""Spans of a run: the run, its steps, its model requests and its tool calls."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from time import time_ns
+from typing import TypeVar, cast
+
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, set_span_in_context
+
+from toolwright.adapters.telemetry.instruments import (
+    Failure,
+    Instruments,
+    Waiting,
+    context_of,
+    suppress_errors,
+    traceparent_of,
+)
+from toolwright.core.journal.units import Advance, Claim
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
+from toolwright.core.text import brief, words
+from toolwright.core.threads.call import Call, CallChange
+from toolwright.core.threads.run import Run
+from toolwright.core.value import changed
+
+LONGEST = 8_000  # characters of arguments or of a result in a span
+TOOL_ERROR = "tool_error"
+OUTCOMES = frozenset(
+    {"timeout", "cancelled", "interrupted", "invalid_arguments", "unknown_tool", "not_begun", "not_approved"}
+)
+"""The codes of errors that are outcomes of their own: figures are kept for each forever, and tools have any codes."""
+_RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
+
+
+class CallSpan:
+    """An open span of a call; its `context` is that of whatever the call does."""
+
+    def __init__(
+        self, instruments: Instruments, parent: Context, call: Call, redact: Callable[[str], str]
+    ) -> None:
+        self._instruments = instruments
+        self._redact = redact
+        self.call = call
+        self._began = time_ns()
+        self._span: Span = instruments.tracer.start_span(
+            f"execute_tool {call.name}",
+            parent,
+            SpanKind.INTERNAL,
+            _call_attributes(call),
+            start_time=self._began,
+        )
+        if instruments.content:
+            self._span.set_attribute("gen_ai.tool.call.arguments", self._bounded(call.arguments))
+        self.context = set_span_in_context(self._span, parent)
+
+    def end(self, call: Call, outcome: str | None = None) -> None:
+        """The call stands so now: its result is in it, or it has none yet, and has come to `outcome`."""
+        result = call.result or {}
+        code = result.get("error_code")
+        if result.get("status") == "error":
+            error_type = code if isinstance(code, str) else outcome or TOOL_ERROR
+            self._fail(result, error_type)
+            outcome = outcome or (error_type if error_type in OUTCOMES else "error")
+        elif self._instruments.content and "result" in result:
+            self._span.set_attribute("gen_ai.tool.call.result", self._bounded(_text(result["result"])))
+        outcome = outcome or "success"
+        self._span.set_attribute("toolwright.call.outcome", outcome)
+        self._span.end()
+        if outcome != "waiting":
+            self._instruments.metrics.call(call, outcome, self._seconds(call), self._instruments.agent)
+
+    def _seconds(self, call: Call) -> float | None:
+        """How long it took from its start, in whichever process; None if it was never begun."""
+        if call.started_at is None:
+            return None
+        if call.completed_at is None:
+            return (time_ns() - self._began) / 1e9
+        return (call.completed_at - call.started_at).total_seconds()
+
+    def _fail(self, result: JSONObject, error_type: str) -> None:
+        error, stack = self._redact(str(result.get("error"))), result.get("stack")
+        if error_type == "http_error" and not self._instruments.content:
+            error = error.partition(": ")[0]  # behind the status stands what was answered
+        self._span.set_status(Status(StatusCode.ERROR, brief(error)))
+        self._span.set_attribute("error.type", error_type)
+        if isinstance(stack, str):
+            stack = self._redact(stack)
+            failure = Failure(type=_type_of(stack), message=error, stack=stack)
+            described = {"type": failure.type, "message": brief(error), "stacktrace": brief(stack, LONGEST)}
+            self._span.add_event("exception", {f"exception.{key}": text for key, text in described.items()})
+            self._report(failure)
+
+    def _report(self, failure: Failure) -> None:
+        if self._instruments.report is not None:
+            token = attach(self.context)
+            try:
+                self._instruments.report(failure)
+            finally:
+                detach(token)
+
+    def _bounded(self, text: str) -> str:
+        return brief(self._redact(text), LONGEST)
+
+
+def _call_attributes(call: Call) -> dict[str, str | int]:
+    return {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": call.name,
+        "gen_ai.tool.call.id": call.id,
+        "gen_ai.tool.type": "extension" if call.kind in ("gateway", "mcp") else "function",
+        "toolwright.call.kind": call.kind,
+        "toolwright.call.attempt": call.attempts,
+    }
+
+
+def _type_of(stack: str) -> str:
+    """The type of the exception that a traceback ends with."""
+    raised = cast("list[str]", _RAISED.findall(stack))  # one group
+    return raised[-1] if raised else "Exception"
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+class WatchedModel:
+    """A model whose answers have a span each."""
+
+    def __init__(
+        self,
+        model: Model,
+        instruments: Instruments,
+        parent: Context,
+        redact: Callable[[str], str],
+        compacted: bool,
+    ) -> None:
+        self._compacted = compacted
+        self._model = model
+        self._instruments = instruments
+        self._parent = parent
+        self._redact = redact
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self._model.name
+
+    @property
+    def window(self) -> int | None:
+        """The most tokens that the model takes in one request, or None."""
+        return window_of(self._model)
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The model's own answer."""
+        provider, _, named = self.name.partition(":")
+        model, began, span = named or provider, time_ns(), INVALID_SPAN
+        asked: dict[str, str | bool] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        if self._compacted:
+            asked["gen_ai.conversation.compacted"] = True
+        with suppress_errors():
+            span = self._instruments.tracer.start_span(
+                f"chat {model}", self._parent, SpanKind.CLIENT, asked, start_time=began
+            )
+        response: ModelResponse | None = None
+        try:
+            async with aclosing(self._model.respond(request)) as events:
+                context = set_span_in_context(span, self._parent)
+                while (event := await _next(events, context)) is not None:
+                    if isinstance(event, ModelResponse):
+                        response = event
+                    yield event
+        except Exception as error:
+            self._fail(span, error)
+            raise
+        finally:
+            if response is not None:
+                span.set_attributes(_response_attributes(response, model))
+            with suppress_errors():
+                span.end()
+            usage, cost = (None, None) if response is None else (response.usage, response.cost)
+            seconds = (time_ns() - began) / 1e9
+            self._instruments.metrics.answer(model, seconds, usage, cost, self._instruments.agent)
+
+    def _fail(self, span: Span, error: Exception) -> None:
+        message = brief(self._redact(words(error)))
+        span.set_status(Status(StatusCode.ERROR, message))
+        code = getattr(error, "code", None)
+        span.set_attribute("error.type", code if isinstance(code, str) else type(error).__name__)
+        span.add_event("exception", {"exception.type": type(error).__name__, "exception.message": message})
+
+
+async def _next(events: AsyncGenerator[ModelEvent], context: Context) -> ModelEvent | None:
+    """The next event, with the span current only while the model works: between two events others go on."""
+    token = attach(context)
+    try:
+        return await anext(events, None)
+    finally:
+        detach(token)
+
+
+def _response_attributes(response: ModelResponse, asked: str) -> dict[str, str | int | float | list[str]]:
+    usage = response.usage
+    attributes: dict[str, str | int | float | list[str]] = {
+        "gen_ai.response.model": response.model.partition(":")[2] or response.model or asked,
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+    }
+    if response.finish_reason is not None:
+        attributes["gen_ai.response.finish_reasons"] = [response.finish_reason]
+    if response.cost is not None:
+        attributes["toolwright.cost"] = response.cost
+    return attributes
+
+
+T = TypeVar("T")
+
+
+class OpenSpan:
+    """An open span of a run or of a step, with what its commits have cost."""
+
+    def __init__(
+        self, instruments: Instruments, name: str, parent: Context, number: int | None = None
+    ) -> None:
+        self.began = time_ns()
+        self.number = number
+        self.span: Span = instruments.tracer.start_span(
+            name, parent, SpanKind.INTERNAL, start_time=self.began
+        )
+        if number is not None:
+            self.span.set_attribute("toolwright.step.number", number)
+        self.context = set_span_in_context(self.span, parent)
+        self._commits, self._seconds = 0, 0.0
+
+    def committed(self, seconds: float) -> None:
+        """A commit has taken so long."""
+        self._commits += 1
+        self._seconds += seconds
+
+    def end(self) -> float:
+        """End it; the seconds that it took."""
+        self.span.set_attributes(
+            {"toolwright.commits": self._commits, "toolwright.commit.seconds": self._seconds}
+        )
+        self.span.end()
+        return (time_ns() - self.began) / 1e9
+
+
+class RunSpans:
+    """The `RunTrace` of OpenTelemetry.
+
+    The spans of all processes that execute the run share one parent: the span of the run's cause, else a root span
+    `run`. The root ends at once, so that it is exported even if the process dies.
+    """
+
+    def __init__(
+        self,
+        instruments: Instruments,
+        waiting: Waiting,
+        run: Run,
+        agent: str,
+        calls: Sequence[Call],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._instruments = instruments = replace(instruments, agent=instruments.metrics.agent(agent))
+        self._waiting = waiting
+        self._redact = redact
+        self._run_row = run
+        self._counted = run.opened_again
+        self._known = {call.id: call for call in calls}
+        self._traceparent = run.traceparent or _root(instruments, run, agent)
+        self._led = OpenSpan(instruments, f"invoke_agent {agent}", context_of(self._traceparent))
+        self._led.span.set_attributes(_run_attributes(run, agent))
+        self._step: OpenSpan | None = None
+        self._steps_within: dict[str, OpenSpan] = {}
+        self._calls: dict[str, CallSpan] = {}
+        self._since = self._led.began
+        self._token = attach(self._led.context)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The context of the parent of the run's spans."""
+        return self._traceparent
+
+    def parent_of(self, changes: Sequence[CallChange]) -> str | None:
+        """The context of the call that the changes answer, else the run's."""
+        answered = [self._calls.get(change.id) for change in changes if not change.runs]
+        span = next((each for each in reversed(answered) if each is not None), None)
+        return traceparent_of(self._led.context if span is None else span.context)
+
+    def committed(self, unit: Advance, seconds: float) -> None:
+        """Begin and end what begins and ends with the unit."""
+        with suppress_errors():
+            self._follow(unit, seconds)
+
+    def _follow(self, unit: Advance, seconds: float) -> None:
+        self._led.committed(seconds)
+        for step in (self._step, *self._steps_within.values()):
+            if step is not None:
+                step.committed(seconds)
+        if unit.read or (unit.inbox and isinstance(unit, Claim)):
+            self._read_inbox(unit)
+        calls = [*unit.calls, *unit.nested, *[each.after for each in unit.changes if each.after is not None]]
+        for call in calls:
+            self._moved(call)
+        self._deliver(unit)
+        for event in unit.events:
+            if event.type == "step.done":
+                self._end_step()
+            elif event.type == "step.started" and not unit.run.over:
+                self._end_step()
+                self._begin_step(unit.run.step_count + 1)
+            elif event.type == "context.compacted":
+                self._instruments.metrics.compaction(event.payload, self._instruments.agent)
+        for call in calls:
+            if call.status == "running":
+                self._begin(call)
+        self._run_row = unit.run
+        self._since = time_ns()
+
+    def model(self, model: Model, within: str | None, compacted: bool) -> Model:
+        """The model with a span for its answer; what came before that since the last commit made its prompt."""
+        with suppress_errors():
+            return self._watched(model, within, compacted)
+        return model
+
+    def _watched(self, model: Model, within: str | None, compacted: bool) -> Model:
+        span = None if within is None else self._calls.get(within)
+        step = self._step_for(self._run_row.step_count + 1) if span is None else self._next_within(span)
+        parent = step.context
+        self._instruments.tracer.start_span("build_prompt", parent, start_time=self._since).end()
+        return WatchedModel(model, self._instruments, parent, self._redact, compacted)
+
+    def summarizer(self, model: Model) -> Model:
+        """The model with a span of the run for its answer."""
+        return WatchedModel(model, self._instruments, self._led.context, self._redact, compacted=False)
+
+    async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The work, with the call's span as the current one."""
+        span = self._calls.get(call_id)
+        token = attach(self._led.context if span is None else span.context)
+        try:
+            return await work()
+        finally:
+            detach(token)
+
+    def end(self, run: Run) -> None:
+        """End all spans that are open."""
+        detach(self._token)
+        with suppress_errors():
+            self._end(run)
+
+    def _end(self, run: Run) -> None:
+        for span in [*self._calls.values()]:
+            self._end_call(span.call, "waiting")
+        self._end_step()
+        self._led.span.set_attributes(_result(run))
+        if run.status == "failed":
+            self._led.span.set_status(Status(StatusCode.ERROR, brief(self._redact(run.error or ""))))
+            self._led.span.set_attribute("error.type", "run_failed")
+        self._led.end()
+        if self._counted:
+            return  # its duration was told at its first end
+        if run.over and run.completed_at is not None and run.started_at is not None:
+            seconds = (run.completed_at - run.started_at).total_seconds()
+            self._instruments.metrics.run(run.status, seconds, self._instruments.agent)
+
+    def _moved(self, call: Call) -> None:
+        match call.status:
+            case "created" | "running":
+                return
+            case "waiting":
+                self._begin(call)
+                self._put_waiting(call)
+            case "pending":
+                self._begin(call)
+                self._put_waiting(call)
+                self._end_call(call, "pending")
+            case "expired" | "cancelled":
+                self._end_call(call, call.status)
+            case _:
+                self._end_call(call)
+
+    def _put_waiting(self, call: Call) -> None:
+        context = traceparent_of(self._calls[call.id].context)
+        self._waiting.put(call.id, context, self._instruments.agent)
+
+    def _deliver(self, unit: Advance) -> None:
+        """Calls that somebody else has ended, and whose results the model reads now."""
+        moved = {change.id for change in unit.changes} | {call.id for call in unit.calls}
+        for message in unit.messages:
+            if message.call_id is None or message.call_id in moved:
+                continue
+            call = self._calls[message.call_id].call if message.call_id in self._calls else None
+            call = call or self._known.get(message.call_id)
+            if call is not None and call.result is None:
+                call = changed(call, result={"status": message.status, "error": message.content})
+            if call is not None:
+                self._end_call(call)
+
+    def _begin(self, call: Call) -> None:
+        if call.id in self._calls:
+            return
+        parent_id = call.parent_id or ""
+        above = self._steps_within.get(parent_id) or self._calls.get(parent_id) or self._step_for(call.step)
+        parent = above.context
+        self._calls[call.id] = CallSpan(self._instruments, parent, call, self._redact)
+
+    def _end_call(self, call: Call, outcome: str | None = None) -> None:
+        """End its span, and those of calls within it that nobody has ended."""
+        self._begin(call)
+        for below in [each.call for each in self._calls.values() if each.call.parent_id == call.id]:
+            self._end_call(below, "waiting")
+        self._end_within(call.id)
+        self._calls.pop(call.id).end(call, outcome)
+
+    def _next_within(self, span: CallSpan) -> OpenSpan:
+        """The next step in the conversation of a prompt tool, which this call is."""
+        last = self._end_within(span.call.id)
+        step = OpenSpan(self._instruments, "step", span.context, 1 if last is None else last + 1)
+        self._steps_within[span.call.id] = step
+        return step
+
+    def _end_within(self, call_id: str) -> int | None:
+        """End the last step within the call; its number, None if there is none."""
+        step = self._steps_within.pop(call_id, None)
+        if step is None:
+            return None
+        self._instruments.metrics.step(step.end(), self._instruments.agent)
+        return step.number
+
+    def _step_for(self, number: int) -> OpenSpan:
+        """The step in progress; one that was begun in another process has another span here."""
+        return self._begin_step(number) if self._step is None else self._step
+
+    def _begin_step(self, number: int) -> OpenSpan:
+        self._step = OpenSpan(self._instruments, "step", self._led.context, number)
+        return self._step
+
+    def _end_step(self) -> None:
+        if self._step is not None:
+            self._instruments.metrics.step(self._step.end(), self._instruments.agent)
+            self._step = None
+
+    def _read_inbox(self, unit: Advance) -> None:
+        parent = self._led if self._step is None else self._step
+        span = self._instruments.tracer.start_span("read_inbox", parent.context, start_time=self._since)
+        span.set_attribute("toolwright.inbox.events", len(unit.read) + len(unit.inbox))
+        span.end()
+
+
+def _root(instruments: Instruments, run: Run, agent: str) -> str | None:
+    """Export the root span of a run that nothing traced has caused; return its context."""
+    span = instruments.tracer.start_span(f"run {agent}", Context(), SpanKind.INTERNAL)
+    span.set_attributes({"toolwright.run.id": run.id, "gen_ai.conversation.id": run.thread_id})
+    span.end()
+    return traceparent_of(set_span_in_context(span, Context()))
+
+
+def _run_attributes(run: Run, agent: str) -> dict[str, str | int]:
+    return {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": agent,
+        "gen_ai.agent.id": run.agent,
+        "gen_ai.conversation.id": run.thread_id,
+        "toolwright.run.id": run.id,
+        "toolwright.run.resumed": run.started_at is not None,
+    }
+
+
+def _result(run: Run) -> dict[str, str | int]:
+    """What has become of a run, with its tokens over all processes."""
+    return {
+        "toolwright.run.status": run.status,
+        "toolwright.run.steps": run.step_count,
+        "gen_ai.usage.input_tokens": run.usage.input_tokens,
+        "gen_ai.usage.output_tokens": run.usage.output_tokens,
+    }

@@ -1,0 +1,144 @@
+"""Questions of a handler: to a person (elicitation) and to the agent's model (sampling)."""
+
+import json
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, cast
+
+from pydantic import BaseModel
+
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import InvalidRequest, ModelError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state import checks as given
+from toolwright.core.threads.call import Call
+from toolwright.core.value import value
+
+Action: TypeAlias = Literal["accept", "decline", "cancel"]
+
+ELICIT = "elicit"
+"""The name of the calls that are questions."""
+
+ELICIT_TIMEOUT = 3600.0
+"""Seconds that a question waits for its answer."""
+
+
+@value
+class Elicited:
+    """The answer to a question. `content` is what was entered, None unless the action is `accept` and it was a form.
+
+    `cancel` is also the answer of a question that nobody has answered in time; `reason` says why.
+    """
+
+    action: Action
+    content: JSONObject | None = None
+    reason: str | None = None
+
+
+def question(
+    message: object, schema: object = None, url: object = None, source: str | None = None
+) -> JSONObject:
+    """The arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
+    asked: JSONObject = {"message": given.message(message)}
+    if schema is not None and url is not None:
+        raise InvalidRequest("A question has a schema or a URL, not both.")
+    if url is not None:
+        asked["url"] = given.text("The URL of a question", url)
+    else:
+        asked["requestedSchema"] = form_of(schema)
+    if source is not None:
+        asked["source"] = given.text("The source of a question", source)
+    return asked
+
+
+def form_of(schema: object) -> JSONObject:
+    """The JSON Schema of what is to be entered: an object of plain fields. Raises `InvalidRequest`."""
+    if schema is None:
+        return {"type": "object", "properties": {}}
+    if isinstance(schema, type) and issubclass(cast("type[object]", schema), BaseModel):
+        schema = cast("type[BaseModel]", schema).model_json_schema()
+    copy = plain(schema)
+    if not isinstance(copy, dict) or copy.get("type") != "object":
+        raise InvalidRequest(
+            f"The schema of a question is that of an object, or a model, not {brief_value(schema)}."
+        )
+    return copy
+
+
+def question_of(call: Call) -> JSONObject | None:
+    """What is asked by a call within another one, None for a call that is no question."""
+    if call.name != ELICIT or call.kind != "space" or call.parent_id is None:
+        return None
+    asked = json.loads(call.arguments)
+    return asked if "requestedSchema" in asked or "url" in asked else None
+
+
+SAMPLE = "sample"
+"""The name of the calls that are answered by the agent's model."""
+
+MOST_MESSAGES = 1_000
+_SPEAKERS = ("user", "assistant")
+
+
+@value
+class Sampled:
+    """The model's answer, and its name."""
+
+    text: str
+    model: str = ""
+
+
+def sampling(
+    messages: object, system: object, max_tokens: object, temperature: object, source: object
+) -> JSONObject:
+    """The arguments of the call that asks. Raises `InvalidRequest` for what cannot be asked."""
+    asked: JSONObject = {"messages": _messages(messages)}
+    if system is not None:
+        asked["system"] = given.text("The system prompt", system)
+    if max_tokens is not None:
+        if type(max_tokens) is not int or max_tokens < 1:
+            raise InvalidRequest(f"max_tokens is a whole number from 1, not {brief_value(max_tokens)}.")
+        asked["maxTokens"] = max_tokens
+    if temperature is not None:
+        if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature < 0:
+            raise InvalidRequest(f"temperature is a number from 0, not {brief_value(temperature)}.")
+        asked["temperature"] = temperature
+    if source is not None:
+        asked["source"] = given.text("The source of a question", source)
+    return asked
+
+
+def _messages(messages: object) -> list[JSON]:
+    if isinstance(messages, str):
+        return [{"role": "user", "content": given.message(messages)}]
+    if not isinstance(messages, Sequence) or not 0 < len(cast("Sequence[object]", messages)) <= MOST_MESSAGES:
+        raise InvalidRequest(
+            f"The messages are a text, or 1 to {MOST_MESSAGES} pairs of who speaks and what is said."
+        )
+    said: list[JSON] = []
+    for each in cast("Sequence[object]", messages):
+        if not isinstance(each, tuple) or len(cast("tuple[object, ...]", each)) != 2:
+            raise InvalidRequest(
+                f"A message is a pair of who speaks and what is said, not {brief_value(cast('object', each))}."
+            )
+        role, content = cast("tuple[object, object]", each)
+        if role not in _SPEAKERS:
+            raise InvalidRequest(f"Who speaks is 'user' or 'assistant', not {brief_value(role)}.")
+        said.append({"role": cast("str", role), "content": given.text("A message", content)})
+    return said
+
+
+def sampling_of(call: Call) -> JSONObject | None:
+    """What a model is asked by a call within another one that waits for a host, None for any other call."""
+    if call.name != SAMPLE or call.kind != "space" or call.parent_id is None:
+        return None
+    return cast("JSONObject", json.loads(call.arguments))
+
+
+def sampled(result: ToolResult) -> Sampled:
+    """The answer that a call's result is. Raises `ModelError` for one that failed."""
+    answer = result.result
+    if result.status == "error" or not isinstance(answer, dict):
+        raise ModelError(result.error or "The model gave no answer.")
+    return Sampled(text=str(answer.get("text", "")), model=str(answer.get("model", "")))

@@ -1,0 +1,414 @@
+"""Answers: shapes, statuses, pages, event frames, and the bounds on what clients do not read."""
+
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import anyio.lowlevel
+import anyio.to_thread
+from anyio import CancelScope, CapacityLimiter
+from anyio.lowlevel import RunVar
+from fastapi import Response
+from starlette.types import Receive, Scope, Send
+
+from toolwright.core import errors
+from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.broken_rows import broken_of, ended_early
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.limits import PAGE_BYTES
+from toolwright.core.plain import is_large, letters_of
+from toolwright.core.threads.call import ForbiddenMove
+from toolwright.core.threads.event import Event
+from toolwright.wire.event import event_json, frame
+from toolwright.wire.shape import Absent, BrokenItem, Shape
+from toolwright.wire.space import channel_event_json
+
+MOST_UNREAD = 64 * PAGE_BYTES  # bytes, of all callers together
+CUT = "toolwright.cut"
+"""The extension by which a server offers to cut a connection off at once."""
+CALLER = "toolwright.caller"
+"""The name in a request's scope of its caller's label, once the caller is known."""
+
+
+class Holder(Protocol):
+    """Holds bytes until it ends; `cancel` ends it early."""
+
+    def cancel(self) -> object: ...
+
+
+class UnreadAnswers:
+    """Bounds the bytes of the large answers that wait for their readers, or of bodies that wait for their ends.
+
+    If a new answer would be one too many, the oldest answers of the caller that holds the most bytes are cut off until
+    there is room. An answer that is larger than the bound is held alone.
+    """
+
+    def __init__(self, most: int = MOST_UNREAD) -> None:
+        self._most = most
+        self._bytes: dict[str, int] = {}
+        self._held: dict[str, dict[Holder, int]] = {}
+
+    @contextmanager
+    def hold(self, scope: Scope, size: int) -> Generator["Held"]:
+        """Count an answer of `size` bytes in this block, which ends early if the answer must make room."""
+        caller = caller_of(scope)
+        block = CancelScope()
+        self.add(caller, block, size)
+        try:
+            with block:
+                yield Held(self, caller, block)
+        finally:
+            self.remove(caller, block)
+
+    def resize(self, caller: str, block: Holder, size: int) -> None:
+        """Count an answer that is held with another size."""
+        if self.remove(caller, block):
+            self.add(caller, block, size)
+
+    def add(self, caller: str, block: Holder, size: int) -> None:
+        """Count bytes of the caller, for which others make room."""
+        self._make_room(caller, size)
+        self._held.setdefault(caller, {})[block] = size
+        self._bytes[caller] = self._bytes.get(caller, 0) + size
+
+    def _make_room(self, caller: str, size: int) -> None:
+        """Cut off answers until the caller's new one fits, or none is left."""
+        while self._held and sum(self._bytes.values()) + size > self._most:
+            most = max(self._held, key=lambda each: self._bytes[each] + (size if each == caller else 0))
+            oldest = next(iter(self._held[most]))
+            oldest.cancel()
+            self.remove(most, oldest)
+
+    def remove(self, caller: str, block: Holder) -> bool:
+        """Count the answer no more. Return False if it has made room before."""
+        held = self._held.get(caller, {})
+        if block not in held:
+            return False
+        self._bytes[caller] -= held.pop(block)
+        if not held:
+            del self._held[caller], self._bytes[caller]
+        return True
+
+
+class Held:
+    """One answer that is held."""
+
+    def __init__(self, answers: UnreadAnswers, caller: str, block: CancelScope) -> None:
+        self._answers = answers
+        self._block = block
+        self.caller = caller
+
+    @property
+    def has_made_room(self) -> bool:
+        """Return whether the answer was ended early."""
+        return self._block.cancelled_caught
+
+    def resize(self, size: int) -> None:
+        """Count the answer with another size."""
+        self._answers.resize(self.caller, self._block, size)
+
+
+UNREAD = RunVar[UnreadAnswers]("toolwright_unread_answers")
+"""The unread answers of an event loop."""
+
+
+def unread_answers() -> UnreadAnswers:
+    """Return the unread answers of the event loop."""
+    try:
+        return UNREAD.get()
+    except LookupError:
+        answers = UnreadAnswers()
+        UNREAD.set(answers)
+        return answers
+
+
+BODIES = RunVar[UnreadAnswers]("toolwright_unfinished_bodies")
+"""The unfinished bodies of an event loop."""
+
+
+def unfinished_bodies() -> UnreadAnswers:
+    """Return the bodies of the event loop's requests that have not arrived whole."""
+    try:
+        return BODIES.get()
+    except LookupError:
+        bodies = UnreadAnswers()
+        BODIES.set(bodies)
+        return bodies
+
+
+def cut_off(scope: Scope) -> None:
+    """Cut the connection off, if the server can: an orderly end would wait for the reader."""
+    cut = scope.get("extensions", {}).get(CUT)
+    if cut is not None:
+        cut()
+
+
+def caller_of(scope: Scope) -> str:
+    """Return the label of the caller, or the address if the caller is not known."""
+    label, client = scope.get(CALLER), scope.get("client")
+    if isinstance(label, str) and label:
+        return label
+    return client[0] if client else "-"
+
+
+class Detail(Shape):
+    """What is wrong at one path of a body or query."""
+
+    path: str
+    message: str
+
+
+class ErrorShape(Shape):
+    """Every error: a sentence, and a code that stays the same; `details` for an invalid body or query."""
+
+    error: str
+    code: str
+    details: Absent[list[Detail]] = None
+
+
+class ListShape(Shape):
+    """A list; `broken` only where rows of it cannot be read, `more` only where a page has ended early."""
+
+    broken: Absent[list[BrokenItem]] = None
+    more: Absent[Literal[True]] = None
+
+
+class EnvNames(Shape):
+    """The names that were set, and whether each is a secret; never a value."""
+
+    env: dict[str, dict[Literal["type"], Literal["text", "secret"]]]
+
+
+class Deleted(Shape):
+    """It is gone."""
+
+    success: Literal[True]
+
+
+Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them
+
+_WORDS: dict[int | str, str] = {
+    400: "A faulty body or query.",
+    401: "No key or token, or a wrong or expired one.",
+    403: "Not allowed.",
+    404: "Not there.",
+    409: "Already over, or taken.",
+    410: "Expired.",
+    413: "The body is too large.",
+    416: "None of the bytes is in that range.",
+    503: "The journal, or the keys of tokens, are unavailable: try again; or a row that this needs is broken.",
+    "default": "Any other error.",
+}
+
+
+def answers(
+    shape: type[Shape], description: str, status: int = 200, errors: tuple[int, ...] = ()
+) -> Responses:
+    """A route's answers: the good one, and the errors that it shares with others."""
+    good: Responses = {status: {"model": shape, "description": description}}
+    return good | failures(*errors)
+
+
+def failures(*errors: int) -> Responses:
+    """The error answers of a route behind authentication."""
+    statuses: list[int | str] = [*sorted({400, 401, 403, 503, *errors}), "default"]
+    return {status: {"model": ErrorShape, "description": _WORDS[status]} for status in statuses}
+
+
+T = TypeVar("T")
+log = logging.getLogger("toolwright.web")
+
+
+_PIECE = 256 * 1024  # bytes that are sent at once
+_MEASURED = 10_000  # parts of an answer that is not rendered yet, which take 5 ms
+MOST_SHOWN = 2 * PAGE_BYTES  # rows are shown with their authors, their places and the like
+
+
+_LIMITER = RunVar[CapacityLimiter]("toolwright_answers")
+
+
+def _one_at_a_time() -> CapacityLimiter:
+    """The limiter of the event loop's large answers."""
+    try:
+        return _LIMITER.get()
+    except LookupError:
+        limiter = CapacityLimiter(1)
+        _LIMITER.set(limiter)
+        return limiter
+
+
+class Answer(Response):
+    """A JSON answer. A large one is written in a thread, and sent in pieces as fast as they are read.
+
+    One is written at a time: the event loop waits for the interpreter behind at most one of them. All that wait
+    together hold a bounded number of bytes, see `UnreadAnswers`.
+    """
+
+    media_type = "application/json"
+
+    def __init__(self, content: JSONObject, status: int, headers: Mapping[str, str] | None) -> None:
+        self._large = content if is_large(content) else None
+        super().__init__(None if self._large else content, status, headers)
+
+    def render(self, content: Any) -> bytes:  # as Starlette spells it: JSON by the callers of `answer`
+        return b"" if content is None else dumps_unescaped(content).encode()
+
+    def _render_large(self) -> bytes:
+        """The body; what it is made of is not kept beside it, however slowly it is read."""
+        content, self._large = self._large, None
+        return self.render(content)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._large is None:
+            await super().__call__(scope, receive, send)
+            return
+        begun = False
+        with unread_answers().hold(scope, letters_of(self._large, _MEASURED)) as held:
+            body = await anyio.to_thread.run_sync(self._render_large, limiter=_one_at_a_time())
+            held.resize(len(body))
+            await anyio.lowlevel.checkpoint()
+            begun = True
+            await self._send_body(body, send)
+        if not held.has_made_room:
+            return
+        if not begun:
+            raise errors.Overloaded
+        log.info("An answer for %s is not read, and is cut off to make room for others.", held.caller)
+        cut_off(scope)
+        await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
+
+    async def _send_body(self, body: bytes, send: Send) -> None:
+        self.headers["content-length"] = str(len(body))
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for start in range(0, len(body), _PIECE):
+            end = start + _PIECE
+            await send({"type": "http.response.body", "body": body[start:end], "more_body": end < len(body)})
+
+
+def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    """The HTTP answer whose body is `body`."""
+    return Answer(body, status, headers)
+
+
+def listed(
+    plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
+) -> Answer:
+    """A list as `{<plural>: […]}`, with what of it is broken beside, and `more: true` if the page ends early.
+
+    A page that is read from its end, `newest`, keeps its last items.
+    """
+    items, ended = page_json(rows, show, newest=newest)
+    return answer({plural: items, **broken_json(rows), **ended})
+
+
+def page_json(
+    rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
+) -> tuple[list[JSON], JSONObject]:
+    """The items of a page until they have `MOST_SHOWN` letters; and `more: true` if it ends early, or nothing.
+
+    A journal has ended its pages before, see `PageLimit`; this holds for lists that are made otherwise.
+    """
+    items: list[JSON] = []
+    size, ended = 0, ended_early(rows)
+    for row in reversed(rows) if newest else rows:
+        if size >= MOST_SHOWN:
+            ended = True
+            break
+        item = show(row)
+        size += letters_of(item)
+        items.append(item)
+    return items[::-1] if newest else items, {"more": True} if ended else {}
+
+
+def broken_json(rows: Sequence[object]) -> JSONObject:
+    """`{broken: [{id, column, error}]}`, or nothing if all rows could be read."""
+    items: list[JSON] = [
+        {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_of(rows)
+    ]
+    return {"broken": items} if items else {}
+
+
+INTERNAL = 500
+
+STATUSES: Mapping[type[errors.ToolwrightError], int] = {
+    errors.DefinitionError: 400,
+    errors.InvalidJSON: 400,
+    errors.InvalidRequest: 400,
+    errors.VariablesLacking: 422,
+    errors.CannotSeal: 400,
+    errors.CannotUnseal: INTERNAL,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.TooSlow: 408,
+    errors.AlreadyOver: 409,
+    errors.Reset: 410,
+    errors.ServerFailed: INTERNAL,
+    errors.BadAnswer: 502,
+    errors.Unreachable: 503,
+    errors.CallClaimed: 409,
+    errors.NotFailed: 409,
+    errors.ThreadBusy: 409,
+    errors.AlreadyThere: 409,
+    errors.NoRoom: 409,
+    errors.CallExpired: 410,
+    errors.TooLarge: 413,
+    errors.CannotServe: INTERNAL,
+    errors.MissingExtra: INTERNAL,
+    errors.Unwritable: INTERNAL,
+    ForbiddenMove: INTERNAL,
+    errors.ModelError: 502,
+    errors.SolutionError: 502,
+    errors.RunFailed: 502,
+    errors.ModelUnavailable: 503,
+    errors.Overloaded: 503,
+    errors.KeysUnavailable: 503,
+    errors.StoreError: 503,
+    errors.RowBroken: 503,  # without a Retry-After: somebody must mend it
+}
+"""A class that is not listed has the status of the nearest class above it."""
+
+
+def status_of(error: type[errors.ToolwrightError]) -> int:
+    """The status of an error's class."""
+    for each in error.__mro__:
+        if each in STATUSES:
+            return STATUSES[each]
+    return INTERNAL
+
+
+KEPT = 128  # frames: readers of the same events are seldom far apart
+
+Names: TypeAlias = Literal["s3", "s4"]
+"""Whose names events have."""
+_RENDERINGS: Mapping[Names, Callable[[Event, str | None], JSONObject]] = {
+    "s3": event_json,
+    "s4": channel_event_json,
+}
+
+
+class Frames:
+    """The frames of the newest events, under names of one kind."""
+
+    def __init__(self, names: Names = "s3") -> None:
+        self._render = _RENDERINGS[names]
+        self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
+
+    def of(self, event: Event) -> bytes:
+        """The event's frame. A recorded event is known by its number, a live one by being the same object."""
+        whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
+        key = id(event) if event.n is None else (whose, event.n)
+        entry = self._frames.get(key)
+        if entry is not None and (event.n is not None or entry[0] is event):
+            return entry[1]
+        made = self.made(event)
+        if len(self._frames) >= KEPT:
+            del self._frames[next(iter(self._frames))]
+        self._frames[key] = (event, made)
+        return made
+
+    def made(self, event: Event) -> bytes:
+        """The event's frame, made again, and not kept."""
+        return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))

@@ -1,1 +1,0 @@
-"""JSON answers, their forms in the OpenAPI document, and status codes."""

@@ -1,0 +1,297 @@
+"""Access tokens of people: JWT rules (RFC 7519, RFC 8725), a shared secret, or an identity provider's keys."""
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias, cast
+
+import httpx
+from cryptography.exceptions import UnsupportedAlgorithm
+from jwt import PyJWS, PyJWTError
+from jwt.algorithms import AllowedPublicKeys
+
+from toolwright.core.errors import KeysUnavailable, Unauthorized
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.ports import Clock
+from toolwright.core.text import sentence
+from toolwright.web.auth.access import Named
+
+LONGEST = 16 * 1024  # characters of a token
+EARLY = 5.0  # seconds by which the issuer's clock may be ahead of ours; nothing is granted after `exp`
+
+_JWS = PyJWS(options={"enforce_minimum_key_length": True})
+_WRONG = "The token is not valid."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The header of a token, before anybody has verified it."""
+
+    algorithm: str
+    kid: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The required claims of a token: its `claim` names the person. Audience and issuer only if they are given."""
+
+    claim: str
+    audience: str | None = None
+    issuer: str | None = None
+
+
+def header_of(token: str) -> Header:
+    """The token's header. Raises `Unauthorized` for what is no token, or asks for more than we know (`crit`)."""
+    if len(token) > LONGEST:
+        raise Unauthorized("The token is too long.")
+    try:
+        header: dict[str, Any] = _JWS.get_unverified_header(token)  # any JSON object, from anybody
+    except (PyJWTError, ValueError) as error:
+        raise Unauthorized(_WRONG) from error
+    algorithm, kid = header.get("alg"), header.get("kid")
+    if not isinstance(algorithm, str) or "crit" in header or "b64" in header:
+        raise Unauthorized(_WRONG)
+    return Header(algorithm=algorithm, kid=kid)
+
+
+def claims_of(token: str, key: AllowedPublicKeys | bytes, algorithm: str) -> JSONObject:
+    """The claims, if that key signed them by that algorithm and no other, else `Unauthorized`."""
+    try:
+        payload: bytes = _JWS.decode(token, key, algorithms=[algorithm])
+        claims: JSON = json.loads(payload)
+    except (PyJWTError, ValueError, RecursionError) as error:
+        raise Unauthorized(_WRONG) from error
+    if not isinstance(claims, dict):
+        raise Unauthorized(_WRONG)
+    return claims
+
+
+def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
+    """Whom the token names, if it is good now, else `Unauthorized`. `exp` and `nbf` may be absent."""
+    at = now.timestamp()
+    expires, begins = _instant(claims, "exp"), _instant(claims, "nbf")
+    if expires is not None and expires <= at:
+        raise Unauthorized("The token has expired.")
+    if begins is not None and begins > at + EARLY:
+        raise Unauthorized("The token is not valid yet.")
+    if wanted.issuer is not None and claims.get("iss") != wanted.issuer:
+        raise Unauthorized("The token is not from the issuer whose tokens are taken here.")
+    if wanted.audience is not None and wanted.audience not in _audience(claims):
+        raise Unauthorized("The token is not meant for this server: its audience is another, or none.")
+    name = claims.get(wanted.claim)
+    if not isinstance(name, str) or not name:
+        raise Unauthorized(f"The token lacks the claim {wanted.claim!r}, or it is not text.")
+    return Named(external_id=name, until=expires, claims=claims)
+
+
+def _audience(claims: JSONObject) -> list[JSON]:
+    """A token is meant for one, or for each in a list (RFC 7519 §4.1.3)."""
+    meant = claims.get("aud")
+    return meant if isinstance(meant, list) else [meant]
+
+
+def _instant(claims: JSONObject, name: str) -> float | None:
+    if name not in claims:
+        return None
+    value = claims[name]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            instant = float(value)
+            if math.isfinite(instant):
+                return instant
+    raise Unauthorized(f"The token's {name!r} is not a number.")
+
+
+log = logging.getLogger("toolwright.web")
+
+_PARTS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}  # the public ones
+_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
+_ALGORITHMS = PyJWS()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicKey:
+    """A key, and the algorithms that it may be used with."""
+
+    kid: str | None
+    algorithms: frozenset[str]
+    key: AllowedPublicKeys
+
+
+def read_keys(text: bytes) -> Sequence[PublicKey]:
+    """The keys of a set that can verify signatures; others are left out, also whatever is no set of keys."""
+    try:
+        document: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    listed = document.get("keys") if isinstance(document, dict) else None
+    keys = [_key(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return [key for key in keys if key is not None]
+
+
+def choose(keys: Sequence[PublicKey], kid: str | None, algorithm: str) -> PublicKey | None:
+    """The key of that id for that algorithm; for a token that names none, the only one there is."""
+    fit = [key for key in keys if algorithm in key.algorithms and kid in (None, key.kid)]
+    return fit[0] if len(fit) == 1 or (fit and kid is not None) else None
+
+
+def _key(jwk: Mapping[str, JSON]) -> PublicKey | None:
+    kty, kid = jwk.get("kty"), jwk.get("kid")
+    operations = jwk.get("key_ops", ["verify"])
+    verifies = jwk.get("use", "sig") == "sig" and isinstance(operations, list) and "verify" in operations
+    if not isinstance(kty, str) or not verifies or not isinstance(kid, str | None):
+        return None
+    algorithms = _algorithms(kty, jwk)
+    public = {name: jwk.get(name) for name in _PARTS.get(kty, ())}
+    if not algorithms or not all(isinstance(part, str) for part in public.values()):
+        return None
+    algorithm = _ALGORITHMS.get_algorithm_by_name(algorithms[0])
+    try:
+        key = algorithm.from_jwk({"kty": kty, **public})
+        short = algorithm.check_key_length(key)
+    except (PyJWTError, UnsupportedAlgorithm, ValueError, TypeError):
+        return None
+    if short is not None:
+        return None
+    verifying = cast("AllowedPublicKeys", key)  # made of public parts alone
+    return PublicKey(kid=kid, algorithms=frozenset(algorithms), key=verifying)
+
+
+def _algorithms(kty: str, jwk: Mapping[str, JSON]) -> Sequence[str]:
+    """Those that fit the key's kind, and of them the one that it names, if it does."""
+    curve = jwk.get("crv")
+    fit = _RSA
+    if kty != "RSA":
+        curve_algorithm = _CURVES.get(curve) if isinstance(curve, str) else None
+        fit = (
+            ()
+            if curve_algorithm is None or curve_algorithm.startswith("ES") != (kty == "EC")
+            else (curve_algorithm,)
+        )
+    return fit if "alg" not in jwk else [one for one in fit if one == jwk["alg"]]
+
+
+LIFE = 600.0  # seconds after which keys are looked at again: so a key that was withdrawn is forgotten
+PAUSE = 10.0  # seconds between two fetches at the least, whatever kids callers make up
+FIRST_PAUSE = 1.0  # the same while there were never any keys
+OK = 200
+PATIENCE = 5.0  # seconds for one fetch
+LARGEST = 256 * 1024  # bytes of a key set
+
+Fetch: TypeAlias = Callable[[], Awaitable[bytes]]  # raises `KeysUnavailable`
+
+
+class ProviderKeys:
+    """The provider's keys by id. Whatever many callers want, one fetch at a time is made for all of them."""
+
+    def __init__(self, fetch: Fetch, clock: Clock) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: Sequence[PublicKey] = ()
+        self._fetched_at = self._tried_at = float("-inf")
+        self._fetching = asyncio.Lock()
+
+    async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
+        """The key, None if the provider has no such. Raises `KeysUnavailable` if there were never any."""
+        if not self._keys or self._is_old:
+            await self._refresh()
+        if not self._keys:
+            raise KeysUnavailable
+        chosen = choose(self._keys, kid, algorithm)
+        if chosen is None and kid is not None and all(key.kid != kid for key in self._keys):
+            await self._refresh()
+            chosen = choose(self._keys, kid, algorithm)
+        return chosen
+
+    @property
+    def _is_old(self) -> bool:
+        """Old keys are renewed by one caller; the others go on with them meanwhile."""
+        return self._clock.monotonic() - self._fetched_at >= LIFE and not self._fetching.locked()
+
+    async def _refresh(self) -> None:
+        async with self._fetching:
+            pause = PAUSE if self._keys else FIRST_PAUSE
+            if self._clock.monotonic() - self._tried_at < pause:
+                return
+            try:
+                keys = read_keys(await self._fetch())
+            except KeysUnavailable as error:
+                log.warning("The keys of people's tokens cannot be fetched: %s", error)
+                return
+            finally:
+                self._tried_at = self._clock.monotonic()
+            if not keys:
+                log.warning("The key set of people's tokens has no key that can be used: the last ones stay.")
+                return
+            self._keys, self._fetched_at = keys, self._clock.monotonic()
+
+
+def over_http(url: str) -> Fetch:
+    """Fetches the key set at that URL: within a time, up to a size, without following redirects."""
+    context = httpx.create_ssl_context()  # once: it takes a while
+
+    async def fetch() -> bytes:
+        try:
+            async with (
+                asyncio.timeout(PATIENCE),
+                httpx.AsyncClient(verify=context, timeout=PATIENCE) as client,
+            ):
+                return await _read(client, url)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
+            raise KeysUnavailable(sentence(f"{url}: {str(error) or type(error).__name__}")) from error
+
+    return fetch
+
+
+async def _read(client: httpx.AsyncClient, url: str) -> bytes:
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    async with client.stream("GET", url, headers=headers) as response:
+        if response.status_code != OK:
+            raise KeysUnavailable(f"{url} answers {response.status_code}.")
+        body = b""
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > LARGEST:
+                raise KeysUnavailable(f"{url} answers with more than {LARGEST} bytes.")
+        return body
+
+
+SHARED = "HS256"
+
+
+class SharedSecret:
+    """Tokens signed with a secret that the issuer shares with us: HS256, nothing else."""
+
+    def __init__(self, secret: str, wanted: Wanted, clock: Clock) -> None:
+        self._secret = secret.encode("utf-8", "surrogateescape")
+        self._wanted = wanted
+        self._clock = clock
+
+    async def __call__(self, token: str) -> Named:
+        header_of(token)
+        return named_by(claims_of(token, self._secret, SHARED), self._wanted, self._clock.now())
+
+
+class SignedByProvider:
+    """Tokens signed by an identity provider, with one of the keys that it publishes."""
+
+    def __init__(self, keys: ProviderKeys, wanted: Wanted, clock: Clock) -> None:
+        self._keys = keys
+        self._wanted = wanted
+        self._clock = clock
+
+    async def __call__(self, token: str) -> Named:
+        header = header_of(token)
+        public_key = await self._keys.find(header.kid, header.algorithm)
+        if public_key is None:
+            raise Unauthorized(
+                "The token is signed with a key, or by an algorithm, that its provider does not have."
+            )
+        claims = claims_of(token, public_key.key, header.algorithm)
+        return named_by(claims, self._wanted, self._clock.now())

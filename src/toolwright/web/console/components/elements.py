@@ -1,0 +1,39 @@
+"""Elements with a template of their own: a message of a space, and its text."""
+
+from collections.abc import Awaitable, Callable
+
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+from toolwright.core.json_value import JSONObject
+
+
+class Prose(Element, component="prose.js"):
+    """A text with its line breaks, code between fences, and links to the web; nothing in it is markup."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.props["content"] = content
+
+
+Press = Callable[[], Awaitable[object] | object]
+
+
+class MessageFrame(Element, component="message.js"):
+    """Who has said something, when, what it answers, the reactions; its slot holds what was said.
+
+    `said` is `{id, author, byAgent, isCall, at, edited, parent, mayChange, reactions: [{emoji, count, mine, who}]}`.
+    """
+
+    def __init__(self, said: JSONObject) -> None:
+        super().__init__()
+        self.props["said"] = said
+
+    def on_react(self, handler: Callable[[str], Awaitable[object]]) -> None:
+        """Somebody reacts with an emoji, or takes that back."""
+
+        async def react(event: GenericEventArguments) -> None:
+            if isinstance(event.args, str):
+                await handler(event.args)
+
+        self.on("react", react)

@@ -1,0 +1,446 @@
+"""Tools by name, their calls, and the form to try one."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Final
+from urllib.parse import quote
+
+from toolwright.core.env.env import Variable
+from toolwright.core.errors import (
+    DefinitionError,
+    NotFound,
+    StoreError,
+    TenvsLacking,
+    ToolwrightError,
+    VariablesLacking,
+)
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import brief
+from toolwright.core.threads.call import OPEN, Call, is_over
+from toolwright.core.threads.run import Run
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolset import Toolset
+from toolwright.core.value import value
+from toolwright.runtime.pending.app_calls import EVERY, call_of
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.console.dialogs import confirm, variables_form
+from toolwright.web.console.runs.calls import draw_files
+from toolwright.web.console.schema_form import SchemaForm
+from toolwright.web.console.sign_in import Field, entry_form
+from toolwright.web.console.tool_ui.parts import json_block
+from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, code, link, words
+
+_PLAIN: Final = re.compile("[A-Za-z0-9_.-]+")
+LONGEST_DESCRIPTION: Final = 240  # characters of it in a list
+
+
+async def tools_of(visit: Visit, agent_id: str) -> Toolset:
+    """All tools of an agent: its own, its toolkits', and those of MCP servers, which are waited for."""
+    try:
+        return (await visit.runtime.toolkit(agent_id)).tools
+    except TenvsLacking:  # it has threads that bring them, and none of its own
+        return (await visit.runtime.agents.active(agent_id)).tools
+
+
+async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
+    """The tool of that name, of the app or of an agent; else `NotFound`."""
+    tools = _of_app(visit, name) if agent_id is None else await tools_of(visit, agent_id)
+    if name not in tools:
+        raise NotFound(f"There is no tool {brief(repr(name), 200)}.")
+    return tools[name]
+
+
+def _of_app(visit: Visit, name: str) -> Toolset:
+    """What hosts outside may call, where the tool is among it: there are those of single agents too."""
+    try:
+        tools = visit.runtime.app_calls.tools
+    except DefinitionError:  # which a call of it would say
+        return visit.runtime.tools
+    return tools if name in tools else visit.runtime.tools
+
+
+def path_of(name: str, agent_id: str | None = None) -> str:
+    """The path of a tool's page. A name that a path would not carry as it is stands in the query."""
+    place = "/tools" if agent_id is None else f"/tools/{quote(agent_id, safe='')}"
+    return f"{place}/{name}" if _PLAIN.fullmatch(name) else f"{place}/-?name={quote(name, safe='')}"
+
+
+def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
+    """A list of tools, each leading to its page."""
+    with box("ul", "list"):
+        for tool in tools:
+            with box("li", "item"), box("div", "fill"):
+                with box("div", "row"):
+                    link(tool.name, path_of(tool.name, agent_id), "title mono")
+                    hints(tool)
+                words(brief(tool.description, LONGEST_DESCRIPTION), "p", "quiet small")
+
+
+def hints(tool: Tool) -> None:
+    """What a tool is and what its calls do, in badges."""
+    badge(tool.kind)
+    for shown, name, kind in (
+        (tool.read_only, "read only", "good"),
+        (tool.destructive, "destructive", "bad"),
+        (tool.visible, "visible", "busy"),
+        (tool.is_async, "async", ""),
+        (tool.approval is not None, "needs approval", "waiting"),
+    ):
+        if shown:
+            badge(name, kind)
+
+
+async def draw_outcome(call: Call, result: ToolResult | None) -> None:
+    """Draw it; of a call that was cancelled there may be none."""
+    if result is None:
+        words("There is no result.", "p", "quiet")
+        return
+    if result.status == "error":
+        with box("div", "error") as said:
+            said.props["role"] = "alert"
+            words(brief(result.error or "It failed.", LONGEST_SHOWN), "p")
+        if result.error_code is not None:
+            with box("div", "row"):
+                badge(brief(result.error_code, 60), "bad")
+    if isinstance(result.result, str):
+        code(result.result)
+    elif result.result is not None or result.status == "success":
+        await json_block(result.result)
+    draw_files(call.thread_id, [each for each in result.attachments if isinstance(each, AttachmentRef)])
+    if result.stack:
+        with box("details", "folded"):
+            words("Traceback", "summary", "quiet small")
+            code(result.stack)
+
+
+LOOK_AGAIN: Final = 0.5  # seconds without news after which the row is read all the same
+
+
+@value
+class Progress:
+    """How a call stands: its row, once there is one, and its run."""
+
+    call: Call | None = None
+    run: Run | None = None
+
+    @property
+    def over(self) -> bool:
+        """Return whether nothing changes any more."""
+        return self.call is not None and is_over(self.call.status)
+
+    @property
+    def request_id(self) -> str | None:
+        """The request for values that its run waits with."""
+        waiting = self.run.waiting if self.run is not None and self.run.status == "waiting" else None
+        request_id = (waiting or {}).get("requestId")
+        return request_id if isinstance(request_id, str) else None
+
+
+async def call_app_tool(
+    runtime: Runtime, name: str, arguments: JSONObject, before: Call | None
+) -> AsyncGenerator[Progress]:
+    """Call a tool of the app, as hosts outside do: how the call stands, repeatedly until it is over.
+
+    It is made in the thread of the call `before`, where values were set for it, else in one of its own.
+    """
+    app_calls = runtime.app_calls
+    call = app_calls.new(before)
+    with app_calls.watch(call) as watch:
+        if before is None:
+            await app_calls.make(call, name, arguments)
+        else:
+            await app_calls.make_beside(call, before, name, arguments)
+        while True:
+            row = await watch.row()
+            progress = Progress(call=row, run=await _run(runtime, call.run_id))
+            yield progress
+            if progress.over:
+                return
+            if not await watch.next(LOOK_AGAIN) and row is None and await app_calls.lost(call):
+                raise StoreError("The call could not be made.")
+
+
+async def call_agent_tool(
+    runtime: Runtime, agent_id: str, name: str, arguments: JSONObject
+) -> AsyncGenerator[Progress]:
+    """Call a tool of an agent, in a run of its own: how the call stands, repeatedly until it is over."""
+    toolkit = await runtime.toolkit(agent_id)
+    calling = asyncio.create_task(toolkit.call(name, arguments), name="toolwright-console-call")
+    try:
+        done = False
+        while not done:
+            await asyncio.wait([calling], timeout=LOOK_AGAIN)
+            done = calling.done()
+            if done:
+                await calling  # raises what it raised
+            yield await _latest(runtime, toolkit.run_id)
+    finally:  # the call goes on as a row, though nobody waits here any more
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+
+
+async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
+    """How the call stands that the run was made for."""
+    if run_id is None:
+        return Progress()
+    calls = await runtime.calls.list(status=EVERY, run_id=run_id)
+    own = next((each for each in calls if each.parent_id is None), None)
+    return Progress(call=own, run=await _run(runtime, run_id))
+
+
+async def _run(runtime: Runtime, run_id: str) -> Run | None:
+    """The run, None before there is one."""
+    try:
+        return await runtime.runs.get(run_id)
+    except NotFound:
+        return None
+
+
+MOST_ROWS: Final = 200
+MOST_CHOICES: Final = 12
+LONGEST: Final = 300  # characters of a description or a default
+
+
+@value
+class Parameter:
+    """One parameter in words."""
+
+    name: str
+    type: str
+    required: bool = False
+    default: str = ""
+    description: str = ""
+
+
+def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
+    """The parameters of an input schema, in their order."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict):
+        return
+    for name, part in properties.items():
+        fields = part if isinstance(part, dict) else {}
+        described = fields.get("description")
+        yield Parameter(
+            name=name,
+            type=type_of(part),
+            required=isinstance(required, list) and name in required,
+            default=dumps_unescaped(fields["default"]) if "default" in fields else "",
+            description=described if isinstance(described, str) else "",
+        )
+
+
+def type_of(part: JSON, depth: int = 0) -> str:
+    """The type that a schema asks for, in a few words."""
+    if not isinstance(part, dict) or depth > 4:
+        return "any"
+    reference = part.get("$ref")
+    if isinstance(reference, str):
+        return reference.rpartition("/")[2]
+    choices = part.get("enum")
+    if isinstance(choices, list):
+        shown = [dumps_unescaped(each) for each in choices[:MOST_CHOICES]]
+        return " | ".join([*shown, "…"] if len(choices) > MOST_CHOICES else shown)
+    if "const" in part:
+        return dumps_unescaped(part["const"])
+    for several in (part.get("anyOf"), part.get("oneOf")):
+        if isinstance(several, list):
+            return " | ".join([type_of(each, depth + 1) for each in several[:MOST_CHOICES]])
+    named = part.get("type")
+    if named == "array":
+        return f"list of {type_of(part.get('items'), depth + 1)}"
+    if isinstance(named, list):
+        return " | ".join([str(each) for each in named])
+    return named if isinstance(named, str) else "any"
+
+
+def parameter_table(schema: JSONObject) -> None:
+    """The table, or word that there are none."""
+    rows = [*parameters_of(schema)]
+    if not rows:
+        words("It takes no parameters.", "p", "quiet")
+        return
+    with box("div", "scroll card"), box("table", "grid"):
+        with box("thead"), box("tr"):
+            for title in ("Parameter", "Type", "Description"):
+                words(title, "th")
+        with box("tbody"):
+            for row in rows[:MOST_ROWS]:
+                _row(row)
+    if len(rows) > MOST_ROWS:
+        words(f"… and {len(rows) - MOST_ROWS} more", "p", "quiet small")
+
+
+def _row(row: Parameter) -> None:
+    with box("tr"):
+        with box("td"), box("span", "row"):
+            words(brief(row.name, 100), "span", "mono")
+            if row.required:
+                badge("required")
+        words(brief(row.type, LONGEST), "td", "mono")
+        with box("td"):
+            words(brief(row.description, LONGEST), "p")
+            if row.default:
+                words(f"Default: {brief(row.default, LONGEST)}", "p", "quiet small")
+
+
+KINDS: Final = {
+    "done": "good",
+    "resolved": "good",
+    "error": "bad",
+    "expired": "bad",
+    "cancelled": "",
+    "waiting": "waiting",
+    "pending": "waiting",
+}
+"""Colours of the states of a call; of others it is in progress."""
+
+
+class ToolTester:
+    """Calls a tool with what is entered, of the app or of an agent: one call at a time is shown."""
+
+    def __init__(self, visit: Visit, tool: Tool, agent_id: str | None) -> None:
+        self._visit = visit
+        self._tool = tool
+        self._agent_id = agent_id
+        self._shown: object = None
+        self._calls = 0
+        self._arguments: JSONObject = {}
+
+    def draw(self) -> None:
+        """Draw the form; what comes of a call stands below it."""
+        with box("section", "section stack"):
+            words("Call it", "h2")
+            if self._agent_id is not None:
+                words("The call is made by the agent, in a thread of its own.", "p", "quiet small")
+            self._form = SchemaForm(self._tool.offered, name=self._tool.name)
+            with box("div", "row"):
+                action("Call", self._press, icon="play_arrow", kind="primary")
+            self._place = box("div")
+            self._place.props["aria-live"] = "polite"
+
+    async def _press(self) -> None:
+        async def read() -> None:
+            arguments = self._form.value()
+            if not self._tool.destructive:
+                self._begin(arguments)
+                return
+
+            async def go() -> None:
+                self._begin(arguments)
+
+            hint = "It says of itself that it is destructive: what it does may not be undone."
+            confirm(self._visit, f"Call {self._tool.name}?", "Call", go, hint=hint)
+
+        await self._visit.act(read())
+
+    def _begin(self, arguments: JSONObject, before: Call | None = None) -> None:
+        self._calls += 1
+        self._shown = None
+        self._place.clear()
+        with self._place:
+            words("Calling …", "p", "quiet")
+        self._arguments = arguments
+        self._visit.view.run(self._follow(self._calls, before))
+
+    async def _follow(self, number: int, before: Call | None) -> None:
+        try:
+            async with aclosing(self._made(before)) as states:
+                async for progress in states:
+                    if number != self._calls:
+                        return  # another one is shown
+                    await self._show(progress)
+        except ToolwrightError as error:
+            self._place.clear()
+            with self._place:
+                words(error.message, "p", "error").props["role"] = "alert"
+
+    def _made(self, before: Call | None) -> AsyncGenerator[Progress]:
+        runtime, name = self._visit.runtime, self._tool.name
+        if self._agent_id is None:
+            return call_app_tool(runtime, name, self._arguments, before)
+        return call_agent_tool(runtime, self._agent_id, name, self._arguments)
+
+    async def _show(self, progress: Progress) -> None:
+        call, request_id = progress.call, progress.request_id
+        shown = (None if call is None else (call.status, call.is_asked), request_id)
+        if shown == self._shown:
+            return  # so that what somebody enters there stays
+        self._shown = shown
+        self._place.clear()
+        with self._place:
+            if request_id is not None and progress.run is not None:
+                await variables_form(self._visit, progress.run.thread_id, request_id)
+            if call is not None:
+                await self._draw_call(call, progress)
+
+    async def _draw_call(self, call: Call, progress: Progress) -> None:
+        with box("div", "card stack"):
+            with box("div", "row"):
+                badge(call.status, KINDS.get(call.status, "busy"))
+                if call.completed_at is not None:
+                    seconds = (call.completed_at - (call.started_at or call.created_at)).total_seconds()
+                    words(f"{seconds:.2f} s", "span", "quiet small")
+                link("Its run", f"/runs/{call.run_id}", "small")
+                box("span", "fill")
+                if not progress.over:
+                    action("Cancel", lambda: self._cancel(call))
+            if call.is_asked:
+                _wait("It waits for an approval.")
+            elif call.status in ("waiting", "pending"):
+                _wait("It waits for a result from outside.")
+            if progress.over:
+                result = self._visit.runtime.app_calls.result(call)
+                await draw_outcome(call, result)
+                await self._ask_for_values(call, result)
+
+    async def _ask_for_values(self, call: Call, result: ToolResult | None) -> None:
+        """What a call from outside lacks, it does not wait for: it is given here, and the call made again."""
+        data = (result.error_data if result is not None else None) or {}
+        request_id, missing = data.get("requestId"), data.get("missing")
+        if isinstance(request_id, str):  # of a child that cannot begin yet
+            await variables_form(self._visit, call.thread_id, request_id)
+        elif self._agent_id is None and isinstance(missing, list) and _lacks_values(result):
+            declared = {each.name: each for each in self._tool.variables}
+            fields = [_field(str(name), declared.get(str(name))) for name in missing]
+            words("Values are missing", "h3")
+            words(
+                "Give them for this call, and it is made again. Secrets are kept encrypted.",
+                "p",
+                "quiet small",
+            )
+            entry_form(fields, "Give and call again", partial(self._give, call))
+
+    async def _give(self, call: Call, entered: Mapping[str, str]) -> None:
+        async def go() -> None:
+            await self._visit.runtime.threads.set_env(call.thread_id, entered)
+            self._begin(self._arguments, call)
+
+        await self._visit.act(go())
+
+    async def _cancel(self, call: Call) -> None:
+        runtime = self._visit.runtime
+        if call.status in OPEN:  # whoever was asked is told, and the run goes on to its end
+            await self._visit.act(runtime.calls.cancel(call.id), "Cancelled.")
+        else:
+            await self._visit.act(runtime.app_calls.cancel(call_of(call)), "Cancelled.")
+
+
+def _lacks_values(result: ToolResult | None) -> bool:
+    return result is not None and result.error_code == VariablesLacking.code
+
+
+def _field(name: str, variable: Variable | None) -> Field:
+    secret = variable is None or variable.type == "secret"
+    return Field(name=name, secret=secret, hint="" if variable is None else variable.description)
+
+
+def _wait(text: str) -> None:
+    with box("p", "row"):
+        words(text)
+        link("Answer it", "/pending")

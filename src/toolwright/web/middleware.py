@@ -1,0 +1,352 @@
+"""Middleware of the gateway: errors as JSON, limits of bodies, paths, and the access log."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolwright.core.errors import (
+    Forbidden,
+    InvalidConfiguration,
+    InvalidRequest,
+    KeysUnavailable,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    ServerFailed,
+    StoreError,
+    TenvsLacking,
+    TooLarge,
+    ToolwrightError,
+    TooSlow,
+    VariablesLacking,
+)
+from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.text import brief, quantity
+from toolwright.web.answers import CALLER, INTERNAL, Answer, answer, caller_of, status_of, unfinished_bodies
+from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
+from toolwright.web.requests.body import invalid_value
+
+log = logging.getLogger("toolwright.web")
+
+RETRY_AFTER = "1"  # seconds
+
+
+def answer_error(error: ToolwrightError) -> Answer:
+    """An error of the core as its answer."""
+    status = status_of(type(error))
+    if status == INTERNAL:
+        log.error("A request failed.", exc_info=error)
+        return internal()
+    body: JSONObject = {"error": brief(error.message), "code": error.code}
+    if isinstance(error, InvalidRequest | InvalidConfiguration):
+        details: list[JSON] = [
+            {name: brief(text, 500) for name, text in detail.items()}
+            for detail in error.details[:MOST_FAULTS]
+        ]
+        body["details"] = details
+    if isinstance(error, TenvsLacking):
+        body["missing"] = [*error.missing]
+        invalid: list[JSON] = [{**each} for each in error.invalid]
+        body["invalid"] = invalid
+        del body["details"]
+    if isinstance(error, VariablesLacking):
+        body["missing"] = [*error.missing]
+        del body["details"]
+    headers = (
+        {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError | KeysUnavailable | Overloaded) else None
+    )
+    return answer(body, status, headers)
+
+
+def internal() -> Answer:
+    """The answer to what nobody foresaw."""
+    fault = ServerFailed()
+    return answer({"error": fault.message, "code": fault.code}, INTERNAL)
+
+
+def add_fault_handlers(gateway: FastAPI) -> None:
+    """Errors that routes and the framework raise are answered as `answer_error` does."""
+
+    async def of_core(_: Request, error: Exception) -> Answer:
+        assert isinstance(error, ToolwrightError), "registered for it"
+        return answer_error(error)
+
+    async def of_parameters(_: Request, error: Exception) -> Answer:
+        assert isinstance(error, RequestValidationError), "registered for it"
+        return answer_error(invalid_value("request", error.errors(), skip=1))
+
+    async def of_framework(_: Request, error: Exception) -> Answer:
+        assert isinstance(error, HTTPException), "registered for it"
+        return _framework_answer(error)
+
+    gateway.add_exception_handler(ToolwrightError, of_core)
+    gateway.add_exception_handler(RequestValidationError, of_parameters)
+    gateway.add_exception_handler(HTTPException, of_framework)
+
+
+def _framework_answer(error: HTTPException) -> Answer:
+    if error.status_code == status_of(NotFound):
+        return answer_error(NotFound("Not found"))
+    if error.status_code == status_of(MethodNotAllowed):
+        refused = MethodNotAllowed()
+        body: JSONObject = {"error": refused.message, "code": refused.code}
+        return answer(body, error.status_code, dict(error.headers or {}))
+    return answer({"error": str(error.detail), "code": ToolwrightError.code}, error.status_code)
+
+
+class Guard:
+    """ASGI: what nobody foresaw is logged with its traceback, and answered if nothing was yet."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            log.debug("%s %s: the caller is gone.", scope["method"], brief(scope["path"], 200))
+        except Exception:
+            log.exception("%s %s failed.", brief(scope["method"], 20), brief(scope["path"], 200))
+            if started:
+                raise
+            await internal()(scope, receive, send)
+
+
+SLOWEST = 8 * 1024  # bytes a second that a body must come at, once its grace is over
+_LARGE = {
+    "POST": re.compile(
+        "/api/threads/[^/]+/messages|/api/agents|/console/_nicegui/client/[^/]+/upload/[0-9]+"
+    ),
+    "PATCH": re.compile("/api/agents/[^/]+"),
+}
+"""Where attachments, or the tools of an agent, may come."""
+
+
+class BodyLimit:
+    """ASGI: a body that says it is too large is refused at once, any other when it has become so.
+
+    `TooLarge`, `TooSlow`, or `Overloaded` for a body that made room for others, is raised where the body is read, and
+    answered like every error of the core.
+    """
+
+    def __init__(self, app: ASGIApp, options: GatewayOptions) -> None:
+        self._app = app
+        self._options = options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit = self._limit(scope)
+        if _content_length(scope) > limit:
+            await answer_error(_too_large(limit))(scope, receive, send)
+            return
+        read, complete = 0, False
+        clock, bodies, body = asyncio.get_running_loop(), unfinished_bodies(), _Body()
+        began, caller = clock.time(), ""
+
+        async def counted() -> Message:
+            nonlocal read, complete, caller
+            if complete:
+                return await receive()  # what comes now is word that the caller is gone
+            try:
+                until = asyncio.timeout_at(began + self._options.body_grace + read / SLOWEST)
+                async with body.within(until):
+                    message = await receive()
+            except TimeoutError:
+                raise (_NO_ROOM if body.ended else TooSlow()) from None
+            read += len(message.get("body", b""))
+            if read > limit:
+                raise _too_large(limit)
+            complete = not message.get("more_body", False)
+            bodies.remove(caller, body)
+            if not complete:
+                caller = caller_of(scope)
+                bodies.add(caller, body, read)
+            return message
+
+        try:
+            await self._app(scope, counted, send)
+        finally:
+            bodies.remove(caller, body)
+
+    def _limit(self, scope: Scope) -> int:
+        if self._options.max_body is not None:
+            return self._options.max_body
+        large = _LARGE.get(scope["method"])
+        is_large = large is not None and large.fullmatch(scope["path"]) is not None
+        return MAX_BODY_WITH_FILES if is_large else MAX_BODY
+
+
+_NO_ROOM = Overloaded(
+    "The server holds too many request bodies that have not arrived whole. Send the request again later."
+)
+
+
+class _Body:
+    """A body that arrives; `cancel` ends the wait for its next part."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._until: asyncio.Timeout | None = None
+
+    def cancel(self) -> None:
+        self.ended = True
+        if self._until is not None:
+            self._until.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def within(self, until: asyncio.Timeout) -> AsyncGenerator[None]:
+        """Wait in this block until that time, or until the body must make room."""
+        if self.ended:
+            raise TimeoutError
+        async with until:
+            self._until = until
+            try:
+                yield
+            finally:
+                self._until = None
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than the limit of {quantity(limit, 'byte')}.")
+
+
+def _content_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() and len(value) < 20 else 0
+    return 0
+
+
+_OLD, _NEW = "/api/smart-spaces", "/api/spaces"
+_VARIABLES = re.compile("/threads/[^/]+/variables/[^/]+")
+
+
+class OtherPaths:
+    """Answers `/api/smart-spaces/…` as `/api/spaces/…`, and `/threads/…/variables/…` as the same below `/api`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on, under the path that its route has."""
+        path = scope.get("path", "")
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or path.encode()
+            if path == _OLD or path.startswith(f"{_OLD}/"):
+                scope = {
+                    **scope,
+                    "path": _NEW + path[len(_OLD) :],
+                    "raw_path": _NEW.encode() + raw[len(_OLD) :],
+                }
+            elif _VARIABLES.fullmatch(path):
+                scope = {**scope, "path": f"/api{path}", "raw_path": b"/api" + raw}
+        await self._app(scope, receive, send)
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+HEADERS = ("x-secret-key", "x-public-key", "authorization", "content-type", "last-event-id")
+MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name")
+"""Headers of MCP hosts that are pages; the first is in answers too."""
+
+
+class Cors(CORSMiddleware):
+    """CORS whose refusals are JSON like every other error; a subclass, for there is no seam to wrap."""
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        response = super().preflight_response(request_headers)
+        if response.status_code < 400:
+            return response
+        kept = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
+        return answer(
+            {"error": bytes(response.body).decode(), "code": Forbidden.code}, response.status_code, kept
+        )
+
+
+NAMES = frozenset({b"traceparent", b"tracestate"})
+
+
+class CallerTrace:
+    """Takes the W3C trace context from the headers of a request, where there is telemetry."""
+
+    def __init__(self, app: ASGIApp, telemetry: Callable[[], Telemetry | None]) -> None:
+        self._app = app
+        self._telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on, within the trace of its caller."""
+        telemetry = self._telemetry()
+        if scope["type"] != "http" or telemetry is None:
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode(): text.decode("latin-1") for name, text in scope["headers"] if name in NAMES}
+        with telemetry.incoming(headers):
+            await self._app(scope, receive, send)
+
+
+access_log = logging.getLogger("toolwright.access")
+
+
+class AccessLog:
+    """Logs each request when its answer ends, at the level info: method, path, status, milliseconds, address, caller.
+
+    The address is that of a trusted proxy's client, as the server has read it. The caller is `-` unless they are known.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on; where nobody wants to know, that is all."""
+        if scope["type"] != "http" or not access_log.isEnabledFor(logging.INFO):
+            await self._app(scope, receive, send)
+            return
+        status, began = 0, perf_counter()
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            ms = (perf_counter() - began) * 1_000
+            path = brief(ascii(scope["path"])[1:-1], 300)  # no line breaks, whoever sends them
+            address = ascii((scope.get("client") or ("-",))[0])[1:-1]  # a proxy's header may say anything
+            caller = scope.get(CALLER, "-")
+            access_log.info(
+                "%s %s %s %.1f ms %s %s",
+                scope["method"],
+                path,
+                status or "-",
+                ms,
+                brief(address, 100),
+                caller,
+            )

@@ -1,1 +1,0 @@
-"""Middleware of every request: limits, CORS, errors, unknown paths."""

@@ -1,0 +1,245 @@
+"""Server-sent events: the events of a thread or a run as they happen, for each follower (API §4)."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager, suppress
+from typing import TypeAlias
+
+import anyio
+import anyio.lowlevel
+from anyio import CancelScope
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from toolwright.core.errors import NotFound, Reset, StoreError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.event import Event, EventType, Topic
+from toolwright.runtime.threads.events import Following
+from toolwright.web.answers import Names, cut_off
+from toolwright.web.auth.access import Caller
+from toolwright.web.serving import Serving
+from toolwright.wire.event import frame, notice_json
+
+
+async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
+    """Return once the caller may follow no longer, which for a service is never.
+
+    Whether the entity is there is asked as often as comments are sent: another process may have deleted it.
+    """
+    if caller.entity_id is None:
+        await anyio.sleep_forever()
+        return
+    while await _is_registered(serving, caller.entity_id):
+        patience = serving.options.keep_alive
+        if caller.until is not None:
+            left = caller.until - serving.options.clock.now().timestamp()
+            if left <= 0:
+                return
+            patience = min(patience, left)
+        await anyio.sleep(patience)
+
+
+async def _is_registered(serving: Serving, entity_id: str) -> bool:
+    """True also while the journal cannot be read: that ends streams in its own way."""
+    with suppress(StoreError):
+        return await serving.runtime.entities.human(entity_id) is not None
+    return True
+
+
+class EventFilter:
+    """Sight of one follower of the followed thing, which they may read.
+
+    The events themselves tell when a person comes to a space, and when they go.
+    """
+
+    def __init__(self, serving: Serving, caller: Caller, topic: Topic) -> None:
+        self._serving = serving
+        self._caller = caller
+        self._open: dict[str, bool] = {topic.id: True} if topic.kind == "space" else {}
+
+    async def see(self, event: Event) -> bool:
+        """Return whether the event may be shown: to who goes, also the word that they go."""
+        if event.space_id is None or self._caller.users is None:
+            return True
+        before = self._open.get(event.space_id)
+        if before is None:
+            before = await self._may_read(event.space_id)
+        self._open[event.space_id] = now = await self._after(event, before)
+        return now or before
+
+    def is_hidden(self, space_id: str) -> bool:
+        """Return whether nothing more of that space is to be shown."""
+        return self._open.get(space_id) is False
+
+    async def _after(self, event: Event, before: bool) -> bool:
+        """Return whether they may read the space once the event has happened."""
+        if event.type == "space.deleted":
+            return False
+        if event.payload.get("entityId") != self._caller.entity_id:
+            return before
+        if event.type == "member_added":
+            return True
+        if event.type == "member_removed":
+            return await self._is_public(event.space_id or "")
+        return before
+
+    async def _may_read(self, space_id: str) -> bool:
+        try:
+            await self._serving.permits.space(self._caller, space_id)
+        except NotFound:
+            return False
+        return True
+
+    async def _is_public(self, space_id: str) -> bool:
+        try:
+            return (await self._serving.runtime.spaces.get(space_id)).kind == "public"
+        except NotFound:
+            return False
+
+
+log = logging.getLogger("toolwright.web")
+
+KEEP_ALIVE = b": keep-alive\n\n"
+Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Following]]
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class EventStream(StreamingResponse):
+    """An endless answer: `connected`, then events, each in one write.
+
+    It ends when its reader goes or may read no longer, when the server stops, or when so much waits for the reader that
+    it must be stuck; a run's stream goes on after its run. `connected` says behind which event the stream begins, so
+    that a reader who loses it before the first event knows where to resume. `ids` are those of the followed thing, as
+    every event carries them; events have the `names` that are asked for.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        serving: Serving,
+        caller: Caller,
+        topic: Topic,
+        after: int | None,
+        ids: JSONObject,
+        follow: Follow | None = None,
+        names: Names = "s3",
+    ) -> None:
+        super().__init__((), headers=HEADERS)
+        self._serving = serving
+        self._caller = caller
+        self._over = False
+        self._eyes = EventFilter(serving, caller, topic)
+        self._topic = topic
+        self._after = after
+        self._ids = ids
+        self._frames = serving.frames[names]
+        self._follow = follow or serving.runtime.events.following
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whatever happens after `connected` was sent is followed already."""
+        async with AsyncExitStack() as stack:
+            first: list[bytes] = []
+            try:
+                events = await stack.enter_async_context(self._follow(self._topic, self._after))
+            except Reset:
+                events = await stack.enter_async_context(self._follow(self._topic, None))
+                first.append(self._notice("reset"))
+            begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
+            first.insert(0, self._notice("connected", begins))
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
+            for made in first:
+                await _write(send, made)
+            with self._counted():
+                overrun = await self._go_on(events, receive, send)
+            if overrun:
+                self._cut(scope)
+                await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
+                return
+        if self._over or self._serving.options.closing.is_set():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        """The stream has a reader within the block."""
+        runtime = self._serving.opened
+        telemetry = None if runtime is None else runtime.telemetry
+        if telemetry is None:
+            yield
+            return
+        telemetry.streams(1)
+        try:
+            yield
+        finally:
+            telemetry.streams(-1)
+
+    def _cut(self, scope: Scope) -> None:
+        """An orderly end would wait for the reader: the connection is cut off, where the server can do that."""
+        log.info("A reader of the %s %s is stuck, and is cut off.", self._topic.kind, self._topic.id)
+        cut_off(scope)
+
+    async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
+        """Until the end; whether it came because too much waits for the reader."""
+        overrun = False
+
+        async def too_much() -> None:
+            nonlocal overrun
+            await events.overrun()
+            overrun = True
+
+        async def no_longer() -> None:
+            await no_longer_allowed(self._serving, self._caller)
+            self._over = True
+
+        async with anyio.create_task_group() as tasks:
+            scope = tasks.cancel_scope
+            tasks.start_soon(_end_after, self._serving.options.closing.wait, scope)
+            tasks.start_soon(_end_after, lambda: _wait_for_disconnect(receive), scope)
+            tasks.start_soon(_end_after, too_much, scope)
+            tasks.start_soon(_end_after, no_longer, scope)
+            tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
+            await self._write_all(events.events, send)
+            scope.cancel()
+        return overrun
+
+    async def _write_all(self, events: AsyncGenerator[Event], send: Send) -> None:
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if await self._eyes.see(event):
+                        await _write(send, self._frame(event))
+                    if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
+                        self._over = True
+                        return
+        except StoreError as error:
+            log.info("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
+
+    def _frame(self, event: Event) -> bytes:
+        """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""
+        presented = self._caller.presentation.event(event)
+        return self._frames.of(event) if presented is event else self._frames.made(presented)
+
+    def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
+        return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))
+
+
+async def _write(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _keep_alive(send: Send, interval: float) -> None:
+    while True:
+        await anyio.sleep(interval)
+        await _write(send, KEEP_ALIVE)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _end_after(wait: Callable[[], Awaitable[object]], scope: CancelScope) -> None:
+    await wait()
+    scope.cancel()

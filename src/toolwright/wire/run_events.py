@@ -1,0 +1,212 @@
+"""Events of the wire as values of a run: deltas joined, calls with their results."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol, cast
+
+from toolwright.core.agents.run_result import (
+    CallDone,
+    CallProgress,
+    CallStarted,
+    CallWaiting,
+    RunDone,
+    RunEvent,
+    RunResult,
+    StepDone,
+    TextDelta,
+)
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.run import OVER, Usage
+from toolwright.core.value import value
+from toolwright.wire.call import arguments_json
+from toolwright.wire.result import reference_from_json
+from toolwright.wire.run import usage_from_json
+
+_ENDS = frozenset(f"run.{status}" for status in OVER)
+
+
+@value
+class RecordedCall:
+    """A call as the journal has it, for an event that was too large to hold it; no `result` while it has none."""
+
+    name: str
+    arguments: JSON
+    result: ToolResult | None = None
+
+
+class RunRecords(Protocol):
+    """The records that events only name."""
+
+    async def call(self, call_id: str) -> RecordedCall:
+        """The call. Raises `NotFound`."""
+        ...
+
+    async def text(self, thread_id: str, seq: int) -> str:
+        """The text of the thread's message at that place, empty if there is none."""
+        ...
+
+    async def result(self, run_id: str) -> RunResult:
+        """What the run came to. Raises `NotFound`."""
+        ...
+
+
+class RunEvents:
+    """The events of one thread, or of one run, as values: give each to `of`, in order.
+
+    The texts of all `TextDelta` of an answer together are the answer: what a follower has missed of it comes with the
+    whole message. An answer that the model begins again, since it broke off, comes again.
+    """
+
+    def __init__(self, records: RunRecords) -> None:
+        self._records = records
+        self._stream = ""
+        self._text = ""  # of the answer that is being generated, as far as it was told
+        self._arguments: dict[str, JSON] = {}  # of calls that have not begun
+        self._begun: set[str] = set()
+        self._asked_for: set[str] = set()  # calls that wait for an approval, as was told
+
+    async def of(
+        self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
+    ) -> AsyncGenerator[RunEvent]:
+        """The values of one event: none for most types, several where one was missed."""
+        match type_:
+            case "message.delta":
+                delta = self._grown(payload)
+                if delta:
+                    yield TextDelta(delta)
+            case "message":
+                rest = await self._whole(thread_id, cast("JSONObject", payload["message"]))
+                if rest:
+                    yield TextDelta(rest)
+            case "tool.started":
+                yield await self._started(payload)
+            case "tool.progress":
+                yield _progress(payload)
+            case "tool.done" | "tool.error":
+                if payload["toolCallId"] not in self._begun:
+                    yield await self._started(payload)
+                yield await self._done(type_, payload)
+            case "tool.waiting":
+                yield await self._asked(payload)
+            case "tool.approved":
+                self._arguments.pop(str(payload["toolCallId"]), None)  # perhaps it was approved with others
+            case "run.waiting":
+                for waiting in await self._waiting(payload):
+                    yield waiting
+            case "step.done":
+                yield StepDone(_number(payload), _usage(payload))
+            case _ if type_ in _ENDS and run_id is not None:
+                self._arguments.clear()
+                self._begun.clear()
+                self._asked_for.clear()
+                result = await self._records.result(run_id)
+                if type_ == f"run.{result.status}":  # else it is open again, or has ended otherwise since
+                    yield RunDone(result)
+            case _:
+                pass
+
+    def _grown(self, payload: JSONObject) -> str:
+        """What is new of an answer that is being generated."""
+        stream, text, delta = payload.get("streamId"), payload.get("text"), str(payload.get("delta", ""))
+        if stream != self._stream:
+            self._stream, self._text = str(stream), ""
+        if isinstance(text, str):  # else it is long, and only what is new was sent
+            delta = text.removeprefix(self._text) if text.startswith(self._text) else delta
+        self._text += delta
+        return delta
+
+    async def _whole(self, thread_id: str, message: JSONObject) -> str:
+        """What nobody has told yet of an answer that is whole."""
+        if message.get("role") != "assistant" or "parentCallId" in message:
+            return ""
+        for each in cast("list[JSONObject]", message.get("toolCalls", [])):
+            self._arguments[str(each["id"])] = arguments_json(str(each["arguments"]))
+        content, seq = message.get("content"), message.get("seq")
+        if not isinstance(content, str):
+            content = await self._records.text(thread_id, seq) if isinstance(seq, int) else ""
+        told, self._text, self._stream = self._text, "", ""
+        return content.removeprefix(told) if content.startswith(told) else ""
+
+    async def _started(self, payload: JSONObject) -> CallStarted:
+        call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
+        self._begun.add(call_id)
+        if call_id in self._arguments:
+            return CallStarted(call_id, name, self._arguments.pop(call_id))
+        call = await self._records.call(call_id)  # made by another call, or by a long answer
+        return CallStarted(call_id, call.name, call.arguments)
+
+    async def _asked(self, payload: JSONObject) -> CallWaiting:
+        """A call that has not begun waits for an approval."""
+        call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
+        self._asked_for.add(call_id)
+        if call_id not in self._arguments:
+            call = await self._records.call(call_id)
+            name, self._arguments[call_id] = call.name, call.arguments
+        return CallWaiting(call_id, name, self._arguments[call_id], str(payload.get("reason")))
+
+    async def _done(self, type_: str, payload: JSONObject) -> CallDone:
+        call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
+        result = None if payload.get("truncated") else _result(type_, payload)
+        if result is None:
+            call = await self._records.call(call_id)
+            name, result = call.name, call.result or ToolResult.fail("The result is not there any more.")
+        return CallDone(call_id, name, result)
+
+    async def _waiting(self, payload: JSONObject) -> list[CallWaiting]:
+        waiting = payload.get("waiting")
+        call_ids = waiting.get("callIds") if isinstance(waiting, dict) else None
+        if not isinstance(waiting, dict) or not isinstance(call_ids, list):
+            return []
+        if waiting.get("reason") == "approval":  # which was told as the call was asked for
+            return []
+        untold = [str(each) for each in call_ids if each not in self._asked_for]
+        calls = [(each, await self._records.call(each)) for each in untold]
+        reason = str(waiting.get("reason"))
+        return [CallWaiting(call_id, call.name, call.arguments, reason) for call_id, call in calls]
+
+
+def _progress(payload: JSONObject) -> CallProgress:
+    done, total, text = payload.get("done"), payload.get("total"), payload.get("text")
+    return CallProgress(
+        str(payload["toolCallId"]),
+        done if isinstance(done, int | float) else 0,
+        total if isinstance(total, int | float) else None,
+        text if isinstance(text, str) else None,
+    )
+
+
+def _result(type_: str, payload: JSONObject) -> ToolResult | None:
+    """The result that the event holds, None if it is not there."""
+    if type_ == "tool.error":
+        return failure_of(payload)
+    if "result" not in payload:
+        return None
+    attachments = cast("list[JSONObject]", payload.get("attachments", []))
+    files = tuple([reference_from_json(each) for each in attachments])
+    return ToolResult(status="success", result=payload["result"], attachments=files)
+
+
+_IDS = frozenset({"streamId", "toolCallId", "toolName", "error", "error_code"})
+
+
+def failure_of(payload: JSONObject) -> ToolResult:
+    """The result whose error an event holds, without its stack."""
+    code, more = payload.get("error_code"), {name: each for name, each in payload.items() if name not in _IDS}
+    return ToolResult.fail(
+        str(payload.get("error", "The tool failed.")),
+        error_code=code if isinstance(code, str) else None,
+        error_data=more or None,
+    )
+
+
+def _number(payload: JSONObject) -> int:
+    number = payload.get("stepNumber")
+    return number if isinstance(number, int) else 0
+
+
+def _usage(payload: JSONObject) -> Usage:
+    usage = payload.get("usage")
+    try:
+        return usage_from_json(usage) if isinstance(usage, dict) else Usage()
+    except ValueError:
+        return Usage()

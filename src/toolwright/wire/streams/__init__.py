@@ -1,1 +1,0 @@
-"""What streams tell, as values."""

@@ -1,0 +1,302 @@
+"""Configuration files: agents, people and spaces as JSON (API §2), and the app made of such a file."""
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, cast
+
+from pydantic import AfterValidator, Field, JsonValue, ValidationError
+
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
+from toolwright.core.errors import (
+    AlreadyThere,
+    DefinitionError,
+    InvalidConfiguration,
+    InvalidRequest,
+    NotFound,
+)
+from toolwright.core.form_faults import form_fault
+from toolwright.core.journal.store import Store
+from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import NOT_ONE_LINE, one_line
+from toolwright.core.ports import Clock, Motor
+from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, Entity, Space, SpaceKind
+from toolwright.core.text import sentence
+from toolwright.core.tools.openapi import with_apis_of_file
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.runtime import Runtime
+from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
+from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
+from toolwright.wiring.app import App
+from toolwright.wiring.parts import MemoryJournal
+from toolwright.wiring.settings import Settings
+
+Words = Annotated[str, Field(min_length=1)]
+
+
+def _line(text: str) -> str:
+    if not one_line(text):
+        raise ValueError(NOT_ONE_LINE)
+    return text
+
+
+def _space_id(text: str) -> str:
+    try:
+        return id_of(text)
+    except InvalidRequest as error:
+        raise ValueError(error.details[0]["message"]) from error
+
+
+Name = Annotated[Words, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
+
+
+class AgentEntry(Form):
+    """An agent; the file's author is trusted with the addresses of its tools (D13)."""
+
+    name: Name
+    description: str = ""
+    config: dict[str, JsonValue]
+
+
+class EntityEntry(Form):
+    """Somebody, known by the `externalId`."""
+
+    type: Literal["human"]
+    external_id: Annotated[Words, Field(max_length=LONGEST_EXTERNAL_ID)]
+    display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
+
+
+class SpaceEntry(Form):
+    """A space; `members` are external ids, and names of agents."""
+
+    id: Annotated[str, AfterValidator(_space_id)] | None = None
+    name: Name
+    kind: SpaceKind = "private"
+    delivery: DeliveryOrder = "all"
+    members: list[Words] = Field(default_factory=list[Words])
+
+    @property
+    def key(self) -> str:
+        """The space's id: without one of its own it follows from the name, and is the same at every start."""
+        return self.id or f"spc_{hashlib.sha256(self.name.encode()).hexdigest()[:20]}"
+
+
+class ConfigFile(Form):
+    """A whole file."""
+
+    agents: list[AgentEntry]
+    entities: list[EntityEntry] = Field(default_factory=list[EntityEntry])
+    spaces: list[SpaceEntry] = Field(default_factory=list[SpaceEntry])
+
+
+def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
+    """Reads the file. Raises `DefinitionError`, one line that names every fault by its path."""
+    try:
+        given: object = json.loads(
+            path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once
+        )
+        refuse_halves(cast("JSON", given))  # as it was parsed
+    except HalfCharacter as error:
+        raise faulty_file(path, [_fault(error.path, HALF)]) from None
+    except OSError as error:
+        raise DefinitionError(sentence(f"{str(path)!r} cannot be read: {error.strerror}")) from error
+    except UnicodeDecodeError as error:
+        raise DefinitionError(f"{str(path)!r} is not valid JSON: it is not UTF-8.") from error
+    except (ValueError, RecursionError) as error:
+        raise DefinitionError(sentence(f"{str(path)!r} is not valid JSON: {error}")) from error
+    try:
+        found = ConfigFile.model_validate(given)
+    except ValidationError as error:
+        raise faulty_file(path, [_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
+    found, unread = _with_apis(found, path.parent)
+    faults = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
+    if faults:
+        raise faulty_file(path, faults)
+    return found
+
+
+def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
+    """All faults as one line."""
+    said = "; ".join(f"{fault['path']} {fault['message']}".strip().rstrip(".") for fault in faults)
+    return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
+
+
+def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
+    faults: list[Fault] = []
+    for number, entry in enumerate(entries):
+        found = length_faults(entry.config)
+        try:
+            read_agent(entry.config, Identity(name=entry.name), tools, trusted=True)
+        except InvalidConfiguration as error:
+            found += error.details
+        place = f"agents.{number}.config"
+        faults += [
+            {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]} for fault in found
+        ]
+    return faults
+
+
+def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
+    """The file with the tools of the OpenAPI documents that its agents name, and the faults of these."""
+    agents: list[AgentEntry] = []
+    faults: list[Fault] = []
+    for number, entry in enumerate(found.agents):
+        try:
+            config = cast(
+                "dict[str, JsonValue]", with_apis_of_file(entry.config, folder)
+            )  # an object, as it was
+            agents.append(entry.model_copy(update={"config": config}))
+        except InvalidConfiguration as error:
+            place = f"agents.{number}.config"
+            faults += [
+                {"path": f"{place}.{each['path']}", "message": each["message"]} for each in error.details
+            ]
+    return (found, faults) if faults else (found.model_copy(update={"agents": agents}), [])
+
+
+def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
+    return [
+        {"path": f"spaces.{number}.members", "message": f"must be {DM_MEMBERS} at most in a dm"}
+        for number, space in enumerate(spaces)
+        if space.kind == "dm" and len(set(space.members)) > DM_MEMBERS
+    ]
+
+
+def _twice(found: ConfigFile) -> list[Fault]:
+    return [
+        *_repeated("agents", "name", [entry.name for entry in found.agents]),
+        *_repeated("entities", "externalId", [entry.external_id for entry in found.entities]),
+        *_repeated("spaces", "id", [entry.key for entry in found.spaces]),
+    ]
+
+
+def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
+    seen: set[str] = set()
+    faults: list[Fault] = []
+    for number, name in enumerate(given):
+        if name in seen:
+            faults.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
+        seen.add(name)
+    return faults
+
+
+def _fault(path: tuple[int | str, ...], message: str) -> Fault:
+    return {"path": ".".join(map(str, path)) or "The file", "message": message}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is parsed
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is given twice in one object")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+class ConfigApp(App):
+    """An empty app whose runtimes begin with what a file says.
+
+    What is the same already is not written again; what is in the journal but not in the file stays. A subclass, since
+    whoever serves an app opens its runtime.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._config = read_config(path, {tool.name: tool for tool in self.catalog.tools})
+        self.catalog = Catalog(configured=[*_agents(self._config)])
+
+    @asynccontextmanager
+    async def runtime(
+        self,
+        settings: Settings | None = None,
+        *,
+        grace: float = 10.0,
+        memory: MemoryJournal | None = None,
+        motor: Callable[[Store, Clock], Motor] | None = None,
+    ) -> AsyncGenerator[Runtime]:
+        """Run the app, with everything that the file names."""
+        async with super().runtime(settings, grace=grace, memory=memory, motor=motor) as runtime:
+            await apply(self._config, runtime, self._path)
+            yield runtime
+
+
+def _agents(config: ConfigFile) -> Iterator[Agent]:
+    """The file's agents as they are declared there; one that is invalid is told of when the file is applied."""
+    for entry in config.agents:
+        with suppress(DefinitionError):
+            yield read_agent(
+                entry.config, Identity(name=entry.name, description=entry.description), {}, trusted=True
+            )
+
+
+async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
+    """Bring the journal to what the file says. Raises `DefinitionError` with the path of what cannot be.
+
+    Spaces are looked at before anything is written: a member that is nobody changes nothing.
+    """
+    place = ""
+    try:
+        for number, space in enumerate(config.spaces):
+            place = f"spaces.{number}"
+            await _check_space(space, config, runtime)
+        for number, agent in enumerate(config.agents):
+            place = f"agents.{number}"
+            await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
+        for number, person in enumerate(config.entities):
+            place = f"entities.{number}"
+            known = await runtime.entities.named(person.external_id)
+            if known is None or known.display_name != person.display_name:
+                await runtime.entities.create(
+                    external_id=person.external_id, display_name=person.display_name
+                )
+        for number, space in enumerate(config.spaces):
+            place = f"spaces.{number}"
+            await _space(space, runtime)
+    except (InvalidRequest, NotFound, AlreadyThere, DefinitionError) as error:
+        raise faulty_file(path, [{"path": f"{place}:", "message": error.message}]) from error
+
+
+async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) -> None:
+    new = {*(agent.name for agent in config.agents), *(person.external_id for person in config.entities)}
+    for name in entry.members:
+        if name not in new:
+            await _member(name, runtime)
+    space = await _find_space(entry, runtime)
+    if space is not None and space.kind != entry.kind:
+        raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
+
+
+async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
+    members = [await _member(name, runtime) for name in entry.members]
+    space = await _find_space(entry, runtime)
+    if space is None:
+        ids = [member.id for member in members]
+        await runtime.spaces.create(
+            entry.name, entry.kind, id=entry.key, members=ids, delivery=entry.delivery
+        )
+        return
+    if (space.name, space.delivery) != (entry.name, entry.delivery):
+        await runtime.spaces.update(space.id, name=entry.name, delivery=entry.delivery)
+    for member in members:
+        if not await runtime.spaces.is_member(space.id, member.id):
+            await runtime.spaces.add_member(space.id, member.id)
+
+
+async def _find_space(entry: SpaceEntry, runtime: Runtime) -> Space | None:
+    try:
+        return await runtime.spaces.get(entry.key)
+    except NotFound:
+        return None
+
+
+async def _member(name: str, runtime: Runtime) -> Entity:
+    """The person whom tokens call so, else the agent of that name."""
+    return await runtime.entities.named(name) or await runtime.entities.find(name)

@@ -1,1 +1,0 @@
-"""Configuration files: agents, people and spaces as JSON."""

@@ -1,1 +1,0 @@
-"""Telemetry of a process: which is chosen, and how it is opened."""

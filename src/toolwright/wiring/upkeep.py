@@ -1,0 +1,269 @@
+"""Upkeep of a journal by the command line: backups while it is served, and its threads and runs.
+
+The copy is what a server with that file as its database looks for: the database, `<file>.files` and `<file>.key`.
+All is put together in the folder `<file>.partial` and moved from there, the database last. Files' bytes never change,
+so more of them than an older copy needs do it no harm: it is whole until the new database takes its place.
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+from toolwright.adapters.bus.memory import MemoryBus
+from toolwright.adapters.motor.manual import ManualClock, ManualMotor
+from toolwright.adapters.store.locks import FileLock, beside
+from toolwright.adapters.store.sqlite.backup import copy_database, merge_wal
+from toolwright.adapters.system import SystemClock, new_id
+from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, StoreError
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Files
+from toolwright.core.text import sentence
+from toolwright.core.threads.event import Event
+from toolwright.core.value import value
+from toolwright.runtime.runtime import Runtime
+from toolwright.runtime.threads.deletion import Deletion
+from toolwright.wiring.app import App
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts, check_there, file_store, key_file, open_journal
+from toolwright.wiring.settings import MEMORY, Settings
+
+POSTGRES = (
+    "A journal on Postgres is backed up by its own tools: copy it with pg_dump, and with it the files ({files}) and "
+    "TOOLWRIGHT_ENCRYPTION_KEYS, without which its secrets cannot be read."
+)
+_PARTS = ("-wal", "-shm", "-journal", ".lock", ".migrate.lock", ".key", ".files", ".partial")
+
+
+@value
+class Backup:
+    """A finished backup: its size in bytes without files, how many files it has, and those that are damaged."""
+
+    size: int
+    files: int
+    damaged: tuple[str, ...]
+    has_key: bool
+
+
+async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
+    """Copy the settings' journal to `target`. What is there is replaced only with `force`.
+
+    Raises `InvalidRequest` for a journal that is no file, `AlreadyThere` for what is in the way, `StoreError` for what
+    cannot be read or written.
+    """
+    source = _source(settings)
+    _check_target(source, target, force=force)
+    _check_journal_is_kept(settings, source, target)
+    try:
+        with _partial(target) as partial:
+            return await _copy(settings, source, target, partial)
+    except OSError as error:
+        raise StoreError(sentence(f"The backup cannot be written: {error}")) from error
+
+
+def _source(settings: Settings) -> Path:
+    path = settings.sqlite_path
+    if path is None:
+        if settings.database_url.startswith(MEMORY):
+            raise InvalidRequest(
+                "A journal in memory is that of one process alone: there is nothing to back up."
+            )
+        raise InvalidRequest(
+            POSTGRES.format(files=settings.files_url or f"the folder {settings.files_folder}")
+        )
+    check_there(path)
+    return path
+
+
+def _check_journal_is_kept(settings: Settings, source: Path, target: Path) -> None:
+    """Refuse a target that SQLite, a server, or the file store takes for a part of the journal itself."""
+    place, database = target.resolve(), source.resolve()
+    folder = None if settings.files_folder is None else settings.files_folder.resolve()
+    parts = {database.with_name(f"{database.name}{ending}") for ending in _PARTS} | {folder}
+    if place in parts or folder in place.parents or beside(target, "files") == folder:
+        raise InvalidRequest(f"{str(target)!r} belongs to the journal that is backed up: name another file.")
+
+
+def _check_target(source: Path, target: Path, *, force: bool) -> None:
+    if not target.parent.is_dir():
+        raise InvalidRequest(f"The backup {str(target)!r} cannot be made: its folder is not there.")
+    if target.is_dir():
+        raise InvalidRequest(f"The backup {str(target)!r} is a folder: name a file.")
+    if target.resolve() == source.resolve():
+        raise InvalidRequest("The backup would be the database itself: name another file.")
+    unfinished = beside(target, "partial").exists()  # what was moved before the end of its process is ours
+    in_the_way = [each for each in (target, beside(target, "files"), beside(target, "key")) if each.exists()]
+    if in_the_way and not force and (target.exists() or not unfinished):
+        raise AlreadyThere(
+            f"{str(in_the_way[0])!r} is there already: name another file, or replace it with --force."
+        )
+
+
+@contextmanager
+def _partial(target: Path) -> Generator[Path]:
+    """The folder in which the backup is put together, empty, ours alone, and gone afterwards."""
+    folder = beside(target, "partial")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for left in folder.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError as error:
+        raise AlreadyThere(f"Another backup to {str(target)!r} is at work: let it end.") from error
+    finally:
+        os.close(opened)
+
+
+async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -> Backup:
+    """Files come before the database and after it: what it names was there at one of these moments."""
+    kept, placed = file_store(settings), beside(target, "files")
+    folder = str(placed if placed.is_dir() else partial / "files")
+    copies = _Copies(file_store(settings.model_copy(update={"files_url": folder})))
+    await copies.add(kept)
+    database = partial / "database"
+    await asyncio.to_thread(copy_database, source, database)
+    await copies.add(kept)
+    await kept.close()
+    key = key_file(settings)
+    has_key = key is not None and await asyncio.to_thread(_copy_key, key, partial / "key")
+    size = database.stat().st_size
+    await _place(target, partial, has_key=has_key)
+    await copies.drop_others()
+    return Backup(size=size, files=len(copies.seen), damaged=tuple(sorted(copies.damaged)), has_key=has_key)
+
+
+class _Copies:
+    """The files of a backup: added to those of an older one if it is there, which are not touched."""
+
+    def __init__(self, copies: Files) -> None:
+        self._copies = copies
+        self.seen: set[str] = set()
+        self.damaged: set[str] = set()
+
+    async def add(self, kept: Files) -> None:
+        """Copy all files that are there now; those that are deleted meanwhile are not missed."""
+        async for digest in kept.digests():
+            if digest in self.seen:
+                continue
+            with suppress(NotFound):
+                if await self._copies.put(await kept.get(digest)) != digest:
+                    self.damaged.add(digest)
+                self.seen.add(digest)
+
+    async def drop_others(self) -> None:
+        """Take away files of an older backup."""
+        for digest in [each async for each in self._copies.digests()]:
+            if digest not in self.seen:
+                await self._copies.remove(digest, SystemClock().now() + timedelta(days=1))
+
+
+def _copy_key(key: Path, target: Path) -> bool:
+    try:
+        content = key.read_bytes()
+    except FileNotFoundError:
+        return False
+    _write_key(target, content if content.endswith(b"\n") else content + b"\n")
+    return True
+
+
+def _write_key(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
+    """Move the parts to their places, the database last. One that is there must be nobody's who serves it."""
+    lock, was_there = FileLock(target), beside(target, "lock").exists()
+    if not await lock.acquire():
+        raise AlreadyThere(f"A process serves {str(target)!r}: end it, or name another file.")
+    try:
+        await asyncio.to_thread(move_parts, target, partial, has_key=has_key)
+    finally:
+        if not was_there:
+            beside(target, "lock").unlink()
+        await lock.release()
+
+
+def move_parts(target: Path, partial: Path, *, has_key: bool) -> None:
+    """Move the parts of a backup from its folder to their places.
+
+    Until the database has taken its place, the key file has the keys of an older copy too.
+    """
+    key = beside(target, "key")
+    if target.exists():
+        merge_wal(target)
+    if (partial / "files").exists():
+        (partial / "files").rename(beside(target, "files"))
+    if has_key:
+        if key.exists():
+            _write_key(partial / "keys", (partial / "key").read_bytes() + key.read_bytes())
+            (partial / "keys").replace(key)
+        else:
+            (partial / "key").replace(key)
+    (partial / "database").replace(target.resolve())
+    if not has_key:
+        key.unlink(missing_ok=True)
+    elif (partial / "key").exists():
+        (partial / "key").replace(key)
+    opened = os.open(target.resolve().parent, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> None:
+    """Delete a thread of the settings' journal; see `Threads.delete`.
+
+    A run that is to be cancelled is ended by the process that leads it, which finds word of it in the journal.
+    """
+    async with _opened(settings) as store:
+        files = file_store(settings)
+        try:
+            deletion = Deletion(store, _tell_nobody, MemoryBus(), files, SystemClock(), new_id)
+            await deletion.delete(thread_id, cancel=cancel)
+        finally:
+            await files.close()
+
+
+@asynccontextmanager
+async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime]:
+    """The app over the settings' journal, without executing anything: other processes find in it what is asked of them.
+
+    Its threads, runs and prompts can be read and changed.
+    """
+    async with _opened(settings) as store:
+        motor = ManualMotor(store, ManualClock())  # which nobody turns: no run is executed here
+        parts = Parts(store=store, motor=motor, bus=MemoryBus())
+        yield assemble(app.catalog, parts, settings)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncGenerator[Store]:
+    """The journal, which must be there. Raises `InvalidRequest` for one in memory."""
+    if settings.database_url.startswith(MEMORY):
+        raise InvalidRequest(
+            "A journal in memory is that of one process alone: it cannot be reached from here."
+        )
+    if settings.sqlite_path is not None:
+        check_there(settings.sqlite_path)
+    store, _ = await open_journal(settings, _tell_nobody)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _tell_nobody(_: str | Sequence[Event]) -> None:
+    """Who executes runs finds wakes in the journal, and so do followers their events."""
