@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 
 
 class Colour(Enum):

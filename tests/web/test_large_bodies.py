@@ -12,7 +12,7 @@ from pydantic import AfterValidator, JsonValue
 
 from tests.api.rig import read, serving
 from toolwright.adapters.system import SystemClock
-from toolwright.core.env.form import MOST_TOOLS
+from toolwright.core.forms import MOST_TOOLS
 from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS

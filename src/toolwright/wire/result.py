@@ -1,4 +1,4 @@
-"""Tool results as each of their consumers wants them (D2). All functions here are pure."""
+"""Tool results as each of their consumers wants them (D2): models, frameworks, HTTP and MCP. All functions are pure."""
 
 from typing import cast
 
@@ -162,3 +162,20 @@ def _is_new_image(attachment: Attachment | AttachmentRef) -> bool:
 def _mcp_image(attachment: Attachment | AttachmentRef) -> JSONObject:
     data = attachment.data if isinstance(attachment, Attachment) else ""
     return {"type": "image", "data": data, "mimeType": attachment.mime_type}
+
+
+def shown_text(result: ToolResult) -> str:
+    """The text that a model reads of a result, with the names of its files that are no images."""
+    pictures = images(result)
+    named = [each.name for each in result.attachments if each not in pictures]
+    text = model_text(result)
+    return f"{text}\n\nFiles: {', '.join(named)}" if named else text
+
+
+def images(result: ToolResult) -> list[Attachment]:
+    """The images of a result whose bytes are there."""
+    return [
+        each
+        for each in result.attachments
+        if isinstance(each, Attachment) and each.mime_type.startswith("image/")
+    ]

@@ -19,7 +19,7 @@ from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
 )
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.journal.store import Store
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON

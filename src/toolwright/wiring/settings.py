@@ -23,7 +23,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.errors import DefinitionError
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.limits import (
     MAX_ATTACHMENT,
     MAX_HTTP_ANSWER,

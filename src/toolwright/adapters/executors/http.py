@@ -35,9 +35,8 @@ from toolwright.core.results.returned import as_result
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
-from toolwright.core.tools.http.body import FileContent
+from toolwright.core.tools.http.body import FileContent, read_fields, trimmed
 from toolwright.core.tools.http.execution import HttpExecution, HttpRequest, request_for
-from toolwright.core.tools.http.fields import read_fields, trimmed
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
 

@@ -12,7 +12,6 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, T
 from langchain_core.tools import Tool as SingleInputTool
 from pydantic import BaseModel
 
-from toolwright.adapters.frameworks.content import images, shown_text
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
@@ -21,6 +20,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
+from toolwright.wire.result import images, shown_text
 
 Shown = tuple[str | list[dict[str, Any]], ToolResult]
 """What a model is shown, and the artifact of LangChain's message: our result."""

@@ -8,13 +8,13 @@ from agents import FunctionTool
 from agents.tool import ToolOutputImage, ToolOutputText
 from agents.tool_context import ToolContext
 
-from toolwright.adapters.frameworks.content import images, shown_text
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
+from toolwright.wire.result import images, shown_text
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTool]:

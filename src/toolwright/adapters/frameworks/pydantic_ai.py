@@ -10,7 +10,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
-from toolwright.adapters.frameworks.content import images, shown_text
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
@@ -21,6 +20,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import FUNCTION_TIMEOUT
 from toolwright.core.tools.tool import Tool as OurTool
 from toolwright.core.tools.toolset import Toolset
+from toolwright.wire.result import images, shown_text
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[Tool[Any]]:

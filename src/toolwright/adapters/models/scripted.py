@@ -19,7 +19,7 @@ from toolwright.core.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import (
     CallDelta,

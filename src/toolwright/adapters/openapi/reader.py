@@ -21,7 +21,7 @@ from toolwright.adapters.openapi.operation import (
 )
 from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.core.tools.config import read_tool_config

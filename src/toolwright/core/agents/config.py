@@ -26,7 +26,8 @@ from toolwright.core.agents.prompt import (
     Prompt,
 )
 from toolwright.core.env.env import MOST_NAMES
-from toolwright.core.env.form import (
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.forms import (
     MOST_TOOLS,
     OBJECT,
     TEXT,
@@ -35,10 +36,9 @@ from toolwright.core.env.form import (
     Form,
     Names,
     Words,
+    form_fault,
     kind_of,
 )
-from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
 from toolwright.core.mcp.config import McpForm, read_servers

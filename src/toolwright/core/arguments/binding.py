@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails, to_json, to_jsonable_python
 from toolwright.core.arguments.faults import ArgumentFault, Fault
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.depends import Dependency
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path, plain, spell
 from toolwright.core.text import words

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.core.checks import brief_value
-from toolwright.core.env.form import MOST_TOOLS, Form, Words
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import MOST_TOOLS, Form, Words, form_fault
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.text import sentence
 from toolwright.core.tools.approval import Approval

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.config import ContextForm
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS

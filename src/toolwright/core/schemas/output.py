@@ -12,7 +12,7 @@ from toolwright.core.arguments.types import adapter_of
 from toolwright.core.checks import brief_value
 from toolwright.core.env.logs import internal_errors
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.limits import MOST_FAULTS

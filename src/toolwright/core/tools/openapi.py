@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
-from toolwright.core.env.form import MOST_TOOLS, Form, Words
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import MOST_TOOLS, Form, Words, form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
 from toolwright.core.plain import has_more_values

@@ -19,7 +19,7 @@ from toolwright.core.arguments.judge import Judge
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import MOST_NAMES, faulty_name
 from toolwright.core.errors import DefinitionError
-from toolwright.core.form_faults import form_fault
+from toolwright.core.forms import form_fault
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side

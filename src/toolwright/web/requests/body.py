@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.form_faults import form_fault, known_and_few
+from toolwright.core.forms import form_fault, known_and_few
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_FAULTS

@@ -1,4 +1,4 @@
-"""Bodies of HTTP tools: JSON, forms, files of the thread, or text, as the content type says."""
+"""Bodies of HTTP tools: JSON, forms, files of the thread or text; and the fields of a response that are kept."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
@@ -215,3 +215,53 @@ def _part(name: str, given: JSON, content_type: str | None, files: Files) -> Par
     if isinstance(given, list | dict):
         content_type = content_type or "application/json"
     return Part(name=name, content=scalar(given).encode(), content_type=content_type)
+
+
+Fields: TypeAlias = dict[str, "Fields"]
+"""The kept names of an object with those below them; none below keeps the whole value."""
+
+ANY = "*"
+"""Stands for every name that has no path of its own."""
+
+
+def read_fields(paths: Iterable[str]) -> Fields:
+    """The tree of these paths. A dot within a name is written `\\.`; a path and its beginning keep the whole."""
+    tree: Fields = {}
+    whole: set[tuple[str, ...]] = set()
+    for names in sorted(map(_names, paths), key=len):
+        if any(names[:length] in whole for length in range(1, len(names))):
+            continue
+        whole.add(names)
+        below = tree
+        for name in names:
+            below = below.setdefault(name, {})
+    return tree
+
+
+def written_path(names: Iterable[str]) -> str:
+    """The path of these names."""
+    return ".".join(name.replace("\\", "\\\\").replace(".", "\\.") for name in names)
+
+
+def trimmed(part: JSON, fields: Fields) -> JSON:
+    """The value with these fields alone; each item of a list is trimmed as the list itself."""
+    if not fields:
+        return part
+    if isinstance(part, list):
+        return [trimmed(item, fields) for item in part]
+    if not isinstance(part, dict):
+        return part
+    rest = fields.get(ANY)
+    kept = ((name, item, fields.get(name, rest)) for name, item in part.items())
+    return {name: trimmed(item, below) for name, item, below in kept if below is not None}
+
+
+def _names(path: str) -> tuple[str, ...]:
+    names, escaped = [""], False
+    for each in path:
+        if each == "." and not escaped:
+            names.append("")
+        elif each != "\\" or escaped:
+            names[-1] += each
+        escaped = each == "\\" and not escaped
+    return tuple(names)
