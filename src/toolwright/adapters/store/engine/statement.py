@@ -1,7 +1,7 @@
 """SQLAlchemy statements, compiled once into what a driver takes."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 from sqlalchemy import BigInteger, CompoundSelect, Delete, Insert, Select, Table, Text, Update, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values
 
 Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
 Query: TypeAlias = Rows | CompoundSelect[*tuple[Any, ...]]  # the same
@@ -54,9 +54,28 @@ class Statement:
         self._picked = itemgetter(*order) if len(order) > 1 else self._pick
         self._texts: dict[int, str] = {}
 
-    def bind(self, params: Params) -> Row:
-        """The parameters in the driver's order."""
+    def bind(self, params: Params | Values) -> Row:
+        """Return the parameters in the driver's order."""
+        if isinstance(params, tuple):
+            return params
         return self._picked({**self.constants, **params} if self.constants else params)
+
+    def bind_with(self, params: Params | Values, given: Params) -> Values:
+        """Return the parameters in the driver's order, those that are `given` in the place of others."""
+        if isinstance(params, dict):
+            return tuple(self.bind({**params, **given}))
+        values = [*params]
+        for place, name in enumerate(self.order):
+            if name in given:
+                values[place] = given[name]
+        return tuple(values)
+
+    def bind_without(self, params: Params | Values, names: Container[str]) -> list[Param]:
+        """Return the parameters in the driver's order without those of these names."""
+        if isinstance(params, dict):
+            values = {**self.constants, **params}
+            return [values[name] for name in self.order if name not in names]
+        return [each for name, each in zip(self.order, params, strict=True) if name not in names]
 
     def for_rows(self, count: int) -> str:
         """The text of an INSERT … VALUES that takes so many rows at once; with `?` for parameters only."""

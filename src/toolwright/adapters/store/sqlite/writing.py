@@ -58,20 +58,21 @@ class Writing:
         return rows
 
     def _run(self, op: Op) -> list[Row]:
-        statement = op.statement
+        statement, params, guard, more, _, _ = op
         if statement.appends:
             rows = self._appended.setdefault(statement, [])
-            rows.append(statement.bind(op.params))
-            rows += [statement.bind(params) for params in op.more or ()]
+            rows.append(statement.bind(params))
+            if more:
+                rows += map(statement.bind, more)
             return []
         if statement.logs and self._appended:
             self.flush()
-        if op.more:
-            self._insert(statement, [statement.bind(params) for params in (op.params, *op.more)])
+        if more:
+            self._insert(statement, [statement.bind(params) for params in (params, *more)])
             return []
-        rows = self._connection.execute(statement.sql, statement.bind(op.params)).fetchall()
-        if op.guard is not None and len(rows) != 1:
-            raise GuardFailed(op.guard)
+        rows = self._connection.execute(statement.sql, statement.bind(params)).fetchall()
+        if guard is not None and len(rows) != 1:
+            raise GuardFailed(guard)
         return rows
 
     def _insert(self, statement: Statement, rows: Sequence[Row]) -> None:
