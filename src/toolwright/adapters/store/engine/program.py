@@ -101,6 +101,5 @@ def filled(op: Op, rows: Sequence[Row]) -> Op:
     if op.given is None:
         return op
     given: Params = {name: rows[number][column] for name, (number, column) in op.given.items()}
-    bind = op.statement.bind_with
-    more = [bind(params, given) for params in op.more] if op.more else None
-    return op._replace(params=bind(op.params, given), more=more, given=None)
+    first, *more = op.statement.bind_with((op.params, *(op.more or ())), given)
+    return Op(op.statement, first, op.guard, more, None, op.again)

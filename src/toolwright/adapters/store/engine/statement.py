@@ -1,7 +1,7 @@
 """SQLAlchemy statements, compiled once into what a driver takes."""
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -60,15 +60,16 @@ class Statement:
             return params
         return self._picked({**self.constants, **params} if self.constants else params)
 
-    def bind_with(self, params: Params | Values, given: Params) -> Values:
-        """Return the parameters in the driver's order, those that are `given` in the place of others."""
-        if isinstance(params, dict):
-            return tuple(self.bind({**params, **given}))
-        values = [*params]
-        for place, name in enumerate(self.order):
-            if name in given:
-                values[place] = given[name]
-        return tuple(values)
+    def bind_with(self, every: Sequence[Params | Values], given: Params) -> list[Values]:
+        """Return the parameters of each row in the driver's order, those that are `given` in the place of others."""
+        places = [(place, given[name]) for place, name in enumerate(self.order) if name in given]
+        bound: list[Values] = []
+        for params in every:
+            values = [*(params if isinstance(params, tuple) else self.bind({**params, **given}))]
+            for place, value in places:
+                values[place] = value
+            bound.append(tuple(values))
+        return bound
 
     def bind_without(self, params: Params | Values, names: Container[str]) -> list[Param]:
         """Return the parameters in the driver's order without those of these names."""
