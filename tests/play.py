@@ -132,7 +132,8 @@ class Drain:
             thread_id=self.thread_id,
             epoch=self.epoch,
             seq=self.seq,
-            run=replace(self.run, **(run or {})),
+            run=replace(self.run, **run) if run else self.run,
+            was=self.run,
             **fields,
         )
 

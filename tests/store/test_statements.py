@@ -3,11 +3,13 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.play import Drain, begun, change, committed, draft, said
+from tests.play import Drain, begun, change, committed, draft, request_cancel, said
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.postgres.connection import Connection, Limits, Pool, Pools, connect_pools
@@ -19,11 +21,12 @@ from toolwright.adapters.store.store import SqlStore
 from toolwright.core.journal.units import Committed, Conflict, Result, Unit
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import Usage
 
 pytestmark = pytest.mark.anyio
 
 RESULT = [
-    *("BEGIN IMMEDIATE", "UPDATE threads", "UPDATE calls", "UPDATE calls", "UPDATE runs"),
+    *("BEGIN IMMEDIATE", "UPDATE threads", "UPDATE calls", "UPDATE calls", "SELECT runs.cancel_requested_at"),
     *("INSERT INTO messages", "INSERT INTO events", "COMMIT"),
 ]
 
@@ -130,6 +133,36 @@ async def test_a_result_takes_one_statement_for_each_row_that_it_changes_and_eac
     statements()
     await committed(store, result(drain, calls))
     assert statements() == RESULT
+    await store.close()
+
+
+async def test_the_row_of_a_run_is_written_where_it_changes(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path / "journal.db")
+    drain, _ = await ready(store)
+    usage = Usage(input_tokens=3)
+    for fields in ({"output": True, "usage": usage}, {"output": 1}, {}, {"side": "side_b", "error": "late"}):
+        await drain.do(drain.unit(Result, fields))
+        stored = await store.run(drain.run.id)
+        assert repr(stored) == repr(drain.run)
+    elsewhere = drain.unit(Result, {"turn": 4})
+    await committed(store, replace(elsewhere, run=replace(elsewhere.run, queued=()), was=None))
+    assert await store.run(drain.run.id) == elsewhere.run
+    await store.close()
+
+
+async def test_a_unit_that_leaves_the_row_of_its_run_as_it_is_finds_out_that_the_run_is_over(
+    tmp_path: Path,
+) -> None:
+    store, _ = opened(tmp_path / "journal.db")
+    drain, _ = await ready(store)
+    unit = drain.unit(Result, messages=(said("x"),))
+    await committed(store, request_cancel("th_1", drain.run.id))
+    answer = await committed(store, unit)
+    assert answer.cancel_requested
+    drain.moved_by(unit)
+    with closing(connect(tmp_path / "journal.db")) as connection:
+        connection.execute("UPDATE runs SET status = 'cancelled'")
+    assert await store.commit(drain.unit(Result, messages=(said("x"),))) == Conflict(guard="run")
     await store.close()
 
 

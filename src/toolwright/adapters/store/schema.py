@@ -38,6 +38,7 @@ REVISIONS = (
     "0023",
     "0024",
     "0025",
+    "0026",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 LEAST = "0024"

@@ -17,7 +17,7 @@ from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
 from toolwright.adapters.store.reads.retention import SqlRetention
 from toolwright.adapters.store.reads.spaces import SqlSpaces
 from toolwright.adapters.store.reads.threads import MOST, OWNERS, Queries
-from toolwright.adapters.store.tables.calls import CALLS
+from toolwright.adapters.store.tables.calls import CALLS, IN_PASSING
 from toolwright.adapters.store.tables.events import EVENTS, INBOX, NODES, WAKES
 from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES
 from toolwright.adapters.store.tables.messages import MESSAGE_VERSIONS, MESSAGES
@@ -151,7 +151,8 @@ class SqlStore:
         filters: Params = {"status": status, "agent": agent, "thread_id": thread_id}
         chosen = {name: value for name, value in filters.items() if value is not None}
         page: Params = {**chosen, "limit": limit, "offset": offset}
-        return await read_rows(self._driver, RUNS.each, self._sql.runs(tuple(chosen)), page)
+        by_status = thread_id is None and status not in (None, "completed")
+        return await read_rows(self._driver, RUNS.each, self._sql.runs(tuple(chosen), by_status), page)
 
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
         page: Params = {"run_id": run_id, "limit": limit}
@@ -178,7 +179,8 @@ class SqlStore:
         if sees is not None:
             users = len(sees.users)
             page |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
-        query = self._sql.calls(tuple(chosen), len(status or ()), users)
+        by_status = status is not None and IN_PASSING.isdisjoint(status)
+        query = self._sql.calls(tuple(chosen), len(status or ()), users, by_status)
         return await read_rows(self._driver, SHOWN_CALLS.each, query, page)
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:

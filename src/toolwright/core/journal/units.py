@@ -294,6 +294,8 @@ class Advance(Unit):
     `files` and `env` are what handlers wrote. A unit whose `run` is over ends it: then no joined message may be
     unread. `leaving` gives the thread back in the same commit. A unit that begins a hold in a cluster names the `node`
     that must have leased the thread: one that was frozen takes no run back from its successor.
+    `was` is the run of the last unit committed within this hold, or None: a store may write only the columns that
+    differ from it. A caller that changes its run between two units passes the committed one all the same.
     """
 
     thread_id: str
@@ -315,6 +317,7 @@ class Advance(Unit):
     effects: tuple[Effect, ...] = ()
     leaving: Leaving | None = None
     node: str | None = None
+    was: Run | None = None
 
 
 @value

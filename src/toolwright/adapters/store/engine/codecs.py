@@ -23,6 +23,7 @@ MISSHAPEN = (ValueError, TypeError, LookupError, AttributeError, ToolwrightError
 Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
 Param: TypeAlias = str | int | float | bool | bytes | None
 Params: TypeAlias = dict[str, Param]
+Values: TypeAlias = tuple[Param, ...]  # the parameters of a statement in its order, its constants among them
 
 
 def size_of(row: Row) -> int:

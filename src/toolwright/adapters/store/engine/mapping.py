@@ -21,8 +21,10 @@ from toolwright.adapters.store.engine.codecs import (
     Params,
     Row,
     UnreadableColumn,
+    Values,
 )
 from toolwright.adapters.store.engine.columns import Columns, Instant, Json, is_nullable
+from toolwright.adapters.store.engine.statement import Statement
 from toolwright.core.broken_rows import BrokenRow, Rows
 from toolwright.core.errors import RowBroken
 
@@ -112,6 +114,7 @@ class Mapping(Reader[T]):
         self._columns = tuple(table.columns if columns is None else columns)
         self._names, self._derived, self._rest = names or {}, derived or {}, rest
         self._fields = {each.name for each in fields(cast("Any", kind))}  # a dataclass
+        self._makers: dict[tuple[Statement, tuple[str, ...]], Callable[..., Values]] = {}
         super().__init__(table, self._read_first, id, columns)
 
     @cached_property
@@ -122,6 +125,34 @@ class Mapping(Reader[T]):
         lines = [f"  {name!r}: {code}," for name, code in written if code]
         text = ["def params(value, /, **given):", " return {", *lines, "  **given", " }"]
         return cast("Writing[T]", _compiled(text, space))  # as its text says
+
+    def values(self, statement: Statement, *given: str) -> "Callable[..., Values]":
+        """Return a function of a value, and of what it does not know, that gives the statement's parameters in order.
+
+        It makes a row at a third of the cost of `params`, whose names nobody asks for then.
+        """
+        made = self._makers.get((statement, given))
+        if made is None:
+            made = self._makers[statement, given] = self._maker(statement, given)
+        return made
+
+    def _maker(self, statement: Statement, given: Sequence[str]) -> "Callable[..., Values]":
+        space: dict[str, object] = {
+            "EPOCH": EPOCH,
+            "MICROSECOND": MICROSECOND,
+            "constants": statement.constants,
+        }
+        codes = {str(column.key): column for column in self._columns}
+        parts = [
+            name
+            if name in given
+            else self._written(codes[name], space)
+            if name in codes
+            else f"constants[{name!r}]"
+            for name in statement.order
+        ]
+        text = [f"def values({', '.join(['value', *given])}):", f" return ({', '.join(parts)},)"]
+        return cast("Callable[..., Values]", _compiled(text, space))  # as its text says
 
     def _read_first(self, row: Row) -> T:
         """Read a row, and have the others read by code that is made now."""

@@ -15,13 +15,14 @@ statement; an `Attempt` is one that has another way. Its author obeys:
 """
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.codecs import Params, Row, Values
 from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.core.journal.units import Guard
+from toolwright.core.limits import PageLimit
+from toolwright.core.value import value
 
 T = TypeVar("T")
 Y = TypeVar("Y")
@@ -36,21 +37,21 @@ class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheape
     """
 
     statement: Statement
-    params: Params
+    params: Params | Values
     guard: Guard | None = None
-    more: Sequence[Params] | None = None
+    more: Sequence[Params | Values] | None = None
     given: Mapping[str, tuple[int, int]] | None = None
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StatementBatch:
     """All ops of a program at once. It is sent one row of each, an empty one where there is none."""
 
     ops: Sequence[Op]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Attempt(StatementBatch):
     """All ops of a program that goes another way if a guard fails: sent nothing, unless it runs as one statement."""
 
@@ -58,6 +59,11 @@ class Attempt(StatementBatch):
 Ops: TypeAlias = Op | Sequence[Op] | StatementBatch
 Program: TypeAlias = Generator[Ops, list[Row], UnitResult]
 Reading: TypeAlias = Generator[Op, list[Row], T]
+
+
+def is_page(op: Op) -> bool:
+    """Return whether the op reads a page, which ends early when its rows are large."""
+    return isinstance(op.params, dict) and isinstance(op.params.get("limit"), PageLimit)
 
 
 def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
@@ -95,6 +101,5 @@ def filled(op: Op, rows: Sequence[Row]) -> Op:
     if op.given is None:
         return op
     given: Params = {name: rows[number][column] for name, (number, column) in op.given.items()}
-    return op._replace(
-        params={**op.params, **given}, more=[{**params, **given} for params in op.more or ()], given=None
-    )
+    first, *more = op.statement.bind_with((op.params, *(op.more or ())), given)
+    return Op(op.statement, first, op.guard, more, None, op.again)

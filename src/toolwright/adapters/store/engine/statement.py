@@ -1,7 +1,7 @@
 """SQLAlchemy statements, compiled once into what a driver takes."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 from sqlalchemy import BigInteger, CompoundSelect, Delete, Insert, Select, Table, Text, Update, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values
 
 Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
 Query: TypeAlias = Rows | CompoundSelect[*tuple[Any, ...]]  # the same
@@ -54,9 +54,29 @@ class Statement:
         self._picked = itemgetter(*order) if len(order) > 1 else self._pick
         self._texts: dict[int, str] = {}
 
-    def bind(self, params: Params) -> Row:
-        """The parameters in the driver's order."""
+    def bind(self, params: Params | Values) -> Row:
+        """Return the parameters in the driver's order."""
+        if isinstance(params, tuple):
+            return params
         return self._picked({**self.constants, **params} if self.constants else params)
+
+    def bind_with(self, every: Sequence[Params | Values], given: Params) -> list[Values]:
+        """Return the parameters of each row in the driver's order, those that are `given` in the place of others."""
+        places = [(place, given[name]) for place, name in enumerate(self.order) if name in given]
+        bound: list[Values] = []
+        for params in every:
+            values = [*(params if isinstance(params, tuple) else self.bind({**params, **given}))]
+            for place, value in places:
+                values[place] = value
+            bound.append(tuple(values))
+        return bound
+
+    def bind_without(self, params: Params | Values, names: Container[str]) -> list[Param]:
+        """Return the parameters in the driver's order without those of these names."""
+        if isinstance(params, dict):
+            values = {**self.constants, **params}
+            return [values[name] for name in self.order if name not in names]
+        return [each for name, each in zip(self.order, params, strict=True) if name not in names]
 
     def for_rows(self, count: int) -> str:
         """The text of an INSERT … VALUES that takes so many rows at once; with `?` for parameters only."""

@@ -15,7 +15,7 @@ import asyncpg
 
 from toolwright.adapters.store.engine.codecs import Row, size_of
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
-from toolwright.adapters.store.engine.program import Op, Reading, drive_async
+from toolwright.adapters.store.engine.program import Op, Reading, drive_async, is_page
 from toolwright.adapters.store.engine.statement import DialectName, statements
 from toolwright.adapters.store.postgres.connection import (
     FAULTS,
@@ -34,7 +34,7 @@ from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, Probe, Unit
-from toolwright.core.limits import PAGE_BYTES, PageLimit
+from toolwright.core.limits import PAGE_BYTES
 
 T = TypeVar("T")
 
@@ -212,7 +212,7 @@ class Attempts:
 
 async def _drive(connection: Connection, steps: Reading[T]) -> T:
     async def run(op: Op) -> list[Row]:
-        if isinstance(op.params.get("limit"), PageLimit):
+        if is_page(op):
             return await _page(connection, op)
         records = await connection.fetch(op.statement.sql, *op.statement.bind(op.params))
         return [tuple(record) for record in records]

@@ -104,9 +104,8 @@ def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
             for params in op.more or ():
                 values += op.statement.bind(params)
         else:
-            sent = [name for name in op.statement.order if name not in op.given]
             for params in (op.params, *(op.more or ())):
-                values += [params[name] if name in params else op.statement.constants[name] for name in sent]
+                values += op.statement.bind_without(params, op.given)
     return _at_once(tuple([_part(op) for op in ops])), values
 
 

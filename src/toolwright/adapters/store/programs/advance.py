@@ -1,11 +1,21 @@
 """The units of a drain as programs: everything that moves a thread on, behind its fence."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
+from toolwright.adapters.store.engine.codecs import (
+    Params,
+    Row,
+    Values,
+    long_text_or_none,
+    micros,
+    micros_or_none,
+)
 from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, numbered
 from toolwright.adapters.store.engine.program import Attempt, Op, Program, StatementBatch, behind
+from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.children import wake_askers
 from toolwright.adapters.store.programs.late_results import judged
 from toolwright.adapters.store.programs.parts import (
@@ -17,20 +27,23 @@ from toolwright.adapters.store.programs.parts import (
     write_files,
 )
 from toolwright.adapters.store.programs.spaces import perform
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.statements.threads import SAVED_COLUMNS, Statements
 from toolwright.adapters.store.tables.calls import CALLS
+from toolwright.adapters.store.tables.events import EVENTS
 from toolwright.adapters.store.tables.messages import MESSAGES
 from toolwright.adapters.store.tables.threads import RUNS, STEPS
-from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
-from toolwright.core.json_value import dumps
+from toolwright.core.journal.units import Advance, Answer, Claim, Committed, Result, Takeover
 from toolwright.core.threads.call import CallChange, is_over
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
 
+RunOp: TypeAlias = Callable[[Op], list[Row]]
+Append: TypeAlias = Callable[[Statement, Sequence[Values]], None]
+
+_saved = attrgetter(*SAVED_COLUMNS)
 FENCE = 0  # the number of the fence among the ops of an advance
 
 
-@dataclass(frozen=True, slots=True)
-class Ops:
+class Ops(NamedTuple):  # every commit of a drain makes one
     """The ops of an advance but for its effects, and the numbers of those that return what is asked for."""
 
     all: list[Op]
@@ -45,12 +58,12 @@ def advance(unit: Advance, sql: Statements) -> Program:
     if pending_calls(unit):
         if alone:
             answered = Op(sql.agents.answered, {"thread_id": unit.thread_id}, "agent")
-            rows = (yield Attempt(behind(answered, ops.all)))[1:]
+            rows = (yield Attempt(ops=behind(answered, ops.all)))[1:]
         if not rows:
             unit = yield from judged(unit, sql)
             ops, alone = _ops(unit, sql), False
     if alone:
-        rows = rows or (yield StatementBatch(ops.all))
+        rows = rows or (yield StatementBatch(ops=ops.all))
     else:
         yield from lock(unit.effects, unit.thread_id, sql)
         rows = yield ops.all
@@ -71,31 +84,86 @@ def advance(unit: Advance, sql: Statements) -> Program:
 
 
 def _ops(unit: Advance, sql: Statements) -> Ops:
-    run = unit.run
-    moves, again = _moves(unit, sql)
-    saves = _saves(unit, sql)
-    reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
-    ops = [_fence(unit, sql), *moves, *again, *saves, *reads, *_inbox(unit, sql)]
+    """The ops of the unit. Most units have few of the parts: the others cost a look at what is empty."""
+    run, thread_id = unit.run, unit.thread_id
+    ops = [_fence(unit, sql)]
+    if unit.changes:
+        ops += _moves(unit, sql)
+    ops += _saves(unit, sql)
+    saved = len(ops) - 1
+    if unit.read:
+        ops += [Op(sql.read_inbox, {"thread_id": thread_id, "event_id": one}, "inbox") for one in unit.read]
+    if unit.inbox:
+        ops += _inbox(unit, sql)
     if unit.node is not None:
-        ops.append(Op(sql.hold_lease, {"thread_id": unit.thread_id, "node": unit.node}, "lease"))
-    saved = len(moves) + len(again) + len(saves)
+        ops.append(Op(sql.hold_lease, {"thread_id": thread_id, "node": unit.node}, "lease"))
     if run.over:
         ops.append(_all_read(unit, sql))
-    ops += new_files(unit.files, sql)
+    if unit.files:
+        ops += new_files(unit.files, sql)
     place = len(ops)
     if unit.leaving is not None:
-        ops.append(leaving(unit.thread_id, unit.leaving, sql))
-    ops += [*write_files(unit.thread_id, unit.files, sql), *write_env(unit.env, sql)]
-    ops += insert(sql.insert_call, [CALLS.params(call) for call in (*unit.calls, *unit.nested)])
-    ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
+        ops.append(leaving(thread_id, unit.leaving, sql))
+    if unit.files or unit.env:
+        ops += [*write_files(thread_id, unit.files, sql), *write_env(unit.env, sql)]
+    if unit.calls or unit.nested:
+        ops.append(_new_calls(unit, sql))
+    if unit.dropped or unit.edited:
+        ops += _rewritten(unit, sql)
+    if unit.messages:
+        ops.append(insert(sql.insert_message, _message_rows(unit, sql)))
+    if unit.step is not None:
+        ops.append(Op(sql.insert_step, STEPS.values(sql.insert_step)(unit.step)))
+    if unit.events:
+        ops.append(insert(sql.insert_event, _event_rows(unit, sql, 0), {"base": (FENCE, 0)}))
+    return Ops(ops, saved, place)
+
+
+def is_plain(unit: Advance) -> bool:
+    """Return whether the unit is a step of a run that goes on, with nothing but its messages, calls and events."""
+    if type(unit) is not Result and type(unit) is not Answer:
+        return False
+    written = unit.effects or unit.env or unit.files or unit.nested or unit.dropped or unit.edited
+    inbox = unit.read or unit.inbox or unit.leaving is not None or unit.node is not None
+    return not (written or inbox or unit.run.over or pending_calls(unit))
+
+
+def write_plain(unit: Advance, sql: Statements, run: RunOp, append: Append) -> UnitResult:
+    """Write a plain unit, by a driver whose statements need no waiting for: the ops of `advance`, in their order.
+
+    This is the way of nearly all units. It spares a third of the time that their program takes.
+    """
+    [(ev, posted)] = run(_fence(unit, sql))
+    if unit.changes:
+        for move in _moves(unit, sql):
+            run(move)
+    [save] = _saves(unit, sql)
+    [(asked,)] = run(save)
+    if unit.calls:
+        run(_new_calls(unit, sql))
+    if unit.messages:
+        append(sql.insert_message, _message_rows(unit, sql))
+    if unit.step is not None:
+        append(sql.insert_step, [STEPS.values(sql.insert_step)(unit.step)])
+    if unit.events:
+        append(sql.insert_event, _event_rows(unit, sql, ev))
+    answer = Committed(run_id=unit.run.id, posted=posted, cancel_requested=asked is not None)
+    return UnitResult(answer, numbered(unit.events, ev, unit, unit.thread_id, unit.run.id, unit.run.agent))
+
+
+def _new_calls(unit: Advance, sql: Statements) -> Op:
+    row = CALLS.values(sql.insert_call)
+    return insert(sql.insert_call, [row(call) for call in (*unit.calls, *unit.nested)])
+
+
+def _rewritten(unit: Advance, sql: Statements) -> list[Op]:
+    """Messages that stay in the records only, and those that read otherwise from now on."""
+    ops = [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     for message in unit.edited:
         version: Params = {"thread_id": unit.thread_id, "seq": message.seq, "until": unit.seq}
-        ops += [Op(sql.keep_version, version), Op(sql.edit_message, _edited_params(message, unit))]
-    ops += insert(sql.insert_message, _message_params(unit))
-    if unit.step is not None:
-        ops.append(Op(sql.insert_step, STEPS.params(unit.step)))
-    ops += insert(sql.insert_event, _event_params(unit), {"base": (FENCE, 0)})
-    return Ops(ops, saved, place)
+        edited = MESSAGES.params(message, thread_id=unit.thread_id)
+        ops += [Op(sql.keep_version, version), Op(sql.edit_message, edited)]
+    return ops
 
 
 def _opens(unit: Advance) -> bool:
@@ -105,13 +173,25 @@ def _opens(unit: Advance) -> bool:
 
 def _saves(unit: Advance, sql: Statements) -> list[Op]:
     """The run's new row. A run that was asked to cancel ends in no other way."""
-    row = RUNS.params(unit.run)
+    run = unit.run
     if _opens(unit):
-        return [Op(sql.insert_run, row, "duplicate")]
-    if not unit.run.over or unit.run.status == "cancelled":
-        return [Op(sql.save_run, row, "run")]
-    here: Params = {"id": unit.run.id, "thread_id": unit.thread_id}
-    return [Op(sql.find_open_run, here, "run"), Op(sql.end_run, row, "cancel")]
+        return [Op(sql.insert_run, RUNS.params(run), "duplicate")]
+    here: Params = {"id": run.id, "thread_id": unit.thread_id}
+    if run.over and run.status != "cancelled":
+        return [Op(sql.find_open_run, here, "run"), Op(sql.end_run, RUNS.params(run), "cancel")]
+    columns = SAVED_COLUMNS if unit.was is None else _changed_columns(unit.was, run)
+    if not columns:
+        return [Op(sql.hold_run, here, "run")]
+    save = sql.save_run(columns)
+    return [Op(save, RUNS.values(save)(run), "run")]
+
+
+def _changed_columns(was: Run, run: Run) -> tuple[str, ...]:
+    """Return the columns whose values are other objects: equal ones may lie otherwise, as 1 and true do."""
+    if was is run:
+        return ()
+    pairs = zip(SAVED_COLUMNS, _saved(was), _saved(run), strict=True)
+    return tuple([column for column, old, new in pairs if old is not new])
 
 
 def _all_read(unit: Advance, sql: Statements) -> Op:
@@ -137,12 +217,12 @@ def _fence(unit: Advance, sql: Statements) -> Op:
     return Op(statement, params, "fence")
 
 
-def _event_params(unit: Advance) -> list[Params]:
-    """The rows of the events, numbered from the thread's last number backwards."""
-    run = unit.run
-    same: Params = {"thread_id": unit.thread_id, "run_id": run.id, "agent": run.agent, "at": micros(unit.at)}
+def _event_rows(unit: Advance, sql: Statements, last: int) -> list[Values]:
+    """The rows of the events, numbered from the thread's last number backwards; 0 where another op gives that."""
+    thread_id, run_id, agent, at = unit.thread_id, unit.run.id, unit.run.agent, micros(unit.at)
+    row = EVENTS.values(sql.insert_event, "thread_id", "n", "base", "run_id", "agent", "at")
     return [
-        {**same, "n": n, "type": draft.type, "payload": dumps(draft.payload)}
+        row(draft, thread_id, n, last, run_id, agent, at)
         for n, draft in enumerate(unit.events, 1 - len(unit.events))
     ]
 
@@ -165,8 +245,8 @@ def _inbox(unit: Advance, sql: Statements) -> list[Op]:
     ]
 
 
-def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
-    """The first move of each call, and those that move one of them again."""
+def _moves(unit: Advance, sql: Statements) -> list[Op]:
+    """The first move of each call, then those that move one of them again."""
     moves: dict[str, Op] = {}
     again: list[Op] = []
     for change in unit.changes:
@@ -176,7 +256,7 @@ def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
         op = Op(statement, params, "call")
         if moves.setdefault(change.id, op) is not op:
             again.append(op._replace(again=True))
-    return list(moves.values()), again
+    return [*moves.values(), *again]
 
 
 def _move_params(thread_id: str, change: CallChange) -> Params:
@@ -196,12 +276,6 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
     }
 
 
-def _message_params(unit: Advance) -> list[Params]:
-    return [
-        MESSAGES.params(message, thread_id=unit.thread_id, seq=seq)
-        for seq, message in enumerate(unit.messages, unit.seq + 1)
-    ]
-
-
-def _edited_params(message: Message, unit: Advance) -> Params:
-    return MESSAGES.params(message, thread_id=unit.thread_id)
+def _message_rows(unit: Advance, sql: Statements) -> list[Values]:
+    row, thread_id = MESSAGES.values(sql.insert_message, "thread_id", "seq"), unit.thread_id
+    return [row(message, thread_id, seq) for seq, message in enumerate(unit.messages, unit.seq + 1)]

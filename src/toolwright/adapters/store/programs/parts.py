@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Params, Row, micros
+from toolwright.adapters.store.engine.codecs import Params, Row, Values, micros
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.statements.threads import Statements
@@ -116,11 +116,16 @@ def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
 
 def insert_events(events: Sequence[Event], sql: Statements) -> list[Op]:
     """Events whose numbers are known."""
-    return insert(sql.insert_event, [EVENTS.params(event, base=0) for event in events])
+    if not events:
+        return []
+    row = EVENTS.values(sql.insert_event, "base")
+    return [insert(sql.insert_event, [row(event, 0) for event in events])]
 
 
 def insert(
-    statement: Statement, params: list[Params], given: Mapping[str, tuple[int, int]] | None = None
-) -> list[Op]:
-    """One statement for all of these rows; nothing for none."""
-    return [Op(statement, params[0], more=params[1:], given=given)] if params else []
+    statement: Statement,
+    params: Sequence[Params | Values],
+    given: Mapping[str, tuple[int, int]] | None = None,
+) -> Op:
+    """One statement for all of these rows, one at least."""
+    return Op(statement, params[0], None, params[1:], given)

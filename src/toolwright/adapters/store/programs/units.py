@@ -146,13 +146,13 @@ def program(unit: Unit, sql: Statements) -> Program:
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
     born = Op(sql.insert_thread, THREADS.params(unit.thread), "duplicate")
-    yield StatementBatch([born, *write_env(unit.env, sql)])
+    yield StatementBatch(ops=[born, *write_env(unit.env, sql)])
     return UnitResult(Committed())
 
 
 def _rename_thread(unit: RenameThread, sql: Statements) -> Program:
     named: Params = {"thread_id": unit.thread_id, "name": text_or_none(unit.name)}
-    yield StatementBatch([Op(sql.rename_thread, named, "thread")])
+    yield StatementBatch(ops=[Op(sql.rename_thread, named, "thread")])
     return UnitResult(Committed())
 
 
@@ -214,7 +214,7 @@ def _retry_run(unit: RetryRun, sql: Statements) -> Program:
 def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
     at = micros(unit.at)
     asked = Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
-    yield StatementBatch([asked, wake(unit, unit.thread_id, sql)])
+    yield StatementBatch(ops=[asked, wake(unit, unit.thread_id, sql)])
     return UnitResult(Committed(run_id=unit.run_id))
 
 
@@ -317,7 +317,7 @@ def _apply(unit: Apply, sql: Statements) -> Program:
 
 
 def _leave(unit: Leave, sql: Statements) -> Program:
-    [left] = yield StatementBatch([leaving(unit.thread_id, unit.leaving, sql)])
+    [left] = yield StatementBatch(ops=[leaving(unit.thread_id, unit.leaving, sql)])
     return UnitResult(Committed(left=bool(left)))
 
 

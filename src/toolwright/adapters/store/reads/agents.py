@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Integer, Subquery, and_, bindparam, exists, func, select, union
+from sqlalchemy import ColumnElement, Integer, Subquery, and_, bindparam, exists, func, select, text, union
 
 from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.driver import Driver, read_rows
@@ -27,7 +27,7 @@ from toolwright.adapters.store.tables.agents import (
     memories,
     plans,
 )
-from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.calls import IS_PENDING, calls
 from toolwright.adapters.store.tables.memory import PASSAGES, VECTORS, blocks, passage_keepers, passages
 from toolwright.adapters.store.tables.threads import threads
 from toolwright.core.agents.agent import keeper_of
@@ -75,7 +75,7 @@ class AgentQueries:
         answering = func.coalesce(threads.c.active_agent, threads.c.agent)
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
-        self.orphans = compiled(hoping.where(calls.c.status == "pending", gone).limit(number("limit")))
+        self.orphans = compiled(hoping.where(text(IS_PENDING), gone).limit(number("limit")))
         self.keepers_of_agent = compiled(_of_agent(_KEPT))
         self.keepers_in_use = compiled(_of_agent(_IN_USE))
         ending = func.length(_KEPT.c.agent_id) - _LENGTH + 1

@@ -29,12 +29,19 @@ from toolwright.adapters.store.engine.statement import (
     number,
     string,
 )
-from toolwright.adapters.store.tables.calls import IS_OPEN, calls
+from toolwright.adapters.store.tables.calls import BY_STATUS, IS_OPEN, calls
 from toolwright.adapters.store.tables.events import IS_UNREAD, events, inbox, nodes, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
 from toolwright.adapters.store.tables.messages import message_versions, messages
 from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
-from toolwright.adapters.store.tables.threads import compactions, runs, sent_texts, steps, threads
+from toolwright.adapters.store.tables.threads import (
+    NOT_COMPLETED,
+    compactions,
+    runs,
+    sent_texts,
+    steps,
+    threads,
+)
 from toolwright.core.journal.store import Order
 
 
@@ -133,8 +140,9 @@ class Queries:
         pending_calls = select(func.count()).select_from(calls).where(text(IS_OPEN)).scalar_subquery()
         inbox_events = select(func.count()).select_from(inbox).where(text(IS_UNREAD)).scalar_subquery()
         oldest_event = select(func.min(inbox.c.created_at)).where(text(IS_UNREAD)).scalar_subquery()
+        unfinished = select(func.count()).select_from(runs).where(text(NOT_COMPLETED))
         of_status = (
-            select(func.count()).select_from(runs).where(runs.c.status == each).scalar_subquery()
+            unfinished.where(runs.c.status == each).scalar_subquery()
             for each in ("queued", "running", "waiting")
         )
         oldest_wake = select(func.min(wakes.c.due)).where(wakes.c.node.is_(None)).scalar_subquery()
@@ -228,14 +236,24 @@ class Queries:
         in_order = by if order == "oldest_first" else [column.desc() for column in by]
         return self._compiled(_page(select(threads).where(*chosen).order_by(*in_order)))
 
-    def _runs(self, filters: tuple[str, ...]) -> Statement:
+    def _runs(self, filters: tuple[str, ...], by_status: bool) -> Statement:
+        """Runs; with `by_status` those of a status that the index of the statuses has."""
         chosen = [runs.c[name] == string(name) for name in filters]
         newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
+        if by_status:
+            newest_first = newest_first.where(text(NOT_COMPLETED))
         return self._compiled(_page(newest_first.where(*chosen)))
 
-    def _calls(self, filters: tuple[str, ...], statuses: int, users: int | None) -> Statement:
-        """Calls; with `users` those of their threads, and those shown in the spaces of an entity."""
+    def _calls(
+        self, filters: tuple[str, ...], statuses: int, users: int | None, by_status: bool
+    ) -> Statement:
+        """Calls; with `users` those of their threads, and those shown in the spaces of an entity.
+
+        With `by_status` they are of statuses that the index of the statuses has.
+        """
         chosen = [calls.c[name] == string(name) for name in filters]
+        if by_status:
+            chosen.append(text(f"calls.{BY_STATUS}"))
         if statuses:
             chosen.append(calls.c.status.in_([string(f"status_{i}") for i in range(statuses)]))
         if users is not None:

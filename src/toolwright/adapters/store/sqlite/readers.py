@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Row, size_of
-from toolwright.adapters.store.engine.program import Op, Reading, drive
+from toolwright.adapters.store.engine.program import Op, Reading, drive, is_page
 from toolwright.adapters.store.sqlite.file import connect, is_illegible, legible
 from toolwright.core.errors import StoreError
-from toolwright.core.limits import PAGE_BYTES, PageLimit
+from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.text import sentence
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class SqliteReaders:
     def _run(self, connection: sqlite3.Connection, steps: Reading[T]) -> T:
         def run(op: Op) -> list[Row]:
             cursor = connection.execute(op.statement.sql, op.statement.bind(op.params))
-            return _page(cursor) if isinstance(op.params.get("limit"), PageLimit) else cursor.fetchall()
+            return _page(cursor) if is_page(op) else cursor.fetchall()
 
         return drive(steps, run)
 

@@ -8,9 +8,10 @@ from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.outcome import GuardFailed, UnitResult
 from toolwright.adapters.store.engine.program import Attempt, Op, Ops, StatementBatch, drive, filled
 from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.programs.advance import is_plain, write_plain
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.core.journal.units import Unit
+from toolwright.core.journal.units import Advance, Unit
 
 SIZES = (64, 16, 8, 4, 3, 2, 1)
 """Numbers of rows for one INSERT: few sizes, so that the connection keeps each of them prepared."""
@@ -28,6 +29,8 @@ class Writing:
         """Do what the unit says; if it raises, `leaves_no_trace` tells whether anything of it is there."""
         self._changes = self._connection.total_changes
         self._lengths = {statement: len(rows) for statement, rows in self._appended.items()}
+        if isinstance(unit, Advance) and is_plain(unit):
+            return write_plain(unit, self._sql, self._run, self._append)
         return drive(program(unit, self._sql), self._run_all)
 
     def leaves_no_trace(self) -> bool:
@@ -58,21 +61,23 @@ class Writing:
         return rows
 
     def _run(self, op: Op) -> list[Row]:
-        statement = op.statement
+        statement, params, guard, more, _, _ = op
         if statement.appends:
-            rows = self._appended.setdefault(statement, [])
-            rows.append(statement.bind(op.params))
-            rows += [statement.bind(params) for params in op.more or ()]
+            self._append(statement, [statement.bind(params) for params in (params, *(more or ()))])
             return []
         if statement.logs and self._appended:
             self.flush()
-        if op.more:
-            self._insert(statement, [statement.bind(params) for params in (op.params, *op.more)])
+        if more:
+            self._insert(statement, [statement.bind(params) for params in (params, *more)])
             return []
-        rows = self._connection.execute(statement.sql, statement.bind(op.params)).fetchall()
-        if op.guard is not None and len(rows) != 1:
-            raise GuardFailed(op.guard)
+        rows = self._connection.execute(statement.sql, statement.bind(params)).fetchall()
+        if guard is not None and len(rows) != 1:
+            raise GuardFailed(guard)
         return rows
+
+    def _append(self, statement: Statement, rows: Sequence[Row]) -> None:
+        """Put off the insertion of these rows of a log."""
+        self._appended.setdefault(statement, []).extend(rows)
 
     def _insert(self, statement: Statement, rows: Sequence[Row]) -> None:
         start = 0

@@ -13,6 +13,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -35,7 +36,7 @@ from toolwright.adapters.store.tables.agents import (
     memories,
     plans,
 )
-from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.calls import IS_PENDING, calls
 from toolwright.adapters.store.tables.events import wakes
 from toolwright.adapters.store.tables.memory import OWN_BLOCKS, block_links
 from toolwright.adapters.store.tables.threads import threads
@@ -112,7 +113,7 @@ class AgentStatements:
 
     def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
         """Statements for threads with pending calls, and to cancel calls that nobody hopes for."""
-        pending, mine = calls.c.status == "pending", string("agent_id")
+        pending, mine = text(IS_PENDING), string("agent_id")
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         self.hoping = compiled(hoping.where(pending, answering == mine))
         gone: dict[str, Any] = {

@@ -51,6 +51,15 @@ from toolwright.adapters.store.tables.threads import NOT_OVER, compactions, runs
 from toolwright.core.threads.call import MOVES, OPEN
 from toolwright.core.threads.run import OVER
 
+SAVED_COLUMNS = tuple(
+    [
+        c.name
+        for c in runs.columns
+        if c.name not in {"id", "thread_id", "agent", "created_at", "cancel_requested_at"}
+    ]
+)
+"""The columns of runs that a drain writes; the others never change, or others write them."""
+
 _NOT_OVER = and_(*(runs.c.status != status for status in sorted(OVER)))
 _OPEN = or_(*(calls.c.status == status for status in OPEN))
 _CALL_NOT_OVER = or_(*(calls.c.status == status for status, moves in MOVES.items() if moves))
@@ -246,13 +255,10 @@ class Statements:
     def _run_statements(self, compiled: Compiler) -> None:
         self.insert_run = self._once(runs, "id")
         self.insert_step = compiled(_insert_all(steps))
-        written = {
-            c.name: bindparam(c.name, type_=c.type)
-            for c in runs.columns
-            if c.name not in {"id", "thread_id", "agent", "created_at", "cancel_requested_at"}
-        }
         here = and_(runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
         self.find_open_run = compiled(select(runs.c.id).where(here))
+        asked = select(runs.c.cancel_requested_at).where(here)
+        self.hold_run = compiled(asked.with_for_update(key_share=True))
         completed = and_(
             runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), runs.c.status == "completed"
         )
@@ -260,15 +266,20 @@ class Statements:
         self.reopen_run = compiled(update(runs).where(completed).values(opened).returning(runs.c.id))
         self.retry_run = compiled(_retry_run())
         self.begin = compiled(update(threads).where(threads.c.id == string("thread_id")).values(begun=true()))
-        save = update(runs).where(here).values(written).returning(runs.c.cancel_requested_at)
-        self.save_run = compiled(save)
-        self.end_run = compiled(save.where(runs.c.cancel_requested_at.is_(None)))
+        self._save = update(runs).where(here).returning(runs.c.cancel_requested_at)
+        self.save_run = cache(self._save_run)
+        every = {c: bindparam(c, type_=runs.c[c].type) for c in SAVED_COLUMNS}
+        self.end_run = compiled(self._save.values(every).where(runs.c.cancel_requested_at.is_(None)))
         self.request_cancel = compiled(
             update(runs)
             .where(runs.c.id == string("run_id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
             .values(cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, number("at")))
             .returning(runs.c.id)
         )
+
+    def _save_run(self, columns: tuple[str, ...]) -> Statement:
+        """Write these columns of a run that is not over."""
+        return self._compiled(self._save.values({c: bindparam(c, type_=runs.c[c].type) for c in columns}))
 
     def _call_statements(self, compiled: Compiler) -> None:
         self.insert_call = compiled(_insert_all(calls))

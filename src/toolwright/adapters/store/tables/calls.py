@@ -13,9 +13,18 @@ from toolwright.core.tools.tool import Kind
 ON_OFFER = "kind = 'external' AND completed_at IS NULL"
 """Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
 
-IS_OPEN = "calls.status IN ('waiting', 'pending')"
-"""The condition of calls whose results are not here yet, counted by the index of the statuses."""
+IN_PASSING: frozenset[CallStatus] = frozenset({"created", "running", "done"})
+BY_STATUS = "status NOT IN ('created', 'running', 'done')"
+"""The condition of the index of the statuses: a usual call, which is created, runs and is done, never enters it.
 
+A query that is to use it says so word by word, and is about none of the statuses `IN_PASSING`.
+"""
+
+IS_OPEN = f"calls.{BY_STATUS} AND calls.status IN ('waiting', 'pending')"
+IS_PENDING = f"calls.{BY_STATUS} AND calls.status = 'pending'"
+"""The conditions of calls whose results are not here yet, and of those that no run waits for."""
+
+IN_A_SPACE = "space_id IS NOT NULL"
 _BELOW = text("parent_id IS NOT NULL")
 _OFFERED, _LEASED = text(ON_OFFER), text(f"{ON_OFFER} AND leased_until IS NOT NULL")
 
@@ -51,8 +60,21 @@ calls = Table(
     Column("terms", Json(an_object, dumps_unescaped)),
     Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
     Index("calls_by_run", "run_id", "step", "position"),
-    Index("calls_by_status", "status", "created_at"),
-    Index("calls_by_space", "space_id", "created_at"),
+    Index("calls_by_time", "created_at"),
+    Index(
+        "calls_by_status",
+        "status",
+        "created_at",
+        sqlite_where=text(BY_STATUS),
+        postgresql_where=text(BY_STATUS),
+    ),
+    Index(
+        "calls_by_space",
+        "space_id",
+        "created_at",
+        sqlite_where=text(IN_A_SPACE),
+        postgresql_where=text(IN_A_SPACE),
+    ),
     Index("calls_on_offer", "started_at", "id", sqlite_where=_OFFERED, postgresql_where=_OFFERED),
     Index("calls_leased", "leased_until", sqlite_where=_LEASED, postgresql_where=_LEASED),
 )

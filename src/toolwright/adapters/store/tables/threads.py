@@ -114,6 +114,9 @@ threads = Table(
 NOT_OVER = and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
 """The condition that a thread may be spoken to."""
 
+NOT_COMPLETED = "status <> 'completed'"
+"""The condition of the index of the statuses of runs; a query that is to use it says so word by word."""
+
 runs = Table(
     "runs",
     metadata,
@@ -143,7 +146,13 @@ runs = Table(
     Column("traceparent", Text),
     Column("error_code", Text),
     Index("runs_by_thread", "thread_id", "created_at"),
-    Index("runs_by_status", "status", "created_at"),
+    Index(
+        "runs_by_status",
+        "status",
+        "created_at",
+        sqlite_where=text(NOT_COMPLETED),
+        postgresql_where=text(NOT_COMPLETED),
+    ),
     Index("runs_by_time", "created_at"),
 )
 

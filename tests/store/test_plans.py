@@ -1,0 +1,77 @@
+"""Query plans of reads: what a list or a sweep looks for is found by an index, however much is in the journal."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.reads.agents import AgentQueries
+from toolwright.adapters.store.reads.threads import Queries
+from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.statements.threads import Statements
+
+QUERIES, STATEMENTS = Queries("sqlite"), Statements("sqlite")
+IN_ORDER = {"SCAN runs USING INDEX runs_by_time", "SCAN calls USING INDEX calls_by_time"}
+"""The way of a page whose rows nearly all of the table may be: in the order of time until it is full."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    upgrade_sqlite(tmp_path / "journal.db")
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as connection:
+        yield connection
+
+
+def plan(file: sqlite3.Connection, statement: Statement) -> list[str]:
+    values = [statement.constants.get(name, 1) for name in statement.order]
+    return [row[3] for row in file.execute(f"EXPLAIN QUERY PLAN {statement.sql}", values)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (QUERIES.runs(("status",), True), "runs_by_status (status=?)"),
+        (QUERIES.runs(("status", "agent"), True), "runs_by_status (status=?)"),
+        (QUERIES.runs(("thread_id", "status"), False), "runs_by_thread (thread_id=?)"),
+        (QUERIES.depths, "calls_by_status (status=?)"),
+        (QUERIES.depths, "runs_by_status (status=?)"),
+        (QUERIES.calls((), 1, None, True), "calls_by_status (status=?)"),
+        (QUERIES.calls((), 2, None, True), "calls_by_status (status=?)"),
+        (QUERIES.calls((), 2, 1, True), "calls_by_status (status=?)"),
+        (QUERIES.calls(("agent",), 2, None, True), "calls_by_status (status=?)"),
+        (QUERIES.calls(("run_id",), 2, None, True), "calls_by_run (run_id=?)"),
+        (QUERIES.calls(("run_id",), 9, None, False), "calls_by_run (run_id=?)"),
+        (QUERIES.calls(("space_id",), 2, None, True), "calls_by_space (space_id=?)"),
+        (QUERIES.calls(("space_id",), 1, 1, False), "calls_by_space (space_id=?)"),
+        (AgentQueries("sqlite").orphans, "calls_by_status (status=?)"),
+        (STATEMENTS.agents.hoping, "calls_by_status (status=?)"),
+        (STATEMENTS.agents.give_up, "calls_by_status (status=?)"),
+        (STATEMENTS.agents.give_up_in, "calls_by_status (status=?)"),
+        (QUERIES.run_messages, "messages_by_run (run_id=?)"),
+        (QUERIES.events["run"], "events_by_run (run_id=? AND n>? AND n<?)"),
+        (QUERIES.bounds["run"], "events_by_run (run_id=? AND n<?)"),
+        (STATEMENTS.prune_events, "events_by_time (at<?)"),
+        (STATEMENTS.prune_space_events, "space_events_by_time (at<?)"),
+    ],
+)
+def test_what_is_looked_for_is_found_by_an_index(
+    file: sqlite3.Connection, statement: Statement, index: str
+) -> None:
+    lines = plan(file, statement)
+    assert any(line.endswith(f"INDEX {index}") for line in lines), lines
+    assert not [line for line in lines if line.startswith("SCAN") and line.split()[1] in ("runs", "calls")]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [QUERIES.runs((), False), QUERIES.runs(("status",), False), QUERIES.calls((), 1, None, False)],
+    ids=["all runs", "completed runs", "calls that are done"],
+)
+def test_a_page_of_what_most_rows_are_is_read_in_the_order_of_an_index(
+    file: sqlite3.Connection, statement: Statement
+) -> None:
+    assert IN_ORDER.issuperset(line for line in plan(file, statement) if line.startswith("SCAN"))
+    assert len(IN_ORDER.intersection(plan(file, statement))) == 1
