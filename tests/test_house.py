@@ -102,9 +102,8 @@ PUBLIC_CLIENT = [
 ]
 MOST_IN_A_FOLDER = 15
 MOST_MODULES = 460
-"""583 before small modules of one noun were merged, 630 before those of the console and of MCP, 615 before OpenAPI documents, 530 before the console, 480
-before short forms, approvals, dependencies, 420 before MCP, 384 before channels and telemetry, 375 before memory, 360
-before composed requests."""
+"""583 before small modules of one noun were merged, 630 before those of the console and of MCP, 615 before OpenAPI
+documents, 530 before the console, 480 before short forms, approvals, dependencies, 420 before MCP."""
 MOST_LINES = 600
 MOST_DISTRIBUTIONS = 60
 DIALECT = re.compile(
