@@ -17,6 +17,8 @@ from toolwright.wiring.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+PAGES = [*GUIDES, ROOT / "docs" / "durability.md"]
+"""Pages whose code is executed."""
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)```", re.DOTALL)
 TITLED = re.compile(r"```(?:python|yaml) title=\"(?P<title>[^\"]+)\"\n(?P<code>.*?)```", re.DOTALL)
 pytestmark = pytest.mark.anyio
@@ -56,7 +58,7 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
     return out.decode()
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("guide", PAGES, ids=lambda path: path.stem)
 def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) -> None:
     write_files(guide, tmp_path)
     (tmp_path / "page.py").write_text(blocks(guide), encoding="utf-8")
@@ -108,12 +110,16 @@ async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path,
         assert "shelf B4" in json.dumps(second)
 
 
-async def test_the_first_tool_is_served_as_the_guide_says(tmp_path: Path) -> None:
-    guide = (ROOT / "docs" / "guides" / "first-tool.md").read_text(encoding="utf-8")
-    assert "toolwright serve app:app\n" in guide
-    [app] = [match["code"] for match in BLOCK.finditer(guide) if match["title"] == "app.py"]
+async def test_the_first_tool_is_served_and_asked_as_the_tutorial_says(tmp_path: Path) -> None:
+    guides = ROOT / "docs" / "guides"
+    tutorial = guides / "tutorial-serve.md"
+    assert "toolwright serve app:app\n" in tutorial.read_text(encoding="utf-8")
+    first = (guides / "first-tool.md").read_text(encoding="utf-8")
+    [app] = [match["code"] for match in BLOCK.finditer(first) if match["title"] == "app.py"]
     (tmp_path / "app.py").write_text(app, encoding="utf-8")
+    write_files(tutorial, tmp_path)
     async with WireServer() as wire:
+        wire.answer(calls=[WireCall(id="c1", name="find_shelf", arguments=(json.dumps({"title": "Emma"}),))])
         wire.answer(text=["Emma is on shelf A1."])
         serve = [sys.executable, "-m", "toolwright.cli", "serve", "app:app", "--port", "0"]
         server = await asyncio.create_subprocess_exec(
@@ -123,16 +129,11 @@ async def test_the_first_tool_is_served_as_the_guide_says(tmp_path: Path) -> Non
         try:
             async with asyncio.timeout(60), httpx.AsyncClient(timeout=60) as http:
                 url = re.findall(rb"http://[^/, ]+", await server.stdout.readline())[0].decode()
-                made = await http.post(f"{url}/api/threads", json={"agentId": "librarian"})
-                thread = f"{url}/api/threads/{made.json()['threadId']}"
-                sent = await http.post(f"{thread}/messages", json={"content": "Where is Emma?"})
-                assert sent.status_code == 202
-                async with http.stream("GET", f"{thread}/stream?after=0") as stream:
-                    async for line in stream.aiter_lines():
-                        if '"type":"run.completed"' in line:
-                            break
-                said = (await http.get(f"{thread}/messages")).json()["messages"]
-                assert [message["content"] for message in said] == ["Where is Emma?", "Emma is on shelf A1."]
+                asked = await run(sys.executable, "ask.py", url, "Where is Emma?", folder=tmp_path)
+                assert asked == "find_shelf {'title': 'Emma'}\nEmma is on shelf A1.\n"
+                [thread] = (await http.get(f"{url}/api/threads")).json()["threads"]
+                said = (await http.get(f"{url}/api/threads/{thread['id']}/messages")).json()["messages"]
+                assert [message["role"] for message in said] == ["user", "assistant", "tool", "assistant"]
         finally:
             server.terminate()
             await server.wait()
