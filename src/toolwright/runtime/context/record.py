@@ -44,6 +44,7 @@ class RunRecord:
         self.thread: Thread = view.thread
         self.answers_nothing = view.thread.agent == APP_TOOLS.id
         self.run = run
+        self._stored_run: Run | None = None  # the run's row as of the last commit of this process
         self.epoch, self.seq = view.thread.epoch, view.thread.seq
         self.root = self.frame = Frame.of(active, view.messages, view.calls)
         self._frames = [self.root]
@@ -155,6 +156,7 @@ class RunRecord:
             epoch=self.epoch,
             seq=self.seq,
             run=run,
+            was=self._stored_run,
             messages=tuple(changes.messages),
             calls=tuple(changes.calls.values()) if changes.calls else (),
             nested=changes.nested,
@@ -177,6 +179,7 @@ class RunRecord:
         if isinstance(unit, Claim | Takeover):
             self.epoch, self.node = self.epoch + 1, None
         turn, self.run = self.run.turn, unit.run
+        self._stored_run = unit.run
         if unit.step is not None:
             self.step_usage = unit.step.usage
         self.seq += len(unit.messages)
