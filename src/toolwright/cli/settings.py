@@ -8,8 +8,7 @@ from typing import Any
 from toolwright.cli.output import Refusal
 from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
-from toolwright.wiring.config import ConfigApp
-from toolwright.wiring.loading import find_app, load_app
+from toolwright.wiring.config import ConfigApp, find_app, load_app
 from toolwright.wiring.settings import Settings, warning
 
 log = logging.getLogger("toolwright.cli")
