@@ -30,8 +30,8 @@ from toolwright.core.threads.message import Message
 from toolwright.web.auth.access import ServiceKey, is_loopback
 from toolwright.wiring import database
 from toolwright.wiring.app import App
+from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.lazy import NamedModels
-from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.parts import broker_fault, cipher_of, file_store, key_file, node_faults, node_notes
 from toolwright.wiring.settings import MEMORY, Settings, warning
 

@@ -14,7 +14,7 @@ from toolwright.cli.output import USAGE, Refusal, log_fully
 from toolwright.cli.settings import read_settings, served_app, warn_of_variables
 from toolwright.wiring import gateway
 from toolwright.wiring.app import App
-from toolwright.wiring.loading import DEFAULT_FILE
+from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.settings import MEMORY, Settings
 
 PAUSE = 0.5  # seconds between two looks at the files

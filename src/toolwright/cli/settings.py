@@ -1,19 +1,14 @@
-"""Settings and apps of commands, with every fault as a refusal, and `toolwright keys new`."""
+"""Settings and apps as the commands take them, with every fault as a refusal."""
 
-import base64
 import logging
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from toolwright.cli.output import Refusal
 from toolwright.core.errors import DefinitionError
-from toolwright.core.text import sentence
-from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring.app import App
-from toolwright.wiring.config import ConfigApp
-from toolwright.wiring.loading import find_app, load_app
+from toolwright.wiring.config import ConfigApp, find_app, load_app
 from toolwright.wiring.settings import Settings, warning
 
 log = logging.getLogger("toolwright.cli")
@@ -50,41 +45,3 @@ def served_app(target: str | None) -> App:
         return ConfigApp(Path(target)) if target.endswith(".json") else load_app(target)
     except DefinitionError as error:
         raise Refusal(error.message) from error
-
-
-SECRET_BYTES, FERNET_BYTES = 32, 32
-
-
-def new_secret_key() -> str:
-    """A key for callers of the gateway."""
-    return f"sk_{secrets.token_urlsafe(SECRET_BYTES)}"
-
-
-def new_encryption_key() -> str:
-    """A Fernet key: 32 random bytes in URL-safe base64."""
-    return base64.urlsafe_b64encode(secrets.token_bytes(FERNET_BYTES)).decode("ascii")
-
-
-def print_key(name: str, scope: str) -> None:
-    """Print one more secret key with that name and scope, as an entry of TOOLWRIGHT_SECRET_KEYS."""
-    entry = f"{name}({scope})={new_secret_key()}"
-    try:
-        read = ServiceKey.read(entry)
-    except ValueError as error:
-        raise Refusal(sentence(str(error))) from error
-    if read.name != name:
-        raise Refusal(f"A key's name has letters, digits, '.', '_' and '-', 64 at most, not {name!r}.")
-    print(entry)
-
-
-def print_keys() -> None:
-    """Print them as lines of a `.env` file."""
-    print(
-        f"""\
-# The secret key gives all rights: callers send it as the header x-secret-key.
-TOOLWRIGHT_SECRET_KEYS={new_secret_key()}
-# The encryption key seals the secrets of threads and people in the journal: without it they cannot be read.
-TOOLWRIGHT_ENCRYPTION_KEYS={new_encryption_key()}
-# To use them: toolwright keys new > .env; set -a; . ./.env; set +a
-# Several keys are separated by commas; of the encryption keys the first seals, all open."""
-    )

@@ -32,7 +32,7 @@ from toolwright.wire.message import message_json
 from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json
 from toolwright.wiring import database
 from toolwright.wiring.app import App
-from toolwright.wiring.loading import DEFAULT_FILE
+from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.upkeep import delete_thread, opened_runtime
 
 COLUMNS = ("run", "status", "agent", "thread", "created", "error")
