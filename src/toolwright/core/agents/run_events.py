@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A call begins; `arguments` are JSON, or the text that the model wrote where that is none."""
+    """A call has started; `arguments` are JSON, or the model's text if that is not valid JSON."""
 
     call_id: str
     name: str
@@ -32,7 +32,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A call tells how far it is: `done` of `total`, None for an unknown one, in units of its own."""
+    """A call reports progress: `done` of `total` (None if unknown), in its own units."""
 
     call_id: str
     done: float
@@ -61,7 +61,7 @@ class CallWaiting:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """A step is over: an answer of the model, and all that it called; `number` counts from 1."""
+    """A step has ended: an answer of the model and its calls; `number` counts from 1."""
 
     number: int
     usage: Usage
@@ -69,7 +69,7 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """The run is over, also if it failed; it is the last event of a run."""
+    """The run has ended, also if it failed. This is the last event of a run."""
 
     result: RunResult
 

@@ -12,14 +12,13 @@ from toolwright.core.value import value
 
 @value
 class RunResult:
-    """What a run came to.
+    """The result of a run.
 
-    `output` is an instance of the type that the agent's prompt declares as its output, else JSON, else the text.
-    `text` is what the agent said last. `messages` are those of the run's own conversation and `calls` all that the
-    model made in it, in order, each with its result. `cost` is in US dollars, None where prices are not known. Of a
-    run that failed `error` says why, and `error_code` tells programs. `thread_id` is the conversation to go on with.
-    `files` are the bytes of the files that its messages name, by path, if its journal was in memory and is gone; of any
-    other run they are read from the journal (`rt.files.read`).
+    `output` is an instance of the declared output type, or JSON, or the text. `text` is the agent's last text.
+    `messages` are the messages of the run's own conversation, `calls` its calls in order, each with its result.
+    `cost` is in US dollars, None if the prices are unknown. If the run failed, `error` is the message and
+    `error_code` the code. Pass `thread_id` to continue the conversation. `files` has the bytes of the messages'
+    files by path, if the journal was in memory; otherwise read them with `rt.files.read`.
     """
 
     status: RunStatus
