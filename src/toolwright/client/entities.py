@@ -14,25 +14,25 @@ _ROOT = "/api/entities"
 
 
 class Entities:
-    """People, and the agents beside them. Raises `NotFound` for ids that lead nowhere."""
+    """People, and agents as participants. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     async def create(self, **fields: Unpack[EntityFields]) -> Entity:
-        """A human; where the external id is known, that one, with the fields given.
+        """Create a person, or update the fields of the person with that external id.
 
-        It is not repeated when its answer is lost (`AnswerLost`): without an external id there might be two.
+        It is not retried if the answer is lost (`AnswerLost`): without an external id it could create two.
         """
         body: JSONObject = {"type": "human", **_body(fields)}
         return read_field(Entity, (await self._http.call("POST", _ROOT, body)).json, "entity")
 
     async def list(self, limit: int = 50, offset: int = 0) -> Items[Entity]:
-        """The agents in the order of their declaration, then the humans, the oldest first."""
+        """Return the agents in the order of their declaration, then the people, oldest first."""
         return read_list(Entity, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "entities")
 
     async def get(self, entity_id: str) -> Entity:
-        """The entity, a human or an agent."""
+        """Return the entity, a person or an agent."""
         return read_field(Entity, await self._http.get(_path(entity_id)), "entity")
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
@@ -41,11 +41,11 @@ class Entities:
         return read_field(Entity, answer.json, "entity")
 
     async def delete(self, entity_id: str) -> None:
-        """Delete a human and their values: their tokens open nothing any more, their threads stay."""
+        """Delete a person and their values: their tokens become invalid, their threads remain."""
         await self._http.call("DELETE", _path(entity_id), repeat="lost")
 
     async def set_env(self, entity_id: str, env: Values) -> dict[str, EnvType]:
-        """Set values for all threads of a human, or take them away with None; the names that are set then."""
+        """Set values for all threads of a person, or delete them with None; return the names that are set."""
         body: JSONObject = {"env": values_json(env)}
         answer = await self._http.call("PATCH", f"{_path(entity_id)}/env", body, repeat="lost")
         return read_names(answer.json)
@@ -89,5 +89,5 @@ class FrontEnds:
         return read_list(FrontEnd, await self._http.get(_FRONT_ENDS, query), "clients")
 
     async def delete(self, client_id: str) -> None:
-        """Take a front-end off the list."""
+        """Delete a front-end."""
         await self._http.call("DELETE", f"{_FRONT_ENDS}/{segment(client_id)}", repeat="lost")

@@ -20,13 +20,13 @@ class Blocks:
     async def list(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Block]:
-        """The blocks that it reads, its own and those of others that it is linked to, by label."""
+        """Return the blocks that it reads, its own and linked ones, by label."""
         path = f"/api/agents/{segment(agent)}/memory"
         query = {"limit": limit, "offset": offset, "userId": user_id}
         return read_list(Block, await self._http.get(path, query), "blocks")
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
-        """The block of that label that it reads: its own, else the one that it is linked to."""
+        """Return the block of that label: its own, or the linked one."""
         answer = await self._http.get(_block_path(agent, label), {"userId": user_id})
         return read_field(Block, answer, "block")
 
@@ -49,16 +49,16 @@ class Blocks:
         return read_field(Block, answer.json, "block")
 
     async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
-        """Take a block of the agent's own away, also from those who are linked to it."""
+        """Delete one of the agent's blocks, also for linked agents."""
         query = {"userId": user_id}
         await self._http.call("DELETE", _block_path(agent, label), query=query, repeat="lost")
 
     async def link(self, agent: str, label: str, reader: str) -> None:
-        """Have another agent, the `reader`, read this agent's block from now on."""
+        """Link another agent, the `reader`, to this agent's block."""
         await self._http.call("PUT", _link_path(agent, label, reader), repeat="lost")
 
     async def unlink(self, agent: str, label: str, reader: str) -> None:
-        """Have that agent read this agent's block no longer; nothing happens where it does not."""
+        """Unlink that agent from this agent's block; no effect if it is not linked."""
         await self._http.call("DELETE", _link_path(agent, label, reader), repeat="lost")
 
 
@@ -82,12 +82,12 @@ class Passages:
     async def list(
         self, agent: str, limit: int = 50, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Passage]:
-        """Its passages, the newest first."""
+        """Return the passages, newest first."""
         query = {"limit": limit, "offset": offset, "userId": user_id}
         return read_list(Passage, await self._http.get(_passages_path(agent), query), "passages")
 
     async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
-        """One of its passages."""
+        """Return a passage."""
         path = f"{_passages_path(agent)}/{segment(passage_id)}"
         return read_field(Passage, await self._http.get(path, {"userId": user_id}), "passage")
 
@@ -107,13 +107,13 @@ class Passages:
     async def add(
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
     ) -> Passage:
-        """A new passage. It is not repeated when its answer is lost (`AnswerLost`)."""
+        """Add a passage. It is not retried if the answer is lost (`AnswerLost`)."""
         body: JSONObject = {"content": content, "tags": [*tags]}
         answer = await self._http.call("POST", _passages_path(agent), body, query={"userId": user_id})
         return read_field(Passage, answer.json, "passage")
 
     async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
-        """Take a passage away."""
+        """Delete a passage."""
         path = f"{_passages_path(agent)}/{segment(passage_id)}"
         await self._http.call("DELETE", path, query={"userId": user_id}, repeat="lost")
 

@@ -17,7 +17,7 @@ _ROOT = "/api/spaces"
 class Spaces:
     """Spaces and their messages. Raises `NotFound` for ids that lead nowhere.
 
-    `entity_id` says for whom a service speaks; a person is always themselves.
+    `entity_id` is the author that a service writes for; a person always writes as themselves.
     """
 
     def __init__(self, http: Http) -> None:
@@ -36,7 +36,7 @@ class Spaces:
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
 
     async def list(self, limit: int = 50, offset: int = 0) -> Items[Space]:
-        """Spaces, the oldest first; a person's are those they are in, and the public ones."""
+        """Return spaces, oldest first; for a person their own and the public ones."""
         return read_list(Space, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "spaces")
 
     async def get(self, space_id: str) -> Space:
@@ -50,22 +50,22 @@ class Spaces:
         return read_field(Space, answer.json, "space")
 
     async def delete(self, space_id: str) -> None:
-        """Delete the space, with all that was said in it."""
+        """Delete the space with its messages."""
         await self._http.call("DELETE", _path(space_id), repeat="lost")
 
     async def members(self, space_id: str, limit: int = 1_000, offset: int = 0) -> Items[Member]:
-        """The members of the space, in the order in which they came."""
+        """Return the members of the space, in the order of joining."""
         path = f"{_path(space_id)}/members"
         return read_list(Member, await self._http.get(path, {"limit": limit, "offset": offset}), "members")
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
-        """An entity (its id, or an agent's name or id) joins, or gets that role."""
+        """Add an entity (its id, or an agent's name or id), or change its role."""
         body: JSONObject = {"entityId": entity, "role": role}
         answer = await self._http.call("POST", f"{_path(space_id)}/members", body, repeat="lost")
         return read_field(Member, answer.json, "membership")
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
-        """An entity leaves."""
+        """Remove an entity."""
         await self._http.call("DELETE", f"{_path(space_id)}/members/{segment(entity_id)}", repeat="lost")
 
     async def say(
@@ -96,33 +96,33 @@ class Spaces:
         return read_list(SpaceMessage, answer, "messages")
 
     async def edit(self, message_id: str, content: str) -> SpaceMessage:
-        """Another text for a message of one's own; a service's are all."""
+        """Change the text of one's own message; a service may change all."""
         answer = await self._http.call("PATCH", _message(message_id), {"content": content}, repeat="lost")
         return read_field(SpaceMessage, answer.json, "message")
 
     async def erase(self, message_id: str) -> None:
-        """Delete a message of one's own; a service's are all."""
+        """Delete one's own message; a service may delete all."""
         await self._http.call("DELETE", _message(message_id), repeat="lost")
 
     async def react(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> Reaction:
-        """React to a message; the same reaction stands once."""
+        """React to a message; repeating a reaction changes nothing."""
         body: JSONObject = {"emoji": emoji, "entityId": entity_id}
         answer = await self._http.call("POST", f"{_message(message_id)}/reactions", body, repeat="lost")
         return read_field(Reaction, answer.json, "reaction")
 
     async def unreact(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> None:
-        """Take a reaction back."""
+        """Remove a reaction."""
         body: JSONObject = {"emoji": emoji, "entityId": entity_id}
         await self._http.call("DELETE", f"{_message(message_id)}/reactions", body, repeat="lost")
 
     async def mark_read(self, space_id: str, seq: int) -> Member:
-        """Say how far one has read; only a person has something to read."""
+        """Set the last read message; only people have unread counts."""
         answer = await self._http.call("PATCH", f"{_path(space_id)}/read", {"seq": seq}, repeat="lost")
         return read_field(Member, answer.json, "membership")
 
     def follow(self, space_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """The space's events, forever: those recorded after the number `after` first (0: all), then what happens;
-        without `after` it begins now. See `Threads.follow`.
+        """Yield the space's events without end: first those recorded after the number `after` (0: all), then new
+        ones; without `after` from now on. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(space_id)}/stream", after)
 
