@@ -1,9 +1,9 @@
-"""A worker that carries out the tool `fetchExternalData` on this machine, for a server that is anywhere.
+"""A worker that executes calls of the tool `fetchExternalData`, for a server on any machine.
 
 export TOOLWRIGHT_URL=http://127.0.0.1:8000 TOOLWRIGHT_SECRET_KEY=…
 python examples/worker.py
 
-It ends at SIGTERM or Ctrl-C: what is at work may end, new calls are left to others.
+It stops at SIGTERM or Ctrl-C: calls in progress may end, new calls are left to other workers.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from toolwright.client import Client, Worker
 
 
 async def fetch_external_data(query: str) -> dict[str, object]:
-    """What the tool does; its arguments come as keywords."""
+    """Look something up. The call's arguments are passed as keywords."""
     return {"source": "pm-api", "results": [f"Something about {query}"]}
 
 

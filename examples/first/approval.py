@@ -3,7 +3,7 @@ import toolwright as tw
 
 @tw.tool(requires_approval=True)
 def pay(to: str, euros: int) -> str:
-    """Pay somebody."""
+    """Pay a person."""
     return f"Paid {euros} euros to {to}."
 
 

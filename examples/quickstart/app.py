@@ -19,5 +19,5 @@ def days_until(day: str) -> int:
     return (date.fromisoformat(day) - date.today()).days  # noqa: DTZ011 - the user's own calendar
 
 
-assistant = tw.Agent("assistant", tw.Prompt("assistant", "You are brief.", tools=[days_until]))
+assistant = tw.Agent("assistant", instructions="You are brief.", tools=[days_until])
 app = tw.App(agents=[assistant])

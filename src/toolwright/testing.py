@@ -48,9 +48,9 @@ __all__ = [
 
 @contextmanager
 def no_providers() -> Generator[None]:
-    """While the block lasts, no model or embedder of a provider is asked, in the whole process.
+    """Block all models and embedders of providers within the block, in the whole process.
 
-    A run that would ask one fails. At the end of the block `AssertionError` names the models that were to be asked.
+    A run that would ask one fails. At the end of the block `AssertionError` names these models.
     """
     guard = ProviderGuard()
     with guard.on():
@@ -65,7 +65,7 @@ async def runtime(
 ) -> AsyncGenerator[Runtime]:
     """Like `app.runtime`, with the journal in memory: nothing is written, nothing outlives the block.
 
-    A `model` is asked in the place of every other of the app (`App.with_model`).
+    A `model` replaces every model of the app (`App.with_model`).
     """
     chosen = _app(app, model)
     check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
@@ -83,10 +83,10 @@ def _app(app: App, model: object | None) -> App:
 async def by_hand(
     app: App, settings: Settings | None = None, *, model: str | Model | object | None = None
 ) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
-    """A runtime in memory that moves only when its motor is turned, on a clock that stands until then.
+    """Open a runtime in memory whose scheduler and clock only move when the test moves them.
 
-    `await motor.run_until_idle()` does what is due, `await motor.run_timers()` moves the clock to the next wait
-    that ends and does that. A run that waits is parked at once. A `model` is asked in the place of every other.
+    `await motor.run_until_idle()` executes all due work, `await motor.run_timers()` moves the clock to the next
+    timer and executes it. A waiting run is suspended at once. A `model` replaces every model of the app.
     """
     async with by_hand_on(_in_memory, app, settings, model=model) as turned:
         yield turned

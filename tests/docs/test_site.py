@@ -78,6 +78,13 @@ def test_the_site_begins_with_the_shortest_program() -> None:
     assert first in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
+def test_the_index_answers_the_questions_of_a_newcomer() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    table = index[index.index("## Find an answer") : index.index("## How-to guides")]
+    rows = re.findall(r"^\| [A-Z][^|]*\? \| [^|]+ \| \[.*\) \|$", table, re.MULTILINE)
+    assert len(rows) >= 27
+
+
 def test_every_guide_is_in_the_sites_contents() -> None:
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert [guide.name for guide in GUIDES if f"- guides/{guide.name}\n" not in contents] == []

@@ -34,13 +34,13 @@ class Blocks:
     async def list(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Block]:
-        """The blocks that it reads, its own and those of others that it is linked to, by label."""
+        """Return the blocks that it reads, its own and linked ones, by label."""
         path = f"/api/agents/{segment(agent)}/memory"
         query = {"limit": limit, "offset": offset, "userId": user_id}
         return read_list(Block, await self._http.get(path, query), "blocks")
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
-        """The block of that label that it reads: its own, else the one that it is linked to."""
+        """Return the block of that label: its own, or the linked one."""
         answer = await self._http.get(_block_path(agent, label), {"userId": user_id})
         return read_field(Block, answer, "block")
 
@@ -63,16 +63,16 @@ class Blocks:
         return read_field(Block, answer.json, "block")
 
     async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
-        """Take a block of the agent's own away, also from those who are linked to it."""
+        """Delete one of the agent's blocks, also for linked agents."""
         query = {"userId": user_id}
         await self._http.call("DELETE", _block_path(agent, label), query=query, repeat="lost")
 
     async def link(self, agent: str, label: str, reader: str) -> None:
-        """Have another agent, the `reader`, read this agent's block from now on."""
+        """Link another agent, the `reader`, to this agent's block."""
         await self._http.call("PUT", _link_path(agent, label, reader), repeat="lost")
 
     async def unlink(self, agent: str, label: str, reader: str) -> None:
-        """Have that agent read this agent's block no longer; nothing happens where it does not."""
+        """Unlink that agent from this agent's block; no effect if it is not linked."""
         await self._http.call("DELETE", _link_path(agent, label, reader), repeat="lost")
 
 
@@ -96,12 +96,12 @@ class Passages:
     async def list(
         self, agent: str, limit: int = 50, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Passage]:
-        """Its passages, the newest first."""
+        """Return the passages, newest first."""
         query = {"limit": limit, "offset": offset, "userId": user_id}
         return read_list(Passage, await self._http.get(_passages_path(agent), query), "passages")
 
     async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
-        """One of its passages."""
+        """Return a passage."""
         path = f"{_passages_path(agent)}/{segment(passage_id)}"
         return read_field(Passage, await self._http.get(path, {"userId": user_id}), "passage")
 
@@ -121,13 +121,13 @@ class Passages:
     async def add(
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
     ) -> Passage:
-        """A new passage. It is not repeated when its answer is lost (`AnswerLost`)."""
+        """Add a passage. It is not retried if the answer is lost (`AnswerLost`)."""
         body: JSONObject = {"content": content, "tags": [*tags]}
         answer = await self._http.call("POST", _passages_path(agent), body, query={"userId": user_id})
         return read_field(Passage, answer.json, "passage")
 
     async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
-        """Take a passage away."""
+        """Delete a passage."""
         path = f"{_passages_path(agent)}/{segment(passage_id)}"
         await self._http.call("DELETE", path, query={"userId": user_id}, repeat="lost")
 
@@ -137,23 +137,25 @@ def _passages_path(agent: str) -> str:
 
 
 class Agents:
-    """The agents of a gateway, by name or id."""
+    """The agents of a server, by name or id."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     async def list(self, limit: int = 1_000, offset: int = 0) -> Items[Agent]:
-        """Agents, in the order of their declaration."""
+        """Return the agents, in the order of their declaration."""
         return read_list(
             Agent, await self._http.get("/api/agents", {"limit": limit, "offset": offset}), "agents"
         )
 
     async def get(self, agent: str) -> Agent:
-        """One agent. Raises `NotFound`."""
+        """Return an agent. Raises `NotFound`."""
         return read_field(Agent, await self._http.get(f"/api/agents/{segment(agent)}"), "agent")
 
     async def create(self, name: str, config: JSONObject, description: str = "") -> Agent:
-        """Configure an agent, or the one of that name again. Raises `InvalidConfiguration`, `AlreadyThere`."""
+        """Create an agent, or replace the configuration of the agent of that name. Raises `InvalidConfiguration`,
+        `AlreadyThere`.
+        """
         body: JSONObject = {"name": name, "description": description, "config": config}
         answer = await self._http.call("POST", "/api/agents", body, repeat="lost")
         return read_field(Agent, answer.json, "agent")
@@ -171,11 +173,11 @@ class Agents:
         return read_field(Agent, (await self._http.call("PATCH", _path(agent), body)).json, "agent")
 
     async def delete(self, agent: str) -> None:
-        """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
+        """Delete a configured agent: it leaves its spaces, and no new run of it starts."""
         await self._http.call("DELETE", _path(agent), repeat="lost")
 
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> None:
-        """Wake an agent in a service's name. It is not repeated when its answer is lost (`AnswerLost`)."""
+        """Wake an agent in a service's name. It is not retried if the answer is lost (`AnswerLost`)."""
         body: JSONObject = {"serviceName": service_name, "payload": payload}
         await self._http.call("POST", f"{_path(agent)}/trigger", body)
 
@@ -192,56 +194,56 @@ class Agents:
         return read_list(McpServer, answer, "servers")
 
     async def accept_mcp_tool(self, agent: str, server: str, tool: str) -> None:
-        """Let the agent have a tool again that is held back since its server has changed it. Raises `NotFound`."""
+        """Accept a tool that is held back because its server has changed it. Raises `NotFound`."""
         path = f"{_path(agent)}/mcp/{segment(server)}/tools/{segment(tool)}/accept"
         await self._http.call("POST", path, {})
 
     async def goals(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Goal]:
-        """Goals of the agent, the oldest first. Raises `NotFound`."""
+        """Return the agent's goals, oldest first. Raises `NotFound`."""
         return read_list(Goal, await self._items(agent, "goals", limit, offset, user_id), "goals")
 
     async def set_goals(
         self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
     ) -> Items[Goal]:
-        """Make and change goals, all or none: all its goals then. Raises `InvalidRequest`."""
+        """Create and change goals, all or none; return all goals. Raises `InvalidRequest`."""
         return read_list(Goal, await self._set(agent, "goals", changes, user_id), "goals")
 
     async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
-        """Have it give up a goal. Raises `NotFound`."""
+        """Delete a goal. Raises `NotFound`."""
         await self._drop(agent, "goals", goal_id, user_id)
 
     async def memories(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Memory]:
-        """Memories of the agent, by key. Raises `NotFound`."""
+        """Return the agent's memories, by key. Raises `NotFound`."""
         return read_list(Memory, await self._items(agent, "memories", limit, offset, user_id), "memories")
 
     async def set_memories(
         self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
     ) -> Items[Memory]:
-        """Have it remember values by key, all or none: all its memories then. Raises `InvalidRequest`."""
+        """Store values by key, all or none; return all memories. Raises `InvalidRequest`."""
         return read_list(
             Memory, await self._set(agent, "memories", changes, user_id, repeat="lost"), "memories"
         )
 
     async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
-        """Have it forget a memory. Raises `NotFound`."""
+        """Delete a memory. Raises `NotFound`."""
         await self._drop(agent, "memories", key, user_id)
 
     async def plans(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Items[Plan]:
-        """Plans of the agent, the next one first. Raises `NotFound`."""
+        """Return the agent's plans, soonest first. Raises `NotFound`."""
         return read_list(Plan, await self._items(agent, "plans", limit, offset, user_id), "plans")
 
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Items[Plan]:
-        """Make and change plans, all or none: all its plans then. Raises `InvalidRequest`."""
+        """Create and change plans, all or none; return all plans. Raises `InvalidRequest`."""
         return read_list(Plan, await self._set(agent, "plans", changes), "plans")
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
-        """Have it give up a plan. Raises `NotFound`."""
+        """Delete a plan. Raises `NotFound`."""
         await self._drop(agent, "plans", plan_id, user_id)
 
     async def _set(
@@ -280,12 +282,12 @@ class Inboxes:
     async def list(
         self, agent: str, thread_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Items[InboxEvent]:
-        """The events, the oldest first; what is `failed` waits until it is retried."""
+        """Return the events, oldest first; a `failed` event waits until it is retried."""
         query = {"threadId": thread_id, "limit": limit, "offset": offset}
         return read_list(InboxEvent, await self._http.get(_inbox_path(agent), query), "events")
 
     async def retry(self, agent: str, event_id: str, thread_id: str | None = None) -> InboxEvent:
-        """Try a failed event again, as if it were new. Raises `NotFound`, `NotFailed`."""
+        """Retry a failed event. Raises `NotFound`, `NotFailed`."""
         path = f"{_inbox_path(agent)}/{segment(event_id)}/retry"
         answer = await self._http.call("POST", path, query={"threadId": thread_id})
         return read_field(InboxEvent, answer.json, "event")

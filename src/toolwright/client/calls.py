@@ -83,13 +83,13 @@ class Calls:
         return read_list(Call, await self._http.get("/api/calls", query), "calls")
 
     async def get(self, call_id: str) -> Call:
-        """The call, whatever its status. Raises `NotFound`."""
+        """Return the call, whatever its status. Raises `NotFound`."""
         return read_field(Call, await self._http.get(_path(call_id)), "call")
 
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult = None, *, error: str | None = None
     ) -> None:
-        """Hand in the result of an open call, any JSON value, or the text of its failure; exactly once.
+        """Submit the result of an open call, any JSON value, or an error message; exactly once.
 
         Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired`, `CallCancelled`; then
         nothing has changed. After `AnswerLost` submit again: `CallResolved` then says that the first one was taken.
@@ -98,10 +98,11 @@ class Calls:
         await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)
 
     async def offers(self, tools: Sequence[str] | None = None) -> AsyncGenerator[Offer]:
-        """Calls for outside workers, forever: all that are open and unclaimed, then each as it comes; of those tools.
+        """Yield calls for external workers without end: all open, unclaimed calls of these tools, then each new
+        one.
 
-        Whenever the connection is made again, what is open is offered again: claim a call before you execute it. Leave
-        it with `aclosing`. See `Worker`, which does all of that.
+        After a reconnect open calls are offered again: claim a call before you execute it. Use `aclosing`. See
+        `Worker`, which does all of that.
         """
         query = "" if tools is None else f"?tools={quote(','.join(tools), safe=',')}"
         async with aclosing(follow(self._http, f"/api/tools/stream{query}", None)) as events:
@@ -110,7 +111,7 @@ class Calls:
                     yield read(Offer, event.payload)
 
     async def cancel(self, call_id: str) -> Call:
-        """Take an open call back: its agent reads the error `Tool call cancelled`; the call as it is then.
+        """Cancel an open call: its agent reads the error `Tool call cancelled`. Return the call.
 
         Raises `NotFound`, `CallResolved`, `CallCancelled`, or `AlreadyOver` for one that has expired. After
         `AnswerLost` cancel again: `CallCancelled` then says that it was.
@@ -119,9 +120,9 @@ class Calls:
         return read_field(Call, answer.json, "call")
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
-        """Claim an open call for a worker, for `lease` seconds from 1 to 3600; the same worker renews it so.
+        """Claim an open call for a worker, for `lease` seconds from 1 to 3600; the same worker renews its claim.
 
-        Raises `CallClaimed` while somebody else has it, `NotFound`, `CallResolved`, `CallExpired`, `CallCancelled`.
+        Raises `CallClaimed` while another worker has it, `NotFound`, `CallResolved`, `CallExpired`, `CallCancelled`.
         """
         body: JSONObject = {"worker": worker, "leaseMs": round(lease * 1000)}
         answer = await self._http.call("POST", f"{_path(call_id)}/claim", body, repeat="lost")

@@ -162,7 +162,7 @@ class Runs:
         self._results = RunResults(http)
 
     async def get(self, run_id: str) -> Run:
-        """The run, with its steps."""
+        """Return the run, with its steps."""
         answer = await self._http.get(_path(run_id))
         return read_field(Run, answer, "run").lacking(read_broken(answer))
 
@@ -186,33 +186,33 @@ class Runs:
         return read_list(Run, await self._http.get("/api/runs", query), "runs")
 
     async def events(self, run_id: str, after: int = 0, limit: int = 500, offset: int = 0) -> Items[Event]:
-        """The run's recorded events with a number above `after`, in order."""
+        """Return the run's recorded events after the number `after`, in order."""
         query = {"after": after, "limit": limit, "offset": offset}
         return read_list(Event, await self._http.get(f"{_path(run_id)}/events", query), "events")
 
     async def prompts(self, run_id: str, limit: int = 20, offset: int = 0) -> Items[SentPrompt]:
-        """What models were sent at each step of the run, in order, also within its prompt tools."""
+        """Return what models were sent at each step of the run, in order, also within its prompt tools."""
         query = {"limit": limit, "offset": offset}
         return read_list(SentPrompt, await self._http.get(f"{_path(run_id)}/prompts", query), "prompts")
 
     async def result(self, run_id: str) -> RunResult:
-        """What the run has come to, so far if it goes on: its output as JSON, its messages and calls."""
+        """Return the result of the run, so far if it has not ended: its output as JSON, its messages and calls."""
         return await self._results.result(run_id)
 
     def stream(self, run_id: str) -> AsyncGenerator[RunEvent]:
-        """The run's events as values, from its beginning until it is over; the last one is `RunDone`. See `follow`."""
+        """Yield the run's events as values, from its start to its end; the last one is `RunDone`. See `follow`."""
         return self._results.run(run_id)
 
     def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """The run's events, forever, also when it is over: those recorded after the number `after` first (0: all),
-        then what happens; without `after` it begins now. See `Threads.follow`.
+        """Yield the run's events without end, also after the run has ended: first those recorded after the number
+        `after` (0: all), then live ones; without `after` from now on. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(run_id)}/stream", after)
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
-        """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds.
+        """Wait for the end of the run and return it; `TimeoutError` after `timeout` seconds.
 
-        It is told by the run's stream, and read when that begins and when it says that the run has ended.
+        It follows the run's stream, and reads the run at the start and at the end.
         """
         begun = False
         async with asyncio.timeout(timeout):
@@ -230,15 +230,15 @@ class Runs:
                         raise
 
     async def cancel(self, run_id: str) -> Run:
-        """Ask the run to stop; `RunOver` if it has ended. It is `cancelled` soon after, see `wait`."""
+        """Cancel the run; `RunOver` if it has ended. It is `cancelled` soon after, see `wait`."""
         return read_field(Run, (await self._http.call("POST", f"{_path(run_id)}/cancel")).json, "run")
 
     async def retry(self, run_id: str) -> Run:
         """Continue a failed run from its last step, see `wait`.
 
         Raises `NotFailed` for a run that has not failed, or whose inbox events are retried one by one, `RunOver` if a
-        later run of its thread has been made, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if the
-        thread's session has ended.
+        later run of its thread has been made, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if
+        the thread's session has ended.
         """
         return read_field(Run, (await self._http.call("POST", f"{_path(run_id)}/retry")).json, "run")
 

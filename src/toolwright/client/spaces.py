@@ -17,27 +17,27 @@ _ENTITIES = "/api/entities"
 
 
 class Entities:
-    """People, and the agents beside them. Raises `NotFound` for ids that lead nowhere."""
+    """People, and agents as participants. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     async def create(self, **fields: Unpack[EntityFields]) -> Entity:
-        """A human; where the external id is known, that one, with the fields given.
+        """Create a person, or update the fields of the person with that external id.
 
-        It is not repeated when its answer is lost (`AnswerLost`): without an external id there might be two.
+        It is not retried if the answer is lost (`AnswerLost`): without an external id it could create two.
         """
         body: JSONObject = {"type": "human", **_body(fields)}
         return read_field(Entity, (await self._http.call("POST", _ENTITIES, body)).json, "entity")
 
     async def list(self, limit: int = 50, offset: int = 0) -> Items[Entity]:
-        """The agents in the order of their declaration, then the humans, the oldest first."""
+        """Return the agents in the order of their declaration, then the people, oldest first."""
         return read_list(
             Entity, await self._http.get(_ENTITIES, {"limit": limit, "offset": offset}), "entities"
         )
 
     async def get(self, entity_id: str) -> Entity:
-        """The entity, a human or an agent."""
+        """Return the entity, a person or an agent."""
         return read_field(Entity, await self._http.get(_entity_path(entity_id)), "entity")
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
@@ -46,11 +46,11 @@ class Entities:
         return read_field(Entity, answer.json, "entity")
 
     async def delete(self, entity_id: str) -> None:
-        """Delete a human and their values: their tokens open nothing any more, their threads stay."""
+        """Delete a person and their values: their tokens become invalid, their threads remain."""
         await self._http.call("DELETE", _entity_path(entity_id), repeat="lost")
 
     async def set_env(self, entity_id: str, env: Values) -> dict[str, EnvType]:
-        """Set values for all threads of a human, or take them away with None; the names that are set then."""
+        """Set values for all threads of a person, or delete them with None; return the names that are set."""
         body: JSONObject = {"env": values_json(env)}
         answer = await self._http.call("PATCH", f"{_entity_path(entity_id)}/env", body, repeat="lost")
         return read_names(answer.json)
@@ -94,7 +94,7 @@ class FrontEnds:
         return read_list(FrontEnd, await self._http.get(_FRONT_ENDS, query), "clients")
 
     async def delete(self, client_id: str) -> None:
-        """Take a front-end off the list."""
+        """Delete a front-end."""
         await self._http.call("DELETE", f"{_FRONT_ENDS}/{segment(client_id)}", repeat="lost")
 
 
@@ -104,7 +104,7 @@ _ROOT = "/api/spaces"
 class Spaces:
     """Spaces and their messages. Raises `NotFound` for ids that lead nowhere.
 
-    `entity_id` says for whom a service speaks; a person is always themselves.
+    `entity_id` is the author that a service writes for; a person always writes as themselves.
     """
 
     def __init__(self, http: Http) -> None:
@@ -123,7 +123,7 @@ class Spaces:
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
 
     async def list(self, limit: int = 50, offset: int = 0) -> Items[Space]:
-        """Spaces, the oldest first; a person's are those they are in, and the public ones."""
+        """Return spaces, oldest first; for a person their own and the public ones."""
         return read_list(Space, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "spaces")
 
     async def get(self, space_id: str) -> Space:
@@ -137,22 +137,22 @@ class Spaces:
         return read_field(Space, answer.json, "space")
 
     async def delete(self, space_id: str) -> None:
-        """Delete the space, with all that was said in it."""
+        """Delete the space with its messages."""
         await self._http.call("DELETE", _path(space_id), repeat="lost")
 
     async def members(self, space_id: str, limit: int = 1_000, offset: int = 0) -> Items[Member]:
-        """The members of the space, in the order in which they came."""
+        """Return the members of the space, in the order of joining."""
         path = f"{_path(space_id)}/members"
         return read_list(Member, await self._http.get(path, {"limit": limit, "offset": offset}), "members")
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
-        """An entity (its id, or an agent's name or id) joins, or gets that role."""
+        """Add an entity (its id, or an agent's name or id), or change its role."""
         body: JSONObject = {"entityId": entity, "role": role}
         answer = await self._http.call("POST", f"{_path(space_id)}/members", body, repeat="lost")
         return read_field(Member, answer.json, "membership")
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
-        """An entity leaves."""
+        """Remove an entity."""
         await self._http.call("DELETE", f"{_path(space_id)}/members/{segment(entity_id)}", repeat="lost")
 
     async def say(
@@ -183,33 +183,33 @@ class Spaces:
         return read_list(SpaceMessage, answer, "messages")
 
     async def edit(self, message_id: str, content: str) -> SpaceMessage:
-        """Another text for a message of one's own; a service's are all."""
+        """Change the text of one's own message; a service may change all."""
         answer = await self._http.call("PATCH", _message(message_id), {"content": content}, repeat="lost")
         return read_field(SpaceMessage, answer.json, "message")
 
     async def erase(self, message_id: str) -> None:
-        """Delete a message of one's own; a service's are all."""
+        """Delete one's own message; a service may delete all."""
         await self._http.call("DELETE", _message(message_id), repeat="lost")
 
     async def react(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> Reaction:
-        """React to a message; the same reaction stands once."""
+        """React to a message; repeating a reaction changes nothing."""
         body: JSONObject = {"emoji": emoji, "entityId": entity_id}
         answer = await self._http.call("POST", f"{_message(message_id)}/reactions", body, repeat="lost")
         return read_field(Reaction, answer.json, "reaction")
 
     async def unreact(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> None:
-        """Take a reaction back."""
+        """Remove a reaction."""
         body: JSONObject = {"emoji": emoji, "entityId": entity_id}
         await self._http.call("DELETE", f"{_message(message_id)}/reactions", body, repeat="lost")
 
     async def mark_read(self, space_id: str, seq: int) -> Member:
-        """Say how far one has read; only a person has something to read."""
+        """Set the last read message; only people have unread counts."""
         answer = await self._http.call("PATCH", f"{_path(space_id)}/read", {"seq": seq}, repeat="lost")
         return read_field(Member, answer.json, "membership")
 
     def follow(self, space_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """The space's events, forever: those recorded after the number `after` first (0: all), then what happens;
-        without `after` it begins now. See `Threads.follow`.
+        """Yield the space's events without end: first those recorded after the number `after` (0: all), then new
+        ones; without `after` from now on. See `Threads.follow`.
         """
         return follow(self._http, f"{_path(space_id)}/stream", after)
 

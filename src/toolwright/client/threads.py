@@ -56,7 +56,7 @@ class Threads:
         return read_field(Thread, await self._http.get(_path(thread_id)), "thread")
 
     async def list(self, user_id: str | None = None, limit: int = 50, offset: int = 0) -> Items[Thread]:
-        """Threads, the oldest first."""
+        """Return threads, oldest first."""
         query = {"userId": user_id, "limit": limit, "offset": offset}
         return read_list(Thread, await self._http.get("/api/threads", query), "threads")
 
@@ -75,15 +75,15 @@ class Threads:
         await self._http.call("DELETE", f"{_path(thread_id)}{query}", repeat="lost")
 
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Child]:
-        """The threads that this one has made, the oldest first."""
+        """Return the child threads, oldest first."""
         query = {"limit": limit, "offset": offset}
         return read_list(Child, await self._http.get(f"{_path(thread_id)}/children", query), "children")
 
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
         """Send a message: it joins the running run, or starts one; `run_id` of what it returns says which.
 
-        When it returns, the message is in the journal. It is not repeated when its answer is lost (`AnswerLost`): it
-        might be said twice. `messages` shows whether it is there.
+        When it returns, the message is in the journal. It is not retried if the answer is lost (`AnswerLost`),
+        because it could be sent twice. `messages` shows whether it was stored.
         """
         body: JSONObject = {"content": content}
         if attachments:
@@ -91,7 +91,7 @@ class Threads:
         return read(Sent, (await self._http.call("POST", f"{_path(thread_id)}/messages", body)).json)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Message]:
-        """The thread's messages, the oldest first; one that no run has read yet is not among them."""
+        """Return the thread's messages, oldest first, without those that no run has read yet."""
         query = {"limit": limit, "offset": offset}
         return read_list(Message, await self._http.get(f"{_path(thread_id)}/messages", query), "messages")
 
@@ -102,7 +102,7 @@ class Threads:
         return read_field(Message, answer.json, "message")
 
     async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Compaction]:
-        """What was left out of the thread's conversations, with its summaries, the first compaction first."""
+        """Return the compactions of the thread's conversations with their summaries, oldest first."""
         query = {"limit": limit, "offset": offset}
         listed = await self._http.get(f"{_path(thread_id)}/compactions", query)
         return read_list(Compaction, listed, "compactions")
@@ -123,21 +123,21 @@ class Threads:
         return read_field(Compaction, answer.json, "compaction")
 
     async def set_env(self, thread_id: str, env: Values) -> dict[str, EnvType]:
-        """Set values, or take them away with None; the names that are set then.
+        """Set values, or delete them with None; return the names that are set.
 
-        Plain text is of the type that the thread's agent declares, else a secret.
+        Plain text has the type that the thread's agent declares, or is a secret.
         """
         body: JSONObject = {"env": values_json(env)}
         answer = await self._http.call("PATCH", f"{_path(thread_id)}/env", body, repeat="lost")
         return read_names(answer.json)
 
     def stream(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
-        """The events of the thread's runs as values, forever. See `follow`."""
+        """Yield the events of the thread's runs as values, without end. See `follow`."""
         return self._results.thread(thread_id, after)
 
     def follow(self, thread_id: str, after: int | None = None) -> AsyncGenerator[Event]:
-        """The thread's events, forever: those recorded after the number `after` first (0: all), then what happens,
-        live events (without a number) among it. Without `after` it begins when the first connection stands.
+        """Yield the thread's events without end: first those recorded after the number `after` (0: all), then new
+        ones, including live events (without a number). Without `after` it starts at the first connection.
 
         Lost connections are taken up again, for as long as it takes once the first one stood; no recorded event is
         skipped or repeated. Raises `Reset` when the server no longer has what lies behind, and the error that ends it
@@ -157,12 +157,12 @@ class Files:
         self._http = http
 
     async def list(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[File]:
-        """The files, by path. Raises `NotFound`."""
+        """Return the files, by path. Raises `NotFound`."""
         query = {"limit": limit, "offset": offset}
         return read_list(File, await self._http.get(_file_path(thread_id), query), "files")
 
     async def read(self, thread_id: str, path: str) -> bytes:
-        """The bytes of the file at that path. Raises `NotFound`."""
+        """Return the bytes of the file at that path. Raises `NotFound`."""
         where = "/".join(segment(part) for part in path.removeprefix("/").split("/"))
         return (await self._http.call("GET", f"{_file_path(thread_id)}/{where}", repeat="lost")).body
 

@@ -91,7 +91,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of the answer's text."""
+    """A further part of the answer's text."""
 
     text: str
 

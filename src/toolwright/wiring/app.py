@@ -57,21 +57,21 @@ def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
 
 
 class App:
-    """Agents, prompts and tools that belong together, and the `env` that all of them see (D5).
+    """An application: its agents, prompts and tools, and their common `env` (D5).
 
-    The tools of a `registry` are executed as it says now: handlers that come later are not seen. `requests` is a
-    folder of saved requests, JSON files of `{"config", "schema", "context"}`, that tools may name as their delegates.
-    With an `embedder`, this one or the settings', agents find the passages of their memory by what they mean too.
-    `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`: all
-    agents have their tools that name no servers of their own. `lifespan` is a function of the app that gives an async
-    context manager, entered before each of its runtimes begins and left when that has stopped: what it yields is
-    `state.lifespan` for tools and their dependencies. `tool_uis` draw calls in the console, by their tools'
-    names. `mcp_server` permits tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`,
-    `"none"` or a list of tools' names; by default people may call the tools marked `read_only`, services all. Its
-    `prompts` (True or names) and `resources` (`{uri or name: text, bytes or path}`) are offered there as well.
-    `context` says how long the requests to the models of agents may become that have no `context` of their own, and
-    `parallel` how many calls of `read_only` tools they may run at once.
-    Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
+    Handlers that are added to the `registry` later have no effect. `requests` is a folder of saved requests, JSON
+    files of `{"config", "schema", "context"}`, that tools can name as their delegates. With an `embedder`, this one
+    or the settings', agents also search the passages of their memory by meaning.
+    `mcp` are MCP servers by name, `{"files": {"command": "npx", "args": […]}, "github": {"url": "https://…"}}`: agents
+    without servers of their own have their tools. `lifespan` is a function of the app that returns an async context
+    manager, entered before each runtime starts and left when it has stopped; tools and dependencies read the value
+    that it yields as `state.lifespan`. `tool_uis` draw calls in the console, by tool name. `mcp_server` permits
+    tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`, `"none"` or a list of
+    tools' names; by default people may call the tools marked `read_only`, services all. Its `prompts` (True or
+    names) and `resources` (`{uri or name: text, bytes or path}`) are offered there as well. `context` and
+    `parallel` are the defaults of agents without their own: the length of requests to models, and the maximum
+    number of concurrent calls of `read_only` tools. Raises `DefinitionError` for a name that does not exist, also
+    of a handler or a delegate.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class App:
                 )
 
     def with_model(self, model: str | Model | object) -> "App":
-        """The app with that model in the place of every other, and of none: of prompts, settings, configured agents."""
+        """Return the app with that model for all prompts, settings and configured agents."""
         if not is_model(model) or model is None:
             raise DefinitionError(
                 f"with_model takes a name such as 'openai:gpt-5' or a model object, not {model!r}."
@@ -150,16 +150,16 @@ class App:
 
     @contextmanager
     def override(self, dependency: Function, other: Function) -> Generator[None]:
-        """While the block lasts, `other` gives the values that tools of the app depend on `dependency` for.
+        """Replace a dependency within the block: `other` provides the values of `dependency`.
 
-        For tests. `other` is read as any dependency; raises `DefinitionError` if it needs what it stands in for.
+        For tests. `other` can have dependencies too; raises `DefinitionError` if it depends on `dependency`.
         """
         with overriding(self.overrides, dependency, other):
             yield
 
     @asynccontextmanager
     async def living(self) -> AsyncGenerator[object]:
-        """The app's lifespan, and what it yields: None without one."""
+        """Enter the app's lifespan; yield its value, or None without one."""
         if self._lifespan is None:
             yield None
             return
@@ -167,7 +167,7 @@ class App:
             yield yielded
 
     def completed(self, settings: Settings | None) -> Settings:
-        """The settings of its runtime: those that are given, with the model of `with_model` where they name none."""
+        """Return the settings of its runtime: the given ones, with the model of `with_model` if they name none."""
         chosen = Settings() if settings is None else settings
         if self.model is None or chosen.model is not None:
             return chosen
@@ -182,11 +182,11 @@ class App:
         memory: "MemoryJournal | None" = None,
         motor: "Callable[[Store, Clock], Motor] | None" = None,
     ) -> AsyncGenerator[Runtime]:
-        """The app in progress: its runs are led in this process until the block ends.
+        """Open a runtime: runs of the app execute in this process until the block ends.
 
-        On leaving, calls in progress have `grace` seconds to end; what is unfinished goes on at the next start. A
-        journal that is to be in memory is lost then, unless it is this `memory`. `motor` makes what schedules the runs,
-        instead of our own motors; every process that executes runs of the journal must use the same kind.
+        On leaving, calls in progress have `grace` seconds to end; unfinished runs continue at the next start. A
+        journal in memory is lost, unless it is this `memory`. `motor` creates another scheduler of runs; every
+        process that executes runs of the journal must use the same kind.
         """
         from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
         from toolwright.wiring.parts import open_parts, warn_without_work  # noqa: PLC0415 - the same

@@ -42,12 +42,12 @@ HomeTools: TypeAlias = Literal["own", "all", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of an agent: the prompt that speaks, by name or itself, and what ends its turn or the session.
+    """One side of an agent: its prompt, by name or itself, and what ends its turn or the session.
 
     Its turn ends with a text and no calls (`stop_on_response`), or when its call of the tool `stop_tool` has
-    succeeded; that call's argument `stop_tool_response_property` is then what it answers. A call of the tool
-    `session_stop` ends the whole run well, one of `session_fail` ends it as a failure. `max_steps` are the most
-    steps of the side in one run, `max_seconds` the most seconds from the run's start, waiting included, after which
+    succeeded; that call's argument `stop_tool_response_property` is then its answer. A call of the tool
+    `session_stop` ends the whole run successfully, a call of `session_fail` as a failure. `max_steps` is the
+    maximum number of the side's steps in one run. `max_seconds` counts from the run's start, waiting included; then
     the side makes no further step.
     """
 
@@ -102,36 +102,36 @@ _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps
 @refuse_fields(_HINTS)
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Agent:
-    """An agent: who answers in a thread. A side is a `Side`, or a prompt (by name or itself) as its only part.
+    """An agent, which answers in threads. A side is a `Side`, or a prompt (by name or itself) as its only part.
 
-    In an `ai_human` agent `side_a` answers whoever writes. A `dual_ai` agent talks with itself: its sides answer
-    each other in turns, for `max_session_turns` answers of each at the most. One that is exposed as a tool is told
-    of with `tool_description`.
+    In an `ai_human` agent `side_a` answers the user. In a `dual_ai` agent the two sides answer each other in turns,
+    at most `max_session_turns` times each. `tool_description` describes an agent with `expose_as_tool` to its
+    callers.
 
     `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is short for an agent whose `side_a` is a
     prompt of its name: `instructions`, `model`, `tools`, `output` and `model_settings` are that prompt's, see
     `Prompt`; `max_steps` and `max_seconds` are its side's, see `Side`.
 
-    `tenvs` come before the prompt's and after the thread's (S2 §9.4). `env` are the agent's values (D5), and
-    `user_env` names what a person may set in a thread of their own (D24). `toolkits` are built-in tools, by kit.
-    With `inbox_preview` a line at each step tells what has come for the next run. `key` and `revision` are those of
-    an agent that is configured as JSON; `tool_env` are its values for single tools, by the tool's name.
-    `mcp` are the MCP servers whose tools it has: configurations by name, or a list of them and of names of the app's
-    servers; None is all of the app's.
+    `tenvs` override the prompt's; the thread's override both (S2 §9.4). `env` are the agent's values (D5), and
+    `user_env` names the values that a person may set in their own thread (D24). `toolkits` names sets of built-in
+    tools. With `inbox_preview` the prompt lists waiting inbox events at each step. `key` and `revision` identify an
+    agent that is configured as JSON; `tool_env` has its values for single tools, by tool name. `mcp` selects the
+    MCP servers: configurations by name, or a list of configurations and names of the app's servers; None means all
+    of the app's.
 
     `open_to` says which people may open threads with it: `"everyone"`, `"members"` (people who share a space with the
     agent that is not public), `"nobody"`, or a list of claims, of which their token must have one: `"role"` is a claim
     that is set, `"role=admin"` one with that value or with a list that has it. The default is `"members"` for an agent
     with toolkits, and `"everyone"` for any other.
 
-    `home_tools` says what its toolkits and the parts of its system prompt that come from them reach in a thread that
-    belongs to a user: `"own"` what that person may see and do, with a memory of that agent and that person alone,
-    `"all"` all that the agent reaches elsewhere, `"none"` nothing: they are absent. With `shared_memory` its goals,
-    memories, plans, blocks and passages are the same for everybody.
+    `home_tools` limits the toolkits, and their parts of the system prompt, in a thread of a user: `"own"` to what
+    that person may see and do, with a memory of that agent and that person, `"all"` to everything that the agent
+    reaches elsewhere, `"none"` removes them. With `shared_memory` its goals, memories, plans, blocks and passages
+    are shared by all users.
 
-    `context` says how long the requests to its models may become, and what happens to older parts of its
-    conversations; by default the app's. `parallel` is how many of an answer's calls may run at once: only those of
-    `read_only` tools do, every other call runs alone; by default the app's, or 1.
+    `context` limits the length of requests to its models and says how conversations are shortened; by default the
+    app's. `parallel` is the maximum number of an answer's calls that run at once: only calls of `read_only` tools
+    do; by default the app's, or 1.
     """
 
     name: str
@@ -278,12 +278,14 @@ class Agent:
 
     @property
     def servers(self) -> tuple[McpServer | str, ...] | None:
-        """Its MCP servers, those of the app by their names; None for all of the app's."""
+        """Return the MCP servers, the app's by name; None for all of the app's."""
         return cast("tuple[McpServer | str, ...] | None", self.mcp)
 
     @property
     def id(self) -> str:
-        """The agent's id. One that the app declares has it from its name: it is the same in every process."""
+        """The agent's id. The id of an agent that the app declares is derived from its name: it is the same in
+        every process.
+        """
         return f"agt_{_digest(self.name) if self.key is None else self.key}"
 
     @property
@@ -293,12 +295,12 @@ class Agent:
 
     @property
     def home_thread_id(self) -> str:
-        """The id of the thread that is the agent's own; its inbox is the agent's."""
+        """The id of the agent's home thread, whose inbox is the agent's inbox."""
         return home_thread_id_of(self.id)
 
     @property
     def sides(self) -> Mapping[SideName, Side]:
-        """Its sides by name, always as sides."""
+        """The sides by name, as `Side` values."""
         both = {"side_a": self.side_a, "side_b": self.side_b}
         return {
             cast("SideName", name): side if isinstance(side, Side) else Side(side)

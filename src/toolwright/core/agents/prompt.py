@@ -183,25 +183,26 @@ EFFORTS = get_args(get_args(Reasoning)[0])
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """System text, a model and what it may call.
+    """Instructions, a model and tools.
 
-    `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the one in the
-    settings; `reasoning` is how hard it is to think. `tools` are tools or plain functions, names of the app's tools,
-    prompts and agents, and `SubpromptConfig` or `SubagentToolConfig`. `variables` must have a value before it can speak
-    (S0 §3). `model_settings` are `temperature`, `top_p`, `max_tokens`, `seed`, `stop_sequences`, `presence_penalty` and
-    `frequency_penalty`, as far as the provider takes them.
-    `tenvs` are the lowest of the values that a thread's tools are promised (S2 §9.4), `env` is where
-    `state.env(name)` is looked for last (D5).
+    `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the model of the
+    settings; `reasoning` is the reasoning effort. `tools` are tools or plain functions, names of the app's tools,
+    prompts and agents, and `SubpromptConfig` or `SubagentToolConfig`. The run waits until the required `variables`
+    have values (S0 §3). `model_settings` are `temperature`, `top_p`, `max_tokens`, `seed`, `stop_sequences`,
+    `presence_penalty` and `frequency_penalty`, as far as the provider takes them.
+    `tenvs` are defaults, overridden by the agent's and the thread's (S2 §9.4); `env` is the last layer of
+    `state.env(name)` (D5).
 
-    One that is exposed as a tool is called with the arguments of `required_schema`, and is told `tool_description`
-    of; it sees the chat that it is called in, and the tools called there, only if it is to include them (S0 §4).
+    A prompt with `expose_as_tool` is called with the arguments of `required_schema`, and described by
+    `tool_description`. It sees the caller's conversation only with `include_chat`, and the tools called there only
+    with `include_past_tools` (S0 §4).
 
-    `output` is what the answer of its agent must be: a JSON Schema, or a type such as a pydantic model; an `Output` is
-    kept of it. An answer that does not fit is sent back twice, then the run fails. What fits is the run's `output`.
+    `output` declares the answer's type: a JSON Schema, or a type such as a pydantic model. An invalid answer is
+    returned to the model twice, then the run fails. A valid one is the run's `output`.
 
-    `context` says how long its requests may become, and what happens to older parts of a conversation; by default the
-    agent's, or the app's. `parallel` is how many of an answer's calls may run at once: only those of `read_only` tools
-    do; by default the agent's, or the app's, or 1.
+    `context` limits the length of its requests and says how conversations are shortened; by default the agent's, or
+    the app's. `parallel` is the maximum number of an answer's calls that run at once: only calls of `read_only`
+    tools do; by default the agent's, or the app's, or 1.
     """
 
     name: str
@@ -265,7 +266,7 @@ class Prompt:
             object.__setattr__(self, "output", output)
 
     def parameters(self, *properties: str | None) -> JSONObject:
-        """The JSON Schema of the arguments that it is called with: its own, else a message and these texts."""
+        """Return the JSON Schema of its arguments as a tool: its own, or a message and these texts."""
         if self.required_schema is not None:
             return read_required(self.required_schema, self.name)[0]
         named = [name for name in properties if name is not None]

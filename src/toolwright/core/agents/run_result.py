@@ -15,14 +15,13 @@ from toolwright.core.value import value
 
 @value
 class RunResult:
-    """What a run came to.
+    """The result of a run.
 
-    `output` is an instance of the type that the agent's prompt declares as its output, else JSON, else the text.
-    `text` is what the agent said last. `messages` are those of the run's own conversation and `calls` all that the
-    model made in it, in order, each with its result. `cost` is in US dollars, None where prices are not known. Of a
-    run that failed `error` says why, and `error_code` tells programs. `thread_id` is the conversation to go on with.
-    `files` are the bytes of the files that its messages name, by path, if its journal was in memory and is gone; of any
-    other run they are read from the journal (`rt.files.read`).
+    `output` is an instance of the declared output type, or JSON, or the text. `text` is the agent's last text.
+    `messages` are the messages of the run's own conversation, `calls` its calls in order, each with its result.
+    `cost` is in US dollars, None if the prices are unknown. If the run failed, `error` is the message and
+    `error_code` the code. Pass `thread_id` to continue the conversation. `files` has the bytes of the messages'
+    files by path, if the journal was in memory; otherwise read them with `rt.files.read`.
     """
 
     status: RunStatus
@@ -66,7 +65,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A call begins; `arguments` are JSON, or the text that the model wrote where that is none."""
+    """A call has started; `arguments` are JSON, or the model's text if that is not valid JSON."""
 
     call_id: str
     name: str
@@ -75,7 +74,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A call tells how far it is: `done` of `total`, None for an unknown one, in units of its own."""
+    """A call reports progress: `done` of `total` (None if unknown), in its own units."""
 
     call_id: str
     done: float
@@ -104,7 +103,7 @@ class CallWaiting:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """A step is over: an answer of the model, and all that it called; `number` counts from 1."""
+    """A step has ended: an answer of the model and its calls; `number` counts from 1."""
 
     number: int
     usage: Usage
@@ -112,7 +111,7 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """The run is over, also if it failed; it is the last event of a run."""
+    """The run has ended, also if it failed. This is the last event of a run."""
 
     result: RunResult
 

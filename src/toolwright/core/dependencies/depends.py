@@ -71,12 +71,12 @@ def _missing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Depends:
-    """Says in `Annotated[T, Depends(fn)]` that a parameter of a tool's function is given what `fn` gives.
+    """Marks a parameter as a dependency: `Annotated[T, Depends(fn)]` passes the value of `fn` to a tool's function.
 
-    The parameter is no part of the tool's schema. `fn` may be sync (it runs in a thread), async, or a generator of
-    either that yields one value and cleans up behind its `yield`. It may take a `ThreadState` and dependencies of its
-    own. There is one value for each run in this process, which is cleaned up when the run ends or waits; with
-    `cached=False` there is one for each call. Raises `DefinitionError` without a function.
+    The parameter is not part of the tool's schema. `fn` can be sync (it runs in a thread), async, or a generator of
+    either kind that yields one value and cleans up after its `yield`. It can take a `ThreadState` and further
+    dependencies. Each run in this process has one value, which is cleaned up when the run ends or waits; with
+    `cached=False` each call has one. Raises `DefinitionError` without a function.
     """
 
     fn: Function = _missing

@@ -217,11 +217,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name that is looked up in the env when it is needed (S0 §3, D5).
+    """A named value that is read from the env when it is needed (S0 §3, D5).
 
-    A run in which a `required` one has no value waits until somebody gives one. Of the type `secret` it is kept
-    encrypted and never shown. A `scoped` one is not taken from the threads above the one that declares it; from
-    there it flows down. Raises `DefinitionError` where it is invalid.
+    A run waits while a `required` variable is missing. A variable of the type `secret` is stored encrypted and
+    never shown. A `scoped` one is not inherited from parents of the thread whose agent declares it; that thread's
+    children inherit it. Raises `DefinitionError` if it is invalid.
     """
 
     name: str

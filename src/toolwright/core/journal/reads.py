@@ -74,7 +74,7 @@ class AgentReads(Protocol):
         ...
 
     async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
-        """An agent's passages that match the query by the rule of `core.agents.search`, the newest first."""
+        """An agent's passages that match the query by the rule of `core.agents.memory`, the newest first."""
         ...
 
     async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:

@@ -34,11 +34,11 @@ from toolwright.core.value import changed, value
 
 @value
 class Solution:
-    """What a composed request came to.
+    """The result of a composed request.
 
-    `output` fits the output schema, an instance if the output was declared as a type; None if the steps that it may
-    make did not suffice, `stop_reason` is `max_steps` then. `calls` are those of all steps, in order, with their
-    results. `state` is the state at the end, `states` that of each instance. `steps` counts the model's answers.
+    `output` matches the output schema, and is an instance if a type was given. It is None if `max_steps` was
+    reached; `stop_reason` is then `max_steps`. `calls` are the calls of all steps, in order, with their results.
+    `state` is the final state, `states` the state of each instance. `steps` counts the model's answers.
     """
 
     output: Any  # an instance of whatever was declared

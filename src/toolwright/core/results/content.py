@@ -39,7 +39,7 @@ ToolContent: TypeAlias = TextContent | ImageContent
 class Attachment:
     """A new file: `data` is base64 text or bytes, kept as base64; `width` and `height` are pixels (S2 §5.1).
 
-    Raises `InvalidRequest` for a wrong field. Base64 text of more than 1 MiB is checked when the file is used.
+    Raises `InvalidRequest` for an invalid field. Base64 text of more than 1 MiB is checked when the file is used.
     """
 
     name: str
@@ -98,9 +98,9 @@ def unchecked(
 
 @value
 class AttachmentRef:
-    """A file that the thread already has; `path` decides, `size` is in bytes (S2 §5.3).
+    """A file of the thread, identified by `path`; `size` is in bytes (S2 §5.3).
 
-    `digest` names the bytes in the file store; a reference that a handler makes needs none.
+    `digest` is the key of the bytes in the file store; handlers need not set it.
     """
 
     id: str

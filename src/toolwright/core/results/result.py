@@ -11,8 +11,8 @@ from toolwright.core.value import value
 class ToolResult:
     """The outcome of one tool call (S2 §4). A tool's failure is data, never an exception.
 
-    `result` is text, or a JSON value where the consumer keeps structure. `stack` stays in the records and
-    never reaches a model. `error_code` and `error_data` say more about an error, in machine-readable form.
+    `result` is text or a JSON value. `stack` is recorded and never sent to a model. `error_code` and `error_data`
+    describe an error in machine-readable form.
     """
 
     status: Literal["success", "error"]
@@ -27,7 +27,7 @@ class ToolResult:
     def ok(
         cls, result: JSON = None, attachments: tuple[Attachment | AttachmentRef, ...] = ()
     ) -> "ToolResult":
-        """A success."""
+        """Return a success."""
         return cls(status="success", result=result, attachments=attachments)
 
     @classmethod
@@ -39,7 +39,7 @@ class ToolResult:
         error_code: str | None = None,
         error_data: JSONObject | None = None,
     ) -> "ToolResult":
-        """A failure, in words that the model can act on."""
+        """Return a failure, with a message that the model can act on."""
         return cls(status="error", error=error, stack=stack, error_code=error_code, error_data=error_data)
 
 

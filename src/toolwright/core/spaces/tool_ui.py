@@ -19,7 +19,7 @@ COMPONENTS: tuple[Component, ...] = (
 
 @value
 class ShownCall:
-    """A tool call as a component draws it.
+    """A tool call, as passed to a component that draws it.
 
     `args` are the arguments as far as they are known: while they stream, `status` is `streaming`, and they are what
     can be read of them so far. A call that `requires_action` waits for a result; `may_answer` says whether whoever
@@ -42,7 +42,7 @@ class ShownCall:
 
 
 class Submit(Protocol):
-    """Hands in the result of the call that is drawn: a JSON value, or the text of its failure."""
+    """Submits the result of the drawn call: a JSON value, or an error message."""
 
     async def __call__(self, result: JSON = None, *, error: str | None = None) -> bool:
         """Return whether it was taken; if not, the page says why."""
@@ -55,7 +55,7 @@ Drawing: TypeAlias = Callable[[ShownCall, Submit], Awaitable[None] | None]
 
 @value
 class ToolUI:
-    """The component of the tool of that name: a function, or one of those that come with the console."""
+    """The component of a tool: a function, or the name of a built-in component."""
 
     name: str
     component: Drawing | Component

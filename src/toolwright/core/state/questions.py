@@ -26,9 +26,9 @@ ELICIT_TIMEOUT = 3600.0
 
 @value
 class Elicited:
-    """The answer to a question. `content` is what was entered, None unless the action is `accept` and it was a form.
+    """The answer to a question. `content` is the input, or None unless the action is `accept` and it was a form.
 
-    `cancel` is also the answer of a question that nobody has answered in time; `reason` says why.
+    `cancel` is also the answer to a question that was not answered in time; `reason` says why.
     """
 
     action: Action

@@ -60,22 +60,22 @@ class ThreadState(Protocol):
 
     @property
     def thread_id(self) -> str:
-        """The thread that calls."""
+        """The id of the calling thread."""
         ...
 
     @property
     def agent_id(self) -> str:
-        """The agent whose thread it is."""
+        """The id of the thread's agent."""
         ...
 
     @property
     def user_id(self) -> str | None:
-        """The user whose thread it is, if it is somebody's."""
+        """The id of the thread's user, or None."""
         ...
 
     @property
     def call_id(self) -> str:
-        """This call: stable over retries, and so a key for idempotent effects."""
+        """The id of the call. It is the same if the call runs again: use it as an idempotency key."""
         ...
 
     @property
@@ -100,38 +100,38 @@ class ThreadState(Protocol):
 
     @property
     def context(self) -> dict[str, Any]:  # whatever handlers put there
-        """Values that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
+        """Values that the calls of one run share in this process; not recorded, and lost at a restart."""
         ...
 
     @property
     def lifespan(self) -> Any:  # whatever it has yielded
-        """What the app's `lifespan` has yielded, None without one; recorded nowhere."""
+        """The value that the app's `lifespan` yields, or None; not recorded."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """The thread's messages, oldest first, those of the running step included."""
+        """Return the thread's messages, oldest first, including the current step's."""
         ...
 
     async def get_message(self, message_id: str) -> Message | None:
-        """One message of the thread, None if there is none of that id."""
+        """Return a message of the thread, or None if it does not exist."""
         ...
 
     def inject_message(self, content: str, role: str = "user") -> str:
-        """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
+        """Add a message as `user` or `assistant`, committed with the call's result; return its id."""
         ...
 
     def update_message(self, message_id: str, content: str) -> None:
-        """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
+        """Change a message's text, committed with the call's result; `NotFound` if it does not exist."""
         ...
 
     async def queue_message(
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
     ) -> None:
-        """Send the thread a message with the call's result, which the next step reads."""
+        """Send the thread a message, committed with the call's result; the next step reads it."""
         ...
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
-        """Have a tool of this prompt called once this step is over, before the model is asked again."""
+        """Call a tool of this prompt after this step, before the model is asked again."""
         ...
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
@@ -141,7 +141,7 @@ class ThreadState(Protocol):
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
-        """Ask a person, and wait for the answer for up to an hour, in which the time of the call stands still.
+        """Ask a person and wait for the answer for up to an hour; the call's timeout is paused meanwhile.
 
         `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` they are sent there.
         `source` is who asks, where it is not the tool itself.
@@ -159,28 +159,28 @@ class ThreadState(Protocol):
         temperature: float | None = None,
         source: str | None = None,
     ) -> Sampled:
-        """Ask the agent's model, beside the conversation; in a call over MCP the host's model.
+        """Ask the agent's model outside the conversation; in a call over MCP the host's model.
 
-        `messages` is what a user says, or pairs of `user` or `assistant` and what is said. Raises `ModelError` where
-        there is no answer, `InvalidRequest` for what cannot be asked.
+        `messages` is a text, or pairs of a role (`user`, `assistant`) and a text. Raises `ModelError` if there is
+        no answer, `InvalidRequest` for invalid arguments.
         """
         ...
 
     @property
     def children(self) -> Sequence[Child]:
-        """The threads that this one has made, as they stood when the call began, or were ended in it."""
+        """The child threads, with their status at the start of the call, or after it terminated them."""
         ...
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
-        """The child of that reference, None if there is none."""
+        """Return the child with that reference, or None."""
         ...
 
     async def get_parent_thread(self) -> RelatedThread | None:
-        """The thread that has made this one, None if none has."""
+        """Return the parent thread, or None."""
         ...
 
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
-        """Tell the parent something with the call's result, with copies of files, by its inbox.
+        """Send a message to the parent's inbox, with copies of files, committed with the call's result.
 
         Raises `InvalidRequest` where there is no parent.
         """
@@ -191,62 +191,62 @@ class ThreadState(Protocol):
         ...
 
     async def get_value(self, key: str) -> JSON:
-        """A value that this thread has kept, None if it has none of that name."""
+        """Return a stored value of this thread, or None if it does not exist."""
         ...
 
     def set_value(self, key: str, value: JSON) -> None:
-        """Keep a JSON value in this thread with the call's result; None takes it away.
+        """Store a JSON value in this thread, committed with the call's result; None deletes it.
 
         Raises `InvalidRequest` for a key of more than 200 characters, or over 1 MiB of JSON.
         """
         ...
 
     async def env(self, name: str) -> str | None:
-        """The value of a name, None if no layer has it: thread, user, app, agent, prompt (D5)."""
+        """Return a value, or None if no layer has it: thread, user, app, agent, prompt (D5)."""
         ...
 
     async def env_type(self, name: str) -> EnvType | None:
-        """Return the type of the value, `text` or `secret`, None if there is none."""
+        """Return the type of the value, `text` or `secret`, or None if it does not exist."""
         ...
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
-        """Set a name for this thread with the call's result, or take it away; a secret unless said otherwise.
+        """Set or delete (None) a value of this thread, committed with the call's result; by default a secret.
 
         Raises `InvalidRequest` for an invalid name or value.
         """
         ...
 
     async def read_file(self, path: str) -> bytes:
-        """The bytes of a file of this thread; `NotFound` if there is none."""
+        """Return the bytes of a file of this thread; `NotFound` if it does not exist."""
         ...
 
     async def write_file(
         self, path: str, content: bytes | str, mime_type: str | None = None
     ) -> AttachmentRef:
-        """Write a file with the call's result, over one that is there; text is kept as UTF-8.
+        """Write or replace a file, committed with the call's result; text is stored as UTF-8.
 
         Raises `InvalidRequest` for a path that is not safe, `TooLarge` over the limit of an attachment.
         """
         ...
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
-        """The files in a folder and below, by path."""
+        """Return the files in a folder and its subfolders, by path."""
         ...
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
-        """The files whose path, or name if the pattern has no slash, matches: `*.png`, `/attachments/*`."""
+        """Return the files whose path, or name if the pattern has no slash, matches: `*.png`, `/attachments/*`."""
         ...
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """Metadata of a file, None if there is none."""
+        """Return metadata of a file, or None if it does not exist."""
         ...
 
     async def delete_file(self, path: str) -> bool:
-        """Take a file away with the call's result; whether there was one."""
+        """Delete a file, committed with the call's result; return whether it existed."""
         ...
 
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
-        """Run code that nobody trusts in a sandbox; await the handle, or `terminate` it.
+        """Run untrusted code in a sandbox; await the handle, or `terminate` it.
 
         Options: `language` (`typescript`, `javascript`, `python`), `filename`, `execute`, `imports`, `globals`,
         `modules`, `memory_limit_bytes`, `timeout`. Raises `InvalidRequest` for invalid ones, `MissingExtra` without
@@ -262,5 +262,5 @@ class ThreadState(Protocol):
         ...
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
-        """Tell live followers how far the call is. Progress is not recorded."""
+        """Send the call's progress to live subscribers. It is not recorded."""
         ...

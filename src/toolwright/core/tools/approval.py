@@ -30,14 +30,14 @@ _log = logger("toolwright.approval")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """The approval that calls of a tool need before they begin. Raises `DefinitionError` where it is invalid.
+    """The approval that a tool's calls require before they start. Raises `DefinitionError` if it is invalid.
 
-    `when` is given the validated arguments, and says whether this call needs one: without it every call does. It may be
-    async; one that raises, or takes longer than 30 seconds, counts as yes.
-    `by` is who may answer: `anyone` who may hand in the result of such a call (D24), a `service` alone, a `person`
-    alone who can see the call, or the persons of these ids or external ids.
-    After `expires_in` seconds the call is refused; None waits forever. With `edit` the arguments may be replaced by
-    who approves, with `reason` they may say why they refuse, which the model reads.
+    `when` gets the validated arguments and returns whether this call needs approval: without it every call does. It
+    can be async; an exception, or more than 30 seconds, counts as yes.
+    `by` says who may answer: `anyone` who may submit the result of such a call (D24), only a `service`, only a
+    `person` who can see the call, or the persons with these ids or external ids. After `expires_in` seconds the
+    call is refused; None waits without end. With `edit` an approver may change the arguments, with `reason` they
+    may give a reason, which the model reads.
     """
 
     when: Predicate | None = None

@@ -52,12 +52,13 @@ def tool(
     """Make a tool of a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
 
     The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
-    injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
-    With `requires_approval` a call waits for a person before it begins: always, where a function of its arguments says
-    so, or on the terms of an `Approval`. `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2
-    §9); `variables` what the env must have when the tool is called, read as `await state.env(name)` (S0 §3).
-    `timeout` is in seconds, None for none. `grace` is how many seconds the function may go on after its run was
-    cancelled; by default it is cancelled at once, or 5 seconds later if it has read `state.execution.abort_signal`.
+    injected. Descriptions come from `description=` and `Field(description=…)`, or from a Google docstring.
+    With `requires_approval` a call waits for a person before it starts: always, if a function of its arguments
+    returns true, or on the terms of an `Approval`. `tenvs=Model` declares values that the thread requires, read as
+    `state.tenvs` (S2 §9); `variables` declares values of the env, read as `await state.env(name)` (S0 §3).
+    `timeout` is in seconds, None for no limit. `grace` is the number of seconds that the function may continue
+    after its run was cancelled; by default it is cancelled at once, or 5 seconds later if
+    it has read `state.execution.abort_signal`.
     Raises `DefinitionError` naming the tool and the invalid path.
     """
     frame = inspect.currentframe()

@@ -72,7 +72,7 @@ class _Form(BaseModel):
 
 
 class SubpromptConfig(_Form):
-    """A prompt as a tool (S0 §4): what its answer consists of, and what it is given.
+    """A prompt as a tool (S0 §4): the parts of its answer, and its arguments.
 
     Included are its text, and where asked the calls that it made and their errors: all of them unless said
     otherwise. `init_user_message_property` names the argument that is its user message,
@@ -129,13 +129,13 @@ class Resumable(_Form):
 
 
 class SubagentToolConfig(_Form):
-    """An agent as a tool that runs in a thread of its own (S0 §5).
+    """An agent as a tool, which runs in a child thread (S0 §5).
 
-    With `blocking` the caller waits for its end, else goes on and is told by its inbox. The `init_…` properties
-    name the arguments that are its first message, the paths of its files, its name. `immediate` runs it before the
-    first model step of the prompt; `optional` names the flag in the env that must be `true`, `1` or `yes` for it
-    to be there. One that is not `resumable` is a direct call, which may be one that `requires_approval`. `tenvs` are
-    the child's tenvs, `pass_tenvs` names of those that it is given of its caller's: it inherits none.
+    With `blocking` the caller waits for its end; otherwise the caller continues and is notified by its inbox. The
+    `init_…` properties name the arguments for its first message, its files and its name. `immediate` runs it before
+    the first model step of the prompt; `optional` names a flag in the env: the tool is offered if it is `true`, `1` or
+    `yes`. Without `resumable` it is a direct call, which can have `requires_approval`. `tenvs` are the child's
+    tenvs, `pass_tenvs` names tenvs of the caller to pass; the child inherits none.
     """
 
     name: Name

@@ -94,23 +94,23 @@ class ToolNameWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
-    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is invalid.
+    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` if it is invalid.
 
-    `parameters` is the JSON Schema of its arguments. A schema tool (S1) may lack a description; `meta` is what its
-    schema says with meta-properties, which `parameters` are without. `timeout` is in seconds, None for no limit;
+    `parameters` is the JSON Schema of its arguments. A schema tool (S1) needs no description; `meta` holds the
+    meta-properties of its schema, which are removed from `parameters`. `timeout` is in seconds, None for no limit;
     when it is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
-    `mcp`. `grace` is the seconds that a function may go on after its run was cancelled; None: none, or 5 if it has read
-    the abort signal. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
-    `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
-    interrupted runs again only if one of the first two is set (D14). A `visible` call is shown in the active
-    space, those of `gateway`, `external` and `space` unless said otherwise (D10). With `is_async` nobody waits
-    for a result from somebody else, and after `expires_in` seconds it is not taken any more. With an `execution`
-    the call is made over HTTP, unless the kind is `internal` (D8). `tenvs` is a model of what the thread must
-    bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
-    kind `prompt`, `agent` or `mcp` calls. `signature` is known for handlers made by `tool`; any other is called as
-    `handler(state, arguments)`. `carrier` is the kind whose executor carries the calls out (D8): `gateway` for
-    everything that goes over HTTP. A call of a tool that `requires_approval` waits for a person before it begins, read
-    as `approval`. A tool `stands_alone` whose calls wait for nothing, and ask for nothing but their arguments.
+    `mcp`. `grace` is the seconds that a function may go on after its run was cancelled; None: none, or 5 if it has
+    read the abort signal. Calls of `external` and `space` tools always have a time limit (S3). `read_only`,
+    `idempotent` and `destructive` describe a call's effect; an interrupted call runs again only if one of the first
+    two is set (D14). A `visible` call is shown in the active space, by default for `gateway`, `external` and
+    `space` (D10). With `is_async` the run does not wait for a result from outside, which is accepted for
+    `expires_in` seconds. With an `execution` the call is made over HTTP, unless the kind is `internal` (D8).
+    `tenvs` is a model of the values that the thread requires (S2 §9), `variables` the values that its env requires
+    at a call (S0 §3). `relation` is what a tool of the kind `prompt`, `agent` or `mcp` calls. `signature` is known
+    for handlers made by `tool`; any other is called as `handler(state, arguments)`. `carrier` is the kind whose
+    executor executes the calls (D8): `gateway` for all HTTP calls. With `requires_approval` a call waits for a
+    person before it starts; `approval` has the terms. `stands_alone` is true if calls wait for nothing and need
+    only their arguments.
     """
 
     name: str
@@ -168,17 +168,17 @@ class Tool:
 
     @classmethod
     def from_config(cls, config: object, *, prefix: str = "", trusted: bool = True) -> "Tool":
-        """The tool that a JSON configuration describes (S3 "Tool Configuration").
+        """Return the tool of a JSON configuration (S3 "Tool Configuration").
 
-        Raises `InvalidConfiguration` with the path of every fault, each behind `prefix`. One that is not `trusted`
-        came from outside: its URL reaches no private address that the operator has not allowed (D13).
+        Raises `InvalidConfiguration` with the path of every error, after `prefix`. If it is not `trusted`, its URL
+        cannot reach private addresses that the operator has not allowed (D13).
         """
         check_tool_lengths(config, prefix)
         return cls(**read_tool_config(config, prefix, trusted))
 
     @classmethod
     def from_schema(cls, name: str, schema: object) -> "Tool":
-        """The tool that is a JSON Schema (S1 "Schema as interface"): `latent`, or `delegate` where it names one.
+        """Return the tool of a JSON Schema (S1 "Schema as interface"): `latent`, or `delegate` if it names one.
 
         Raises `InvalidConfiguration` with the path of every fault, `DefinitionError` for an invalid name. Nothing is
         fetched, and the schema stays as it is.
@@ -187,7 +187,7 @@ class Tool:
 
     @classmethod
     def from_pydantic_ai(cls, native: object, *, deps: object = None) -> "Tool":
-        """The tool that calls a `pydantic_ai.Tool`, whose context has these `deps` and the call's id.
+        """Return a tool that calls a `pydantic_ai.Tool`, whose context has these `deps` and the call's id.
 
         Its arguments are validated by its schema, then by itself; `ModelRetry` and `ToolFailed` are error results, the
         bytes that it returns are attachments. Raises `DefinitionError`, `MissingExtra`.
@@ -196,12 +196,13 @@ class Tool:
 
     @classmethod
     def from_langchain(cls, native: object) -> "Tool":
-        """The tool that calls LangChain's `BaseTool`; its errors are error results. Raises as `from_pydantic_ai`."""
+        """Return a tool that calls LangChain's `BaseTool`; its errors are error results. Raises as
+        `from_pydantic_ai`."""
         return adapter("langchain", "tool_of")(native)
 
     @classmethod
     def from_openai_agents(cls, native: object, *, context: object = None) -> "Tool":
-        """The tool that calls a `FunctionTool` of the OpenAI Agents SDK, whose run context has this `context`.
+        """Return a tool that calls a `FunctionTool` of the OpenAI Agents SDK, whose run context has this `context`.
 
         Its arguments are validated by its schema, then by itself. Raises as `from_pydantic_ai`.
         """

@@ -68,9 +68,9 @@ class RenamedTool:
 
 
 class Toolset:
-    """Tools by name, in their order. Raises `DefinitionError` when two share a name (D18).
+    """Tools by name, in order. Raises `DefinitionError` if two share a name (D18).
 
-    A plain function is taken as `tool` takes it.
+    Plain functions are accepted as by `tool`.
     `executors` execute kinds other than `function`, `internal` and `latent` when the tools are called outside a
     run; that of `gateway` has every call over HTTP.
     """
@@ -104,8 +104,8 @@ class Toolset:
     def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
         """The tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.
 
-        With a `provider` each tool is an equivalent that it accepts, those without one are left out (`faults`), and
-        `call` takes the names that the model was told.
+        With a `provider` each tool is sent in a form that it accepts; tools without one are left out (`faults`),
+        and `call` accepts the names that were sent to the model.
         """
         if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(f"There is no format {format!r}; there are {', '.join(map(repr, _FORMS))}.")
@@ -121,7 +121,7 @@ class Toolset:
         return [form for form in forms if isinstance(form, ToolFault)]
 
     def told(self, name: str) -> RenamedTool | None:
-        """Return what stands behind a name that a model was told by `definitions`, or None if it is the tool's own."""
+        """Return the tool for a name that `definitions` sent to a model, or None if it is the tool's own name."""
         return self._told.get(name)
 
     def _forms(self, provider: Provider | None) -> Iterator[ProviderForm]:
@@ -147,8 +147,8 @@ class Toolset:
     async def call(self, name: str, args: RawArguments, state: ThreadState | None = None) -> ToolResult:
         """Call a tool by name with JSON text or an object.
 
-        A failure of the tool, also bad arguments, an unknown name or required variables without a value, is an error
-        result and never raised. Without a state the handler gets one in memory.
+        A failure of the tool, also invalid arguments, an unknown name or missing variables, is an error result and
+        never raised. Without a state the handler gets one in memory.
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return ToolResult.fail(
@@ -203,8 +203,8 @@ class Toolset:
     def for_pydantic_ai(self, state: ThreadState | None = None) -> list[Any]:
         """The tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
-        Here and below, arguments are validated and calls executed as by `call`, with that `state`; a failure is an
-        error that the model reads, and images are shown to it. Raises `MissingExtra`.
+        Arguments are validated and calls executed as by `call`, with that `state`, here and in the following
+        methods. A failure is an error that the model reads; images are sent to it. Raises `MissingExtra`.
         """
         return adapter("pydantic_ai", "native_tools")(self, state)
 
@@ -230,7 +230,7 @@ class Toolset:
         )
 
     def close(self) -> None:
-        """End the threads in which plain functions ran."""
+        """End the threads in which sync functions ran."""
         executor = self._executors["function"]
         if isinstance(executor, FunctionExecutor):
             executor.close()

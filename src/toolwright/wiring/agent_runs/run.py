@@ -116,9 +116,9 @@ class _Order:
 
 
 class AgentStream:
-    """A run as it happens: `async for event in stream` within its block, and `await stream.result()`.
+    """A run in progress: `async for event in stream` within its block, and `await stream.result()`.
 
-    `thread_id` and `run_id` are known within the block. Leaving the block before the run is over cancels the run.
+    `thread_id` and `run_id` are set within the block. Leaving the block before the run has ended cancels the run.
     """
 
     def __init__(self, order: _Order) -> None:
@@ -156,9 +156,9 @@ class AgentStream:
     async def __aiter__(self) -> AsyncGenerator[RunEvent]:
         """Yield the events of the run, from its beginning; the last one is `RunDone`.
 
-        Raises `RunFailed` after the last event if the run has failed or was cancelled. Raises `InvalidRequest` if, in
-        memory, the run waits for something that nobody provides: a call whose `CallWaiting` the reader has left
-        without an answer, or values.
+        Raises `RunFailed` after the last event if the run has failed or was cancelled. Raises `InvalidRequest` if,
+        in memory, the run waits for an answer or values that no other process can provide: a call whose
+        `CallWaiting` was left without an answer, or missing variables.
         """
         async with aclosing(self._events()) as events:
             async for event in events:
@@ -258,7 +258,7 @@ class AgentStream:
         return self._is_in_memory or self._order.approve is not None
 
     async def result(self) -> RunResult:
-        """Return the run's result once it is over. Raises `RunFailed` if it failed or was cancelled."""
+        """Wait for the end of the run and return its result. Raises `RunFailed` if it failed or was cancelled."""
         if self._result is None:
             await self._open.runs.wait(self.run_id)
             self._result = await self._with_files(await self._open.runs.result(self.run_id))
@@ -282,7 +282,7 @@ class AgentStream:
         return await self.result()
 
     def submit(self, call_id: str, result: JSON | ToolResult) -> Awaitable[None]:
-        """Submit the result of a call that waits: an answer, an approval, whatever its tool is for.
+        """Submit the result of a waiting call, such as an answer or an approval.
 
         Await it in async code; in a plain `for` it has happened when it returns. Raises `NotFound`, `CallResolved`,
         `CallExpired`, `CallCancelled`, `InvalidRequest`; then nothing has changed.
@@ -323,9 +323,9 @@ def stream(
 ) -> AgentStream:
     """Run an agent and follow it: `async with tw.stream(agent, "…") as stream: async for event in stream`.
 
-    Code that is not async iterates over it without a block: `for event in tw.stream(agent, "…")`. The arguments are
-    those of `run`. Calls that wait are answered by `approve`, or in the loop with `stream.submit`: in memory a call
-    that is left without an answer ends the stream with `InvalidRequest`. A failed run raises `RunFailed` after its
+    Sync code iterates over it without a block: `for event in tw.stream(agent, "…")`. The arguments are
+    those of `run`. Calls that wait are answered by `approve`, or in the loop with `stream.submit`: in memory an
+    unanswered call ends the stream with `InvalidRequest`. A failed run raises `RunFailed` after its
     last event.
     """
     check_approve(approve)
@@ -367,18 +367,18 @@ async def run(
     timeout: float | None = None,
     approve: Approve | None = None,
 ) -> RunResult:
-    """Send an agent a message, and wait for what it comes to: `(await tw.run(agent, "…")).output`.
+    """Send an agent a message and wait for the result: `(await tw.run(agent, "…")).output`.
 
-    The conversation is a new one, or goes on in `thread`, the `thread_id` of an earlier result. The journal is in
-    memory, for as long as the agent and the event loop are there, unless `database_url` or `settings` name one. `app`
-    is where an agent has the others that it calls; it can be named by its name then. `model` is used instead of the
-    agent's own. `user_id`, `env` and `tenvs` are those of a new thread. `approve` is asked, in a thread unless it is
-    async, about each call that waits for an approval (a `CallWaiting`): it answers with true, false, or
-    `{approved, args?, reason?}`.
+    The conversation is new, or continues `thread`, the `thread_id` of an earlier result. Without `database_url` or
+    `settings` the journal is in memory, as long as the agent and the event loop exist. `app` has the other agents
+    that the agent calls; with it, the agent can be given by name. `model` replaces the agent's own. `user_id`,
+    `env` and `tenvs` are set on a new thread. `approve` gets each call that waits for an approval (a
+    `CallWaiting`), in a thread unless it is async, and returns true, false, or `{approved, args?, reason?}`.
 
-    Raises `InvalidRequest` if the run waits for an approval or for values that nobody can give, since its journal is in
-    memory; it is cancelled then. Raises `RunFailed` if the run failed or was cancelled, `TimeoutError` if it is not
-    over within `timeout` seconds: it is cancelled then, as it is if whoever waits for it is.
+    Raises `InvalidRequest` if the run, with its journal in memory, waits for an approval or for values that cannot
+    arrive; the run is cancelled. Raises `RunFailed` if the run failed or was cancelled, and `TimeoutError` if it
+    has not ended within `timeout` seconds. On a timeout, or if the awaiting task is cancelled, the run is
+    cancelled.
     """
     running = stream(
         agent,
@@ -415,9 +415,10 @@ def _called_like(
 
 @_called_like(run)
 def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # those of `run`
-    """`run` for code that is not async, also where an event loop runs already, as in a notebook.
+    """Run an agent from sync code, also where an event loop is running, as in a notebook. Takes the arguments of
+    `run`.
 
-    The agent's tools work in a thread of their own, whose event loop all calls of `run_sync` share.
+    The agent's tools run in a separate thread, whose event loop all calls of `run_sync` share.
     """
     return _BACKGROUND.wait(partial(run, agent, content, **options))
 
