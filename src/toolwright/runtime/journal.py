@@ -1,4 +1,4 @@
-"""Commits of effects from outside any run, each as a unit of its own; rows of what was deleted go in pieces."""
+"""Services of the runtime; commits of effects outside any run; deletion of the rows of deleted things in pieces."""
 
 import logging
 
@@ -9,22 +9,33 @@ from toolwright.core.journal.retention import SweepThreads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Apply, Committed, Conflict
-from toolwright.core.ports import Clock, Motor, NewId
+from toolwright.core.ports import Bus, Clock, Motor, NewId
+from toolwright.core.value import value
 
 log = logging.getLogger("toolwright.runtime")
+
+
+@value
+class Services:
+    """The services that most of the runtime's classes share: the journal, what executes its runs, clock and ids."""
+
+    store: Store
+    motor: Motor
+    bus: Bus
+    clock: Clock
+    new_id: NewId
+    telemetry: Telemetry | None = None
 
 
 class EffectCommits:
     """Commits effects from outside any run, and nudges the threads that they wake."""
 
-    def __init__(
-        self, store: Store, motor: Motor, clock: Clock, new_id: NewId, telemetry: Telemetry | None = None
-    ) -> None:
-        self._telemetry = telemetry
-        self._store = store
-        self._motor = motor
-        self._clock = clock
-        self._new_id = new_id
+    def __init__(self, services: Services) -> None:
+        self._telemetry = services.telemetry
+        self._store = services.store
+        self._motor = services.motor
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def commit(self, *effects: Effect) -> Committed | Conflict:
         """All of them or none."""

@@ -44,7 +44,7 @@ from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.gauges import Gauges
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
-from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.journal import EffectCommits, Services
 from toolwright.runtime.mcp.offer import McpOffers
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
 from toolwright.runtime.model.context_window import ContextWindows
@@ -91,6 +91,7 @@ class _Shared:
     """Parts that most of a runtime's nouns share."""
 
     parts: Parts
+    services: Services
     settings: Settings
     environment: Environment
     keeper: FileKeeper
@@ -117,40 +118,27 @@ def assemble(
     """The runtime of these parts, not yet started."""
     store, motor, clock, ids = parts.store, parts.motor, parts.clock, parts.new_id
     shared = _shared(catalog, parts, settings, answer_limits)
-    agents, environment = shared.agents, shared.environment
+    services, agents, environment = shared.services, shared.agents, shared.environment
     keeper, membership = shared.keeper, shared.membership
-    entities = Entities(store, agents, environment, clock, ids)
+    entities = Entities(services, agents, environment)
     speech = Speech(store, membership, shared.deliveries)
-    effect_commits = EffectCommits(store, motor, clock, ids, parts.telemetry)
+    effect_commits = EffectCommits(services)
     keepers = Keepers(store, agents)
-    spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
+    spaces = Spaces(services, effect_commits, entities, membership, speech)
     semantics = _semantics(parts)
     equipment = _equipment(store, spaces, speech, semantics)
-    offers = Offers(store, motor, clock, shared.outage, parts.bus, parts.telemetry)
+    offers = Offers(services, shared.outage)
     speakers = Speakers(agents, equipment.with_builtins, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait)
-    plans = Plans(store, agents, shared.deliveries, motor.wake, clock, ids)
+    plans = Plans(services, agents, shared.deliveries, motor.wake)
     keys = Keys(store, environment, clock, ids)
     events, results = Events(store, parts.bus, motor), RunResults(store, agents)
     streams = RunStreams(events, results)
-    runs = Runs(store, motor, parts.bus, clock, ids, results, streams, agents)
+    runs = Runs(services, results, streams, agents)
     pending = _pending(shared, drainer)
-    mcp_tasks = McpTasks(store, parts.mcp, agents, shared.lineages, pending, membership, clock, ids)
+    mcp_tasks = McpTasks(services, parts.mcp, agents, shared.lineages, pending, membership)
     deletion = Deletion(store, motor.wake, parts.bus, parts.files, clock, ids)
-    threads = Threads(
-        store,
-        motor,
-        agents,
-        runs,
-        environment,
-        keeper,
-        clock,
-        ids,
-        shared.lineages,
-        streams,
-        deletion,
-        parts.telemetry,
-    )
+    threads = Threads(services, agents, runs, environment, keeper, shared.lineages, streams, deletion)
     return Runtime(
         catalog=catalog,
         agents=agents,
@@ -161,45 +149,34 @@ def assemble(
             store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.look}, clock, ids
         ),
         mcp=AgentServers(
-            store,
+            services,
             agents,
             equipment.with_builtins,
             shared.lineages,
             shared.mcp_offers,
             parts.models,
             settings.model,
-            clock,
-            ids,
         ),
         threads=threads,
         runs=runs,
-        composed=ComposedRequests(catalog, shared.request_agents, store, threads, runs, clock, ids),
+        composed=ComposedRequests(services, catalog, shared.request_agents, threads, runs),
         requests=Requests(
-            store,
-            motor,
-            agents,
-            speakers,
-            shared.lineages,
-            shared.child_start,
-            environment,
-            clock,
-            ids,
-            shared.outage,
+            services, agents, speakers, shared.lineages, shared.child_start, environment, shared.outage
         ),
         calls=pending,
         offers=offers,
         files=ThreadFiles(store, keeper),
-        minds=Minds(store, agents, keepers, effect_commits, clock, ids),
+        minds=Minds(services, agents, keepers, effect_commits),
         blocks=Blocks(store, agents, keepers, effect_commits, clock),
-        passages=Passages(store, keepers, effect_commits, clock, ids, semantics),
+        passages=Passages(services, keepers, effect_commits, semantics),
         prompts=Prompts(
             store, agents, shared.system_prompts, membership, equipment.with_builtins, shared.mcp_offers
         ),
         sent_prompts=SentPrompts(store, speakers, shared.lineages),
-        inboxes=Inboxes(store, agents, shared.deliveries, effect_commits, motor, clock, ids),
+        inboxes=Inboxes(services, agents, shared.deliveries, effect_commits),
         entities=entities,
         spaces=spaces,
-        clients=FrontEnds(store, entities, clock, ids),
+        clients=FrontEnds(services, entities),
         events=events,
         health=Health(
             store,
@@ -240,18 +217,8 @@ def _unready(settings: Settings, motor: Motor) -> str | None:
 
 def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
     """The calls that somebody outside has."""
-    parts = shared.parts
     return PendingCalls(
-        parts.store,
-        parts.motor,
-        shared.agents,
-        shared.lineages,
-        drainer.known,
-        shared.keeper,
-        shared.membership,
-        parts.clock,
-        parts.new_id,
-        parts.telemetry,
+        shared.services, shared.agents, shared.lineages, drainer.known, shared.keeper, shared.membership
     )
 
 
@@ -300,6 +267,9 @@ def _shared(
     catalog: Catalog, parts: Parts, settings: Settings, answer_limits: tuple[float, float]
 ) -> _Shared:
     store, clock, ids = parts.store, parts.clock, parts.new_id
+    services = Services(
+        store=store, motor=parts.motor, bus=parts.bus, clock=clock, new_id=ids, telemetry=parts.telemetry
+    )
     environment = Environment(parts.cipher)
     agents = Agents(store, catalog, environment, parts.models, clock, ids, parts.read_api)
     context = catalog.context or Context(
@@ -320,6 +290,7 @@ def _shared(
     )
     return _Shared(
         parts=parts,
+        services=services,
         settings=settings,
         environment=environment,
         keeper=keeper,
@@ -327,7 +298,7 @@ def _shared(
         membership=Membership(store, agents),
         system_prompts=system_prompts,
         deliveries=Deliveries(store, agents, clock, ids, settings.max_chain_depth),
-        child_start=ChildStart(store, environment, clock, ids),
+        child_start=ChildStart(services, environment),
         lineages=Lineages(store, agents, environment),
         catalog=catalog,
         request_agents=RequestAgents(catalog),
@@ -345,8 +316,8 @@ def _drainer(
 ) -> RunWorker:
     """Return the worker of runs, with everything that it calls."""
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
-    store, clock, ids = parts.store, parts.clock, parts.new_id
-    subagents = Subagents(store, shared.agents, shared.child_start, clock, ids, settings.max_subagent_depth)
+    store = parts.store
+    subagents = Subagents(shared.services, shared.agents, shared.child_start, settings.max_subagent_depth)
     delegates = Delegates(shared.catalog, shared.agents, shared.request_agents, subagents)
     executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
     calls = Calls(parts.instants, keeper)
@@ -376,17 +347,14 @@ def _drainer(
     actions.invoke = handler_calls.invoke
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
     return RunWorker(
-        store,
+        shared.services,
         actions,
         calls,
         speakers,
         commits,
         shared.lineages,
-        clock,
-        ids,
         listeners,
         shared.membership,
         keeper,
-        parts.telemetry,
         parts.lifespan,
     )

@@ -19,7 +19,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, RetryEvent
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
-from toolwright.core.ports import Clock, Motor, NewId
+from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
@@ -28,7 +28,7 @@ from toolwright.core.tools.tenvs_needed import tenvs_lacking
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
-from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.journal import EffectCommits, Services
 from toolwright.wire.event import run_event
 
 MAX_CHAIN_DEPTH = 3
@@ -228,22 +228,15 @@ class Inboxes:
     """The inbox of an agent is that of its home thread; those of its other threads are read by naming the thread."""
 
     def __init__(
-        self,
-        store: Store,
-        agents: Agents,
-        deliveries: Deliveries,
-        effect_commits: EffectCommits,
-        motor: Motor,
-        clock: Clock,
-        new_id: NewId,
+        self, services: Services, agents: Agents, deliveries: Deliveries, effect_commits: EffectCommits
     ) -> None:
-        self._store = store
+        self._store = services.store
         self._agents = agents
         self._deliveries = deliveries
         self._effect_commits = effect_commits
-        self._motor = motor
-        self._clock = clock
-        self._new_id = new_id
+        self._motor = services.motor
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def list(
         self, agent: str, thread_id: str | None = None, limit: int = 50, offset: int = 0

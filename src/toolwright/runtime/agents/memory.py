@@ -35,14 +35,14 @@ from toolwright.core.journal.effects import (
 from toolwright.core.journal.reads import AgentReads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
-from toolwright.core.ports import Clock, NewId
+from toolwright.core.ports import Clock
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.agents.minds import check_mind
 from toolwright.runtime.checks import by_id, by_kind, by_list, page
-from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.journal import EffectCommits, Services
 
 if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
@@ -192,18 +192,16 @@ class Passages:
 
     def __init__(
         self,
-        store: Store,
+        services: Services,
         keepers: Keepers,
         effect_commits: EffectCommits,
-        clock: Clock,
-        new_id: NewId,
         semantics: "Semantics | None",
     ) -> None:
-        self._memory = store.agents
+        self._memory = services.store.agents
         self._keepers = keepers
         self._effect_commits = effect_commits
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
         self._semantics = semantics
 
     async def list(

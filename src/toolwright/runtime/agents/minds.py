@@ -35,15 +35,13 @@ from toolwright.core.journal.effects import (
     SetPlan,
 )
 from toolwright.core.journal.reads import AgentReads
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.checks import by_list, page
-from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.journal import EffectCommits, Services
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -157,20 +155,14 @@ class Minds:
     """
 
     def __init__(
-        self,
-        store: Store,
-        agents: Agents,
-        keepers: Keepers,
-        effect_commits: EffectCommits,
-        clock: Clock,
-        new_id: NewId,
+        self, services: Services, agents: Agents, keepers: Keepers, effect_commits: EffectCommits
     ) -> None:
-        self._minds = store.agents
+        self._minds = services.store.agents
         self._agents = agents
         self._keepers = keepers
         self._effect_commits = effect_commits
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def goals(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None

@@ -9,15 +9,14 @@ from toolwright.core.agents.schedule import next_run
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, StoreError
 from toolwright.core.journal.effects import DropPlan, Effect, FirePlan, SetPlan, SetTimer
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.inbox import Delivery
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Deliveries
+from toolwright.runtime.journal import Services
 
 log = logger("toolwright.runtime")
 
@@ -28,20 +27,14 @@ class Plans:
     """Fires plans. `wake` nudges the thread that was given something to read."""
 
     def __init__(
-        self,
-        store: Store,
-        agents: Agents,
-        deliveries: Deliveries,
-        wake: Callable[[str], None],
-        clock: Clock,
-        new_id: NewId,
+        self, services: Services, agents: Agents, deliveries: Deliveries, wake: Callable[[str], None]
     ) -> None:
         self._agents = agents
-        self._store = store
+        self._store = services.store
         self._deliveries = deliveries
         self._wake = wake
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def fire(self, what: str) -> None:
         """Deliver the plan `<keeper>:<plan_id>` if it is due, and set its next time.

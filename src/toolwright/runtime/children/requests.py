@@ -12,7 +12,7 @@ from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
-from toolwright.core.ports import Clock, Motor, NewId
+from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
@@ -22,6 +22,7 @@ from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.checks import by_id, can_be_id, refuse_object
 from toolwright.runtime.children.start import ChildStart, NewChildRows, birth_from_json
 from toolwright.runtime.env.env import Environment
+from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import subagent_event
 
@@ -51,27 +52,24 @@ class Requests:
 
     def __init__(
         self,
-        store: Store,
-        motor: Motor,
+        services: Services,
         agents: Agents,
         speakers: Speakers,
         lineages: Lineages,
         child_start: ChildStart,
         environment: Environment,
-        clock: Clock,
-        new_id: NewId,
         outage: Outage,
     ) -> None:
         self._outage = outage
-        self._store = store
-        self._motor = motor
+        self._store = services.store
+        self._motor = services.motor
         self._agents = agents
         self._speakers = speakers
         self._lineages = lineages
         self._child_start = child_start
         self._environment = environment
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def get(self, thread_id: str, request_id: str) -> Wanted:
         """Return the thread's open request: of a suspended run, or of the parent of a child that has not started."""

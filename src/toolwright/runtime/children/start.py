@@ -9,14 +9,14 @@ from toolwright.core.env.env import EnvRow, Variable, VariablesRequest, merged
 from toolwright.core.files.drafts import FileDrafts, NoFiles
 from toolwright.core.files.file import File
 from toolwright.core.journal.child_effects import Spawn
-from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.ports import Clock, NewId
+from toolwright.core.ports import Clock
 from toolwright.core.threads.child import Link, link_from_json, link_json
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
 from toolwright.runtime.calls.variables import missing_of, typed
 from toolwright.runtime.env.env import Environment
+from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.thread_tree import NAME_TAG, copy_files, first_run, message_for
 from toolwright.wire.event import run_event
 
@@ -46,11 +46,11 @@ class NewChildRows:
 class ChildStart:
     """Finds missing values of children, and makes the effects that start them."""
 
-    def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
-        self._store = store
+    def __init__(self, services: Services, environment: Environment) -> None:
+        self._store = services.store
         self._environment = environment
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def lacking(
         self, birth: NewChildRows, agent: ActiveAgent, added: Sequence[EnvRow] = ()

@@ -18,9 +18,7 @@ from toolwright.core.errors import (
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import File
 from toolwright.core.journal.child_effects import ChildLimit, HandOff, OpenRequest, Spawn, Speak
-from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
@@ -35,6 +33,7 @@ from toolwright.runtime.calls.variables import waiting_json
 from toolwright.runtime.children.start import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room
 from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.journal import Services
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.thread_tree import child_id_of, copy_files, first_run, message_for
 from toolwright.wire.call import required_json
@@ -50,20 +49,12 @@ FOREVER = Pending(wait=math.inf)
 class Subagents:
     """Executes calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
 
-    def __init__(
-        self,
-        store: Store,
-        agents: Agents,
-        child_start: ChildStart,
-        clock: Clock,
-        new_id: NewId,
-        max_depth: int,
-    ) -> None:
-        self._store = store
+    def __init__(self, services: Services, agents: Agents, child_start: ChildStart, max_depth: int) -> None:
+        self._store = services.store
         self._agents = agents
         self._child_start = child_start
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
         self._max_depth = max_depth
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:

@@ -15,7 +15,6 @@ from toolwright.core.errors import InvalidRequest, NotFound, RunOver, SolutionEr
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CreateThread
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.conversation import message_of
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.requests.speaker import (
@@ -34,6 +33,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed, value
+from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.results import PAGE, call_rows, shown
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
@@ -45,22 +45,15 @@ class ComposedRequests:
     """Begins composed requests and reads their solutions. A request is the one run of a thread of its own."""
 
     def __init__(
-        self,
-        catalog: Catalog,
-        agents: RequestAgents,
-        store: Store,
-        threads: Threads,
-        runs: Runs,
-        clock: Clock,
-        new_id: NewId,
+        self, services: Services, catalog: Catalog, agents: RequestAgents, threads: Threads, runs: Runs
     ) -> None:
         self._catalog = catalog
         self._agents = agents
-        self._store = store
+        self._store = services.store
         self._threads = threads
         self._runs = runs
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def solve(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str

@@ -22,13 +22,11 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
 from toolwright.core.journal.mcp_effects import AskBelow, DropMcpTask, SetMcpTask
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited
 from toolwright.core.mcp.records import McpTask, task_timer
 from toolwright.core.mcp.servers import McpServers, McpTaskGone, McpTaskState, McpUnavailable
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import Entity, entity_of
 from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, question, question_of
@@ -39,6 +37,7 @@ from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import shown
+from toolwright.runtime.journal import Services
 from toolwright.runtime.mcp.definitions import next_look
 from toolwright.runtime.mcp.offer import target_in
 from toolwright.runtime.pending.pending import PendingCalls
@@ -67,23 +66,21 @@ class McpTasks:
 
     def __init__(
         self,
-        store: Store,
+        services: Services,
         servers: McpServers,
         agents: Agents,
         lineages: Lineages,
         pending: PendingCalls,
         membership: Membership,
-        clock: Clock,
-        new_id: NewId,
     ) -> None:
-        self._store = store
+        self._store = services.store
         self._servers = servers
         self._agents = agents
         self._lineages = lineages
         self._pending = pending
         self._membership = membership
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
         self._looks = Counter[str]()  # under way, by the keys of targets
 
     async def look(self, call_id: str) -> None:

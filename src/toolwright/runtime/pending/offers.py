@@ -16,13 +16,12 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.reads import Offer
-from toolwright.core.journal.store import Store
-from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Bus, Clock, Follower, Motor
+from toolwright.core.ports import Follower
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.checks import by_list
+from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.events import Following
 from toolwright.wire.call import arguments_json
 
@@ -101,20 +100,12 @@ TOOLS = Topic(kind="tools", id="")
 class Offers:
     """The calls on offer to outside workers, for any number of readers."""
 
-    def __init__(
-        self,
-        store: Store,
-        motor: Motor,
-        clock: Clock,
-        outage: Outage,
-        bus: Bus,
-        telemetry: Telemetry | None = None,
-    ) -> None:
+    def __init__(self, services: Services, outage: Outage) -> None:
         self._outage, self._away = outage, False
-        self._telemetry = telemetry
-        self._store, self._bus = store, bus
-        self._motor = motor
-        self._clock = clock
+        self._telemetry = services.telemetry
+        self._store, self._bus = services.store, services.bus
+        self._motor = services.motor
+        self._clock = services.clock
         self._queues = set[OfferQueue]()
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()

@@ -23,8 +23,7 @@ from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import SetTimer, Source
-from toolwright.core.journal.store import CallVisibility, Store
-from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.journal.store import CallVisibility
 from toolwright.core.journal.units import (
     Apply,
     CancelCall,
@@ -39,7 +38,6 @@ from toolwright.core.journal.units import (
 from toolwright.core.json_value import JSON
 from toolwright.core.mcp.questions import read_answer
 from toolwright.core.plain import plain
-from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.results.result import CALL_CANCELLED, ToolResult
 from toolwright.core.spaces.space import entity_of
 from toolwright.core.state.questions import question_of
@@ -54,6 +52,7 @@ from toolwright.runtime.calls.visible import finished
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.journal import Services
 from toolwright.runtime.pending.settlement import EXPIRED, S, Settling, approval, edited_arguments, settlement
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.lineages import Lineages
@@ -72,27 +71,23 @@ class PendingCalls:
 
     def __init__(
         self,
-        store: Store,
-        motor: Motor,
+        services: Services,
         agents: Agents,
         lineages: Lineages,
         known: Callable[[str], Redactor],
         files: FileKeeper,
         membership: Membership,
-        clock: Clock,
-        new_id: NewId,
-        telemetry: Telemetry | None = None,
     ) -> None:
-        self._telemetry = telemetry
-        self._store = store
-        self._motor = motor
+        self._telemetry = services.telemetry
+        self._store = services.store
+        self._motor = services.motor
         self._agents = agents
         self._lineages = lineages
         self._redactor_of = known
         self._files = files
         self._membership = membership
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def get(self, call_id: str) -> Call:
         """The call, whatever its status."""

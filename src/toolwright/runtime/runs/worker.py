@@ -14,11 +14,11 @@ from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
-from toolwright.core.journal.store import KnownMessages, Store, ThreadView
+from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, NewId, RetryInIsolation, Verdict
+from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent, batch
@@ -30,6 +30,7 @@ from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.commits import RunCommits, presence
@@ -89,33 +90,30 @@ class RunWorker:
 
     def __init__(
         self,
-        store: Store,
+        services: Services,
         actions: Actions,
         calls: Calls,
         speakers: Speakers,
         commits: RunCommits,
         lineages: Lineages,
-        clock: Clock,
-        new_id: NewId,
         listeners: Listeners,
         membership: Membership,
         files: FileKeeper,
-        telemetry: Telemetry | None = None,
         lifespan: object = None,
     ) -> None:
         self._lifespan = lifespan
         self._membership = membership
         self._files = files
-        self._telemetry = telemetry
+        self._telemetry = services.telemetry
         self._listeners = listeners
-        self._store = store
+        self._store = services.store
         self._actions = actions
         self._calls = calls
         self._speakers = speakers
         self._commits = commits
         self._lineages = lineages
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
         self._holds: dict[str, RunContext] = {}
         self._checks: set[asyncio.Task[None]] = set()
         self._known: OrderedDict[str, KnownMessages] = OrderedDict()

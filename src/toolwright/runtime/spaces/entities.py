@@ -11,17 +11,16 @@ from pydantic.alias_generators import to_camel
 from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.env.env import EnvType, EnvVar, Given, read_env
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.space import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.configured import drop_minds
 from toolwright.runtime.checks import by_id, can_be_id, page
 from toolwright.runtime.env.env import Environment
+from toolwright.runtime.journal import Services
 from toolwright.wire.space import left_event
 
 log = logging.getLogger("toolwright.runtime")
@@ -43,14 +42,12 @@ class Registered:
 class Entities:
     """Entities, for services. Raises `NotFound` for ids that lead nowhere."""
 
-    def __init__(
-        self, store: Store, agents: Agents, environment: Environment, clock: Clock, new_id: NewId
-    ) -> None:
-        self._store = store
+    def __init__(self, services: Services, agents: Agents, environment: Environment) -> None:
+        self._store = services.store
         self._agents = agents
         self._environment = environment
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def create(self, **fields: Unpack[EntityFields]) -> Entity:
         """A human; where the external id is known, that one, with the fields given."""

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from toolwright.core.errors import NotFound, StoreError
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, DropFrontEnd, SaveFrontEnd, SignOut, UseOnce
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.space import FrontEnd
 from toolwright.runtime.checks import by_id, by_text, page
+from toolwright.runtime.journal import Services
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import metadata_of, name_of
 
@@ -17,11 +16,11 @@ from toolwright.runtime.spaces.fields import metadata_of, name_of
 class FrontEnds:
     """Registered front-ends of people. Raises `NotFound` for ids that lead nowhere."""
 
-    def __init__(self, store: Store, entities: Entities, clock: Clock, new_id: NewId) -> None:
-        self._store = store
+    def __init__(self, services: Services, entities: Entities) -> None:
+        self._store = services.store
         self._entities = entities
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def register(
         self, entity_id: str, name: str | None = None, metadata: JSONObject | None = None

@@ -18,10 +18,8 @@ from toolwright.core.journal.effects import (
     SaveMember,
     SaveSpace,
 )
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.space import (
     DM_MEMBERS,
     DeliveryOrder,
@@ -35,7 +33,7 @@ from toolwright.core.spaces.space import (
 )
 from toolwright.core.value import changed
 from toolwright.runtime.checks import by_id, by_kind, page, whole
-from toolwright.runtime.journal import EffectCommits, sweep_after, sweep_rows
+from toolwright.runtime.journal import EffectCommits, Services, sweep_after, sweep_rows
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
     TICK,
@@ -67,23 +65,21 @@ class Spaces:
 
     def __init__(
         self,
-        store: Store,
+        services: Services,
         effect_commits: EffectCommits,
         entities: Entities,
         membership: Membership,
         speech: Speech,
-        clock: Clock,
-        new_id: NewId,
     ) -> None:
-        self._store = store
+        self._store = services.store
         self._effect_commits = effect_commits
         self._entities = entities
         self._membership = membership
         self._speech = speech
-        self._history = History(store, entities)
-        self._reactions = Reactions(store, effect_commits, clock)
-        self._clock = clock
-        self._new_id = new_id
+        self._history = History(services.store, entities)
+        self._reactions = Reactions(services.store, effect_commits, services.clock)
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     # ── spaces ──────────────────────────────────────────────────────────────────────────────────────────────
 

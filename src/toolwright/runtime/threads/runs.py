@@ -8,10 +8,9 @@ from typing import cast
 
 from toolwright.core.agents.run_result import RunEvent, RunResult
 from toolwright.core.errors import NotFailed, NotFound, RunOver, ThreadBusy, ThreadTerminated, ToolwrightError
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, Guard, RequestCancel, RetryRun
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId
+from toolwright.core.ports import Follower
 from toolwright.core.state.questions import question_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
@@ -20,6 +19,7 @@ from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
+from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import is_own
 from toolwright.runtime.threads.results import PAGE, RunResults
@@ -54,25 +54,15 @@ class OpenWait:
 class Runs:
     """Runs, for users. Raises `NotFound` for ids that lead nowhere."""
 
-    def __init__(
-        self,
-        store: Store,
-        motor: Motor,
-        bus: Bus,
-        clock: Clock,
-        new_id: NewId,
-        results: RunResults,
-        streams: RunStreams,
-        agents: Agents,
-    ) -> None:
+    def __init__(self, services: Services, results: RunResults, streams: RunStreams, agents: Agents) -> None:
         self._agents = agents
         self._results = results
         self._streams = streams
-        self._store = store
-        self._motor = motor
-        self._bus = bus
-        self._clock = clock
-        self._new_id = new_id
+        self._store = services.store
+        self._motor = services.motor
+        self._bus = services.bus
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def get(self, run_id: str) -> Run:
         """The run."""

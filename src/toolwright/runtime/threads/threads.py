@@ -19,8 +19,7 @@ from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, Thread
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.effects import Compact, Pin
-from toolwright.core.journal.store import Order, Store
-from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.journal.store import Order
 from toolwright.core.journal.units import (
     Apply,
     Committed,
@@ -33,7 +32,6 @@ from toolwright.core.journal.units import (
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_FAULTS, MOST_PINNED
 from toolwright.core.plain import plain_names, spell, unwritable
-from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
@@ -48,6 +46,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
 from toolwright.runtime.env.env import Environment, tenv_vars
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref
@@ -73,31 +72,27 @@ class Threads:
 
     def __init__(
         self,
-        store: Store,
-        motor: Motor,
+        services: Services,
         agents: Agents,
         runs: Runs,
         environment: Environment,
         files: FileKeeper,
-        clock: Clock,
-        new_id: NewId,
         lineages: Lineages,
         streams: RunStreams,
         deletion: Deletion,
-        telemetry: Telemetry | None = None,
     ) -> None:
-        self._telemetry = telemetry
+        self._telemetry = services.telemetry
         self._streams = streams
         self._deletion = deletion
         self._lineages = lineages
-        self._store = store
-        self._motor = motor
+        self._store = services.store
+        self._motor = services.motor
         self._agents = agents
         self._runs = runs
         self._environment = environment
         self._files = files
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def create(
         self,

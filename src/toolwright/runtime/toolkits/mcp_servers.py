@@ -8,11 +8,10 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.checks import misfit
 from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError, Unreachable
 from toolwright.core.journal.mcp_effects import AcceptMcpTool
-from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.mcp.listing import McpFault, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable
-from toolwright.core.ports import Clock, Models, NewId
+from toolwright.core.ports import Models
 from toolwright.core.schemas.provider_forms import ToolFault
 from toolwright.core.text import sentence
 from toolwright.core.tools.mcp import McpCall
@@ -21,6 +20,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.env.env import ThreadEnv
+from toolwright.runtime.journal import Services
 from toolwright.runtime.mcp.offer import McpOffer, McpOffers, env_of_agent
 from toolwright.runtime.threads.lineages import Lineages
 
@@ -30,25 +30,23 @@ class AgentServers:
 
     def __init__(
         self,
-        store: Store,
+        services: Services,
         agents: Agents,
         with_builtins: Callable[[ActiveAgent], ActiveAgent],
         lineages: Lineages,
         offers: McpOffers,
         models: Models,
         default_model: str | None,
-        clock: Clock,
-        new_id: NewId,
     ) -> None:
         self._models = models
         self._default_model = default_model
-        self._store = store
+        self._store = services.store
         self._agents = agents
         self._equip = with_builtins
         self._lineages = lineages
         self._offers = offers
-        self._clock = clock
-        self._new_id = new_id
+        self._clock = services.clock
+        self._new_id = services.new_id
 
     async def of(self, agent: str, thread_id: str | None = None) -> Sequence[McpServerState]:
         """The servers of that agent, with the values of one of its threads; without one, with its own.
