@@ -28,7 +28,7 @@ from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.settings import Settings
 
-for needed in ("mcp.executor", "mcp.servers", "executors.connection"):
+for needed in ("mcp.executor", "mcp.servers", "executors.http"):
     import_module(f"toolwright.adapters.{needed}")  # once for all children, with the SDK and its HTTP client
 tw.App(mcp={"peer": {"url": "http://127.0.0.1"}})  # likewise, to make what reads a configuration
 T = TypeVar("T")

@@ -959,6 +959,7 @@ async def test_an_upgrade_that_waits_for_a_reader_holds_up_nobody(
     admin, reader, node = await connect(url), await connect(url), await connect(url)
     for column in ("compactions.refused_by", "nodes.address", "nodes.alike"):
         await admin.execute("ALTER TABLE {} DROP COLUMN {}".format(*column.split(".")))
+    await admin.execute("DROP INDEX calls_by_time")
     await admin.execute("UPDATE alembic_version SET version_num = '0024'")
     await reader.execute("BEGIN")
     await reader.execute("LOCK TABLE compactions IN ACCESS SHARE MODE")
