@@ -109,7 +109,10 @@ def is_cancelled() -> bool:
 
 
 def cancellations() -> int:
-    """Number of cancellations of the current task, but for those taken back, as `asyncio.timeout` does."""
+    """Return the number of pending cancellations of the current task.
+
+    Excludes withdrawn ones, as `asyncio.timeout` withdraws its own.
+    """
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -40,7 +40,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def spell(path: Path) -> str:
-    """A path as people write it: `filter.tags.1`."""
+    """Return a path as people write it: `filter.tags.1`."""
     return ".".join(map(str, path))
 
 
@@ -214,7 +214,7 @@ def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
 
 
 def _in_order(items: Iterable[object]) -> Iterable[object]:
-    """The items of a set in the same order in every process, where they have one."""
+    """Return the items of a set in the same order in every process, where they have one."""
     if not isinstance(items, set | frozenset):
         return items
     try:
@@ -224,7 +224,7 @@ def _in_order(items: Iterable[object]) -> Iterable[object]:
 
 
 def _serialised(value: object, path: Path) -> object:
-    """A value of another type as pydantic or numpy writes it; bytes and what yields its items once are refused."""
+    """Return a value of another type as pydantic or numpy serializes it. Rejects bytes and one-shot iterators."""
     to_list = getattr(value, "tolist", None)
     if type(value).__module__ == "numpy" and callable(to_list) and not isinstance(value, bytes):
         made = cast("Callable[[], object]", to_list)()
@@ -248,7 +248,7 @@ def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int
 
 
 def _key(key: object, path: Path) -> str:
-    """A key as pydantic writes it: numbers, dates, `UUID` and their like as text."""
+    """Return a key as pydantic serializes it: numbers, dates, `UUID` and similar types as text."""
     if isinstance(key, Enum):
         key = key.value
     if isinstance(key, str):

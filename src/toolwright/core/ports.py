@@ -56,7 +56,7 @@ class Files(Protocol):
         ...
 
     async def get(self, digest: str, part: slice | None = None) -> bytes:
-        """The bytes, or the part of them from one place to another; `NotFound` if they are not there."""
+        """Return the bytes, or a range of them. Raises `NotFound` if they do not exist."""
         ...
 
     async def probe(self) -> None:
@@ -68,7 +68,7 @@ class Files(Protocol):
         ...
 
     def digests(self) -> AsyncIterator[str]:
-        """The digests of all bytes that are kept."""
+        """Return the digests of all bytes that are kept."""
         ...
 
     async def remove(self, digest: str, before: datetime) -> bool:
@@ -89,15 +89,15 @@ class Cipher(Protocol):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of all keys that open, the one that seals first."""
+        """Return the names of all keys that can decrypt. The first one encrypts."""
         ...
 
     def seal(self, text: str) -> tuple[str, str]:
-        """The sealed text, and the name of the key; `CannotSeal` where there are no keys."""
+        """Return the sealed text, and the name of the key. Raises `CannotSeal` where there are no keys."""
         ...
 
     def open(self, sealed: str) -> str:
-        """The text; `CannotUnseal` if none of the keys has sealed it."""
+        """Return the text. Raises `CannotUnseal` if none of the keys has sealed it."""
         ...
 
 
@@ -195,7 +195,7 @@ class Bus(Protocol):
         ...
 
     def shared(self, key: str) -> Sequence[JSON]:
-        """The values that other processes share under the key, one of each."""
+        """Return the values that other processes share under the key, one of each."""
         ...
 
 
@@ -222,5 +222,5 @@ class Embedder(Protocol):
     def name(self) -> str: ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """The vectors of the texts, in their order and of one size, of any length but 0. Raises `ModelError`."""
+        """Return the vectors of the texts, in their order and of one size, of any length but 0. Raises `ModelError`."""
         ...

@@ -84,7 +84,7 @@ _of_thread = _OfThread()
 
 
 def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
-    """The deadlines of the loop that this thread runs."""
+    """Return the deadlines of the loop that this thread runs."""
     deadlines = _of_thread.last
     if deadlines is None or deadlines.loop is not loop:
         deadlines = _of_thread.last = Deadlines(loop)
@@ -254,7 +254,7 @@ class Supervision(Generic[T]):
 
 
 async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
-    """The result of the work, or the error that would end the loop if a task raised it, or the program."""
+    """Return the result of the work, or the error that would end the loop if a task raised it, or the program."""
     try:
         return await work, None
     except (KeyboardInterrupt, SystemExit) as error:

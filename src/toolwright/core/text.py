@@ -11,7 +11,7 @@ CUT = " … ("
 
 
 def brief(text: str, most: int = MOST_WORDS) -> str:
-    """The text, cut where it is longer than `most` characters."""
+    """Return the text, cut where it is longer than `most` characters."""
     if len(text) <= most:
         return text
     kept = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
@@ -58,7 +58,7 @@ def sentence(text: str) -> str:
 
 
 def quantity(number: int | float, noun: str) -> str:
-    """The number and the noun, in the plural but for 1."""
+    """Return the number and the noun, in the plural but for 1."""
     count = f"{number:g}" if isinstance(number, float) else str(number)
     if number == 1:
         return f"{count} {noun}"
@@ -69,7 +69,7 @@ _LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and tak
 
 
 def hint(name: str, options: Iterable[str]) -> str:
-    """The option that was perhaps meant by a name."""
+    """Return the option that was perhaps meant by a name."""
     names = sorted(options)
     close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:

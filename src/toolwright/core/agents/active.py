@@ -97,7 +97,7 @@ class ActiveAgent:
 
     @property
     def voices(self) -> Iterator["ActiveAgent"]:
-        """The agent through every prompt that it may speak through, also those of prompt tools."""
+        """Yield the agent with each prompt that it can use, including prompt tools."""
         for side in self.sides.values():
             yield side
             yield from side.below
@@ -126,7 +126,7 @@ class ActiveAgent:
 
     @property
     def values_set(self) -> frozenset[str]:
-        """The names of the values that the agent, its prompts and its tools set; not those of the app."""
+        """Return the names of the values set by the agent, its prompts and its tools, without those of the app."""
         names: set[str] = set()
         for voice in self.voices:
             _, *own = voice.env
@@ -134,7 +134,7 @@ class ActiveAgent:
         return frozenset(names)
 
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
-        """A copy, every side with these tools behind its own."""
+        """Return a copy with these tools added to every side, after its own."""
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
             tools = Toolset([*side.tools, *more])
@@ -142,7 +142,7 @@ class ActiveAgent:
         return sides[self.side]
 
     def without_toolkits(self) -> "ActiveAgent":
-        """A copy that has no toolkits, and is told nothing of what they are about."""
+        """Return a copy without toolkits and without the prompt texts about them."""
         bare = changed(self.agent, toolkits=())
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
@@ -150,7 +150,7 @@ class ActiveAgent:
         return sides[self.side]
 
     def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
-        """A copy that is offered these tools; calls are `taken` by those."""
+        """Return a copy that offers these tools to the model; calls are executed by the tools `taken`."""
         return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})
 
 
@@ -161,7 +161,7 @@ Callees = Mapping[str, Tool | Prompt | Agent]
 def passed_secrets(
     relations: Iterable[AgentCall], callees: Callees, prompts: Mapping[str, Prompt]
 ) -> Iterator[str]:
-    """The names that these relations pass on, and that tools of their children, or of those below them, keep secret."""
+    """Yield the names passed on by these relations that tools of their descendants keep secret."""
     for relation in relations:
         child = callees.get(relation.config.name)
         if relation.config.pass_tenvs and isinstance(child, Agent):
@@ -170,7 +170,7 @@ def passed_secrets(
 
 
 def _secrets_of(agent: Agent, callees: Callees, prompts: Mapping[str, Prompt]) -> frozenset[str]:
-    """The secret tenvs of all tools that the agent, and whatever it calls, may come to."""
+    """Return the secret tenvs of all tools that the agent and its callees can reach."""
     secrets: set[str] = set()
     seen: set[int] = set()
     left: list[object] = [agent]
@@ -219,14 +219,14 @@ class CallSummary:
 
 
 def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
-    """The model has answered with a text and no calls: the run as it is then, and why it ends, if it does."""
+    """Return the run after an answer without calls, and its stop reason if it ends."""
     if not active.stops.stop_on_response:
         return run, None
     return side_over(active, run, "end_turn")
 
 
 def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
-    """The run and its stop reason once all calls of a step are answered."""
+    """Return the run and its stop reason once all calls of a step are answered."""
     stops = active.stops
     if not stops.ending:
         return run, None
@@ -247,7 +247,10 @@ def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> t
 
 
 def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, StopReason | None]:
-    """The turn of a side is over: of an agent with two sides the other one speaks, unless that was the last turn."""
+    """Return the run after a side's turn has ended, and its stop reason if it ends.
+
+    Of an agent with two sides the other one is next, unless this was the last turn.
+    """
     if active.agent.type == "ai_human":
         return run, reason
     run = changed(run, side=OTHER[run.side], turn=run.turn + 1)
@@ -264,7 +267,7 @@ def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
 
 
 def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: SideName | None = None) -> int:
-    """Number of steps that prompt has made in the run, on that side if one is named."""
+    """Return the number of steps that the prompt has made in the run, on the given side only if one is named."""
     if speaker is None:
         return run.step_count
     own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]

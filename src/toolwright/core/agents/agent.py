@@ -314,12 +314,12 @@ for _name in _OWN:
 
 
 def entity_id_of(agent_id: str) -> str:
-    """The entity of the agent with that id."""
+    """Return the entity of the agent with that id."""
     return f"ent_{agent_id.removeprefix('agt_')}"
 
 
 def home_thread_id_of(agent_id: str) -> str:
-    """The home thread of the agent with that id."""
+    """Return the home thread of the agent with that id."""
     return f"thr_{agent_id.removeprefix('agt_')}"
 
 
@@ -374,7 +374,7 @@ def user_of_keeper(keeper: str) -> str | None:
 
 
 def agent_id_of(entity_id: str) -> str:
-    """The id that the agent with that entity would have; whether there is one is another question."""
+    """Return the agent id that belongs to an entity id. The agent need not exist."""
     return f"agt_{entity_id.removeprefix('ent_')}"
 
 

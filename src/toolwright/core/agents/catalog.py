@@ -160,7 +160,7 @@ class Catalog:
         return list(self._by_id.values())
 
     def agent(self, name_or_id: str) -> Agent:
-        """The agent of that name or id, else `NotFound`."""
+        """Return the agent with a name or id. Raises `NotFound`."""
         if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise NotFound(
                 f"An agent is named by its name or id, which is text, not {brief_value(name_or_id)}."
@@ -171,7 +171,7 @@ class Catalog:
         return agent
 
     def active(self, agent_id: str) -> ActiveAgent:
-        """The agent ready to run, else `NotFound`."""
+        """Return the agent with a name or id, ready to run. Raises `NotFound`."""
         active = self._active.get(agent_id)
         if active is None:
             raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
@@ -196,15 +196,16 @@ class Catalog:
                 )
 
     def find(self, agent_id: str) -> ActiveAgent | None:
-        """The active agent by its id, None if it is not configured."""
+        """Return the active agent by its id, or None if it is not configured."""
         return self.app_tools if agent_id == APP_TOOLS.id else self._active.get(agent_id)
 
     @cached_property
     def app_tools(self) -> ActiveAgent:
-        """The agent by which hosts outside call the app's tools, and what is exposed as one; made when first needed.
+        """Return the agent through which external hosts call the app's tools and exposed prompts. Built on first use.
 
-        The tools that only an agent has are among them, with that agent's values. Latent ones are not: nobody
-        would execute them. Raises `DefinitionError` for what cannot be called so.
+        Includes the tools that only one agent has, with that agent's values. Excludes latent tools, which have no
+        handler.
+        Raises `DefinitionError` for a tool that cannot be called this way.
         """
         tools: dict[str, Callee] = {tool.name: tool for tool in self.tools}
         for each in [*self._prompts.values(), *self._agents.values()]:
@@ -265,7 +266,7 @@ class Catalog:
         return [*found.values()]
 
     def _called(self, voice: ActiveAgent) -> Iterator[ActiveAgent]:
-        """The agents that a prompt calls itself, also as delegates; all of the app where its calls choose freely."""
+        """Yield the agents that a prompt calls, also as delegates; all agents if a call may choose any delegate."""
         named = [self.find(each.agent_id) for each in voice.calls_agents]
         for name in voice.delegates:
             named += [*self._active.values()] if name is None else [self.find_named(name)]
@@ -280,14 +281,14 @@ class Catalog:
         return [] if below is None else self.reached([below, *below.below])
 
     def find_named(self, name_or_id: str) -> ActiveAgent | None:
-        """The active agent by its name or id, None if it is not declared here."""
+        """Return the active agent by its name or id, or None if it is not declared here."""
         try:
             return self._active.get(self.agent(name_or_id).id)
         except NotFound:
             return None
 
     def with_model(self, agent_id: str, model: str) -> "Catalog":
-        """A copy in which the agent uses that model."""
+        """Return a copy in which the agent uses that model."""
         return Catalog(
             agents=self.agents,
             prompts=list(self._prompts.values()),
@@ -303,7 +304,7 @@ class Catalog:
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:
-        """The agent ready to run, but for its toolkits; raises `DefinitionError` where a name leads nowhere."""
+        """Return the agent ready to run, without its toolkits. Raises `DefinitionError` for an unknown name."""
         return activated(agent, self, self._env, self._models.get(agent.id))
 
     @property

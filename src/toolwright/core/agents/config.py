@@ -178,9 +178,9 @@ class Identity:
 
 
 def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, trusted: bool) -> Agent:
-    """The agent of that configuration; `tools` are the app's, by name.
+    """Return the agent of a configuration; `tools` are the app's, by name.
 
-    `trusted` says whether the operator wrote it: the addresses of its HTTP tools are then taken as written (D13).
+    `trusted` is true if the operator wrote it: its HTTP tools may then reach private addresses (D13).
     Raises `InvalidConfiguration` with every invalid path.
     """
     try:
@@ -275,7 +275,7 @@ LENGTHS: Mapping[str, int] = {
 
 
 def length_faults(config: JSON) -> list[Fault]:
-    """The texts of a configuration that are too long to be given; one that is kept is read and runs all the same."""
+    """Return errors for texts that are too long for a new configuration. A stored one is still accepted."""
     faults = [
         _too_long(path, most)
         for places, most in LENGTHS.items()
@@ -400,7 +400,7 @@ def _env(env: EnvForm) -> dict[str, str | JSONObject]:
 
 
 def invalid_value(faults: list[Fault]) -> InvalidConfiguration:
-    """The error of an invalid configuration: its first fault in words, all of them in the details."""
+    """Return the error of an invalid configuration. The message has its first error, the details have all of them."""
     first = faults[0]
     where = f"{first['path']} " if first["path"] else ""
     return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*faults])

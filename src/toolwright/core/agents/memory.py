@@ -151,7 +151,7 @@ class Query:
 
 
 def read_query(text: str) -> Query:
-    """The query of that text; raises `InvalidRequest` for one without words, or with too many."""
+    """Parse a search text. Raises `InvalidRequest` if it has no keywords, or too many."""
     if len(text) > LONGEST_QUERY:
         fault = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
         raise invalid_value("query", fault)
@@ -165,13 +165,13 @@ def read_query(text: str) -> Query:
 
 
 def folded(text: str) -> str:
-    """The text as it is compared: without case, accents composed."""
+    """Return the text as it is compared: without case, accents composed."""
     composed = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _UNINDEXED.sub("\ufffd", composed)
 
 
 def folded_passage(passage: Passage) -> str:
-    """All of the passage that is searched, as it is compared: its content and its tags, a line each."""
+    """Return the searched text of a passage, normalized for comparison: its content and its tags, one per line."""
     return folded("\n".join([passage.content, *passage.tags]))
 
 
@@ -182,7 +182,7 @@ def is_match(passage: Passage, query: Query) -> bool:
 
 
 def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Passage]:
-    """The first `limit` of these matches by their rank; they come with the newest first."""
+    """Return the first `limit` matches by rank. `matches` are sorted newest first."""
     phrase = " ".join(query.words)
     whole = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in dict.fromkeys(query.words)]
 
@@ -194,7 +194,7 @@ def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Pass
 
 
 def fused(*rankings: Sequence[Passage]) -> list[Passage]:
-    """One ranking of several, the best passage first; of equals the one that an earlier ranking has."""
+    """Merge several rankings into one, best passage first. A tie goes to the earlier ranking."""
     passages: dict[str, Passage] = {}
     scores: dict[str, float] = {}
     for ranking in rankings:

@@ -69,7 +69,7 @@ class Plan:
 
 
 def plan_timer(agent_id: str, plan_id: str) -> str:
-    """The name of the timer of that plan."""
+    """Return the name of the timer of that plan."""
     return f"plan:{agent_id}:{plan_id}"
 
 
@@ -120,9 +120,9 @@ def changed_goals(
     new_id: Callable[[int], str],
     now: datetime,
 ) -> dict[str, Goal]:
-    """The goals that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
+    """Return new and changed goals, by id. `kept` are the stored goals, `new_id` returns the id of the nth change.
 
-    Raises `InvalidRequest` with the paths of what is invalid.
+    Raises `InvalidRequest` with all invalid paths.
     """
     newest = max([now, *(goal.created_at for goal in kept.values())])
     ids = _ids("goal", [each.id for each in changes], new_id)
@@ -144,7 +144,10 @@ def changed_goals(
 def changed_memories(
     kept: Mapping[str, Memory], changes: Sequence[MemoryChange], agent_id: str, now: datetime
 ) -> dict[str, Memory]:
-    """The memories that are new or changed, by key. Raises `InvalidRequest` with the paths of what is invalid."""
+    """Return new and changed memories, by key.
+
+    Raises `InvalidRequest` with all invalid paths.
+    """
     paths = [f"memories.{n}.key" for n in range(len(changes))]
     keys = [_key(path, change.key) for path, change in zip(paths, changes, strict=True)]
     _check_once("key", paths, keys)
@@ -164,10 +167,10 @@ def changed_plans(
     now: datetime,
     thread_id: str | None = None,
 ) -> dict[str, Plan]:
-    """The plans that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
+    """Return new and changed plans, by id. `kept` are the stored plans, `new_id` returns the id of the nth change.
 
     They wake the thread `thread_id`, or the agent's home thread.
-    Raises `InvalidRequest` with the paths of what is invalid.
+    Raises `InvalidRequest` with all invalid paths.
     """
     ids = _ids("plan", [each.id for each in changes], new_id)
     new: dict[str, Plan] = {}
@@ -191,7 +194,7 @@ def changed_plans(
 
 
 def in_order_of_time(plans: Iterable[Plan]) -> list[Plan]:
-    """The plans, the next one first."""
+    """Return the plans, the next one first."""
     return sorted(plans, key=lambda plan: (plan.next_run_at, plan.id))
 
 
@@ -225,7 +228,7 @@ def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -
 
 
 def _ids(noun: str, given: Sequence[str | None], new_id: Callable[[int], str]) -> list[str]:
-    """The id of each change, a new one where none is given."""
+    """Return the id of each change, with a new id for each change without one."""
     paths = [f"{noun}s.{n}.id" for n in range(len(given))]
     ids = [new_id(n) if one is None else _id(paths[n], one) for n, one in enumerate(given)]
     _check_once(noun, paths, ids)
@@ -266,7 +269,10 @@ def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
 
 
 def _text(where: str, given: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
-    """The given text, else the kept one; `InvalidRequest` for neither, or one that is blank or too long."""
+    """Return the given text, or the stored one if none is given.
+
+    Raises `InvalidRequest` if both are missing, or the text is blank or too long.
+    """
     if given is None and kept is not None:
         return kept
     if given is None or not _short(where, given, most).strip():
@@ -275,7 +281,7 @@ def _text(where: str, given: str | None, kept: str | None, most: int = LONGEST_T
 
 
 def _short(where: str, given: str, most: int = LONGEST_NAME) -> str:
-    """The text, which may be empty; refused if it is too long."""
+    """Return the text, which can be empty. Raises `InvalidRequest` if it is too long."""
     if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(where, f"must be text, not {brief_value(given)}")
     if len(given) > most:
@@ -284,7 +290,7 @@ def _short(where: str, given: str, most: int = LONGEST_NAME) -> str:
 
 
 def _key(where: str, given: str) -> str:
-    """The key of a memory, as every journal can keep it."""
+    """Return the key of a memory, as every journal can keep it."""
     key = _text(where, given, None, LONGEST_NAME)
     if unwritable(key):
         raise invalid_value(where, "must be text without NUL characters or halves of characters")

@@ -33,7 +33,7 @@ _MOST_TOKENS = 2**31
 
 
 def declared_settings(whose: str, declared: object) -> ModelSettings | None:
-    """The settings that a prompt declares; raises `DefinitionError` for a name or a value that is none."""
+    """Return the settings of a prompt. Raises `DefinitionError` for an unknown name or an invalid value."""
     if declared is None or isinstance(declared, ModelSettings):
         return declared
     if not isinstance(declared, Mapping):
@@ -294,7 +294,7 @@ def keep(declared: object, *names: str) -> None:
 
 
 def deep_copy(value: object) -> object:
-    """A copy of dicts and lists, and of those within them; all else is as it is."""
+    """Copy nested dicts and lists. Other values are shared."""
     if isinstance(value, Mapping):
         return {name: deep_copy(each) for name, each in cast("Mapping[object, object]", value).items()}
     return [deep_copy(each) for each in cast("list[object]", value)] if isinstance(value, list) else value

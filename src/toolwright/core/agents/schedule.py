@@ -98,10 +98,11 @@ def read_duration(value: float | str) -> timedelta:
 
 
 def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
-    """The first time of a cron after that instant, in UTC. Raises `InvalidRequest`, also if there is none.
+    """Return the first time of a cron schedule after a timestamp, in UTC.
 
-    A time at which the clocks skip an hour is the first one after the gap; of an hour that comes twice, a cron that
-    names its hour takes the first.
+    Raises `InvalidRequest`, also if there is none.
+    A time that the clocks skip is replaced by the first one after the gap. Of an hour that occurs twice, a schedule
+    that names its hour uses the first.
     """
     fields = _fields(cron)
     try:

@@ -43,9 +43,9 @@ class Builder:
     classes: bool = True
 
     def build(self, value: JSON) -> object:
-        """The value; raises pydantic's `ValidationError`.
+        """Return the value, validated strictly from JSON. Raises pydantic's `ValidationError`.
 
-        Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text.
+        From JSON pydantic accepts a string for an enum, and only a string for a string.
         """
         if not self.classes:
             return self.adapter.validator.validate_python(value)
@@ -73,10 +73,10 @@ def is_shared(value: object) -> bool:
 
 
 def fresh(adapter: TypeAdapter[object], value: object) -> Callable[[], object] | None:
-    """A maker of the default for each call; None where the value can serve them all.
+    """Return a factory of the default, or None if all calls can share the value.
 
-    A value of another Python type, such as a text for an enum or a tuple for a list, is built from its JSON. Raises
-    pydantic's `ValidationError` for one that the type refuses in both.
+    A value of another Python type, such as a string for an enum or a tuple for a list, is built from its JSON. Raises
+    pydantic's `ValidationError` if the type rejects both.
     """
     build = functools.partial(_from_python, adapter, value)
     try:
@@ -94,7 +94,7 @@ def _from_python(adapter: TypeAdapter[object], value: object) -> object:
 
 
 def misfit_default(value: object, error: ValidationError) -> str:
-    """The end of a sentence that begins with the parameter: what its type says of the default."""
+    """Return the end of an error message about a default that its type rejects; the parameter precedes it."""
     first = error.errors(include_url=False)[0]
     within = spell(place_in(plain(value), first["loc"]))
     if within:
@@ -104,7 +104,7 @@ def misfit_default(value: object, error: ValidationError) -> str:
 
 
 def place_in(value: JSON, location: tuple[int | str, ...]) -> Path:
-    """The steps of pydantic's location that the value has; the others are names of a union's branches."""
+    """Return the steps of a pydantic location that exist in the value, without the names of union branches."""
     steps: list[str | int] = []
     for step in location:
         match value, step:
@@ -194,7 +194,7 @@ def _made(key: str, default: Callable[[], object]) -> object:
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
-    """A value of the user's own types; raises `ArgumentFault` for what they refuse."""
+    """Return an instance of a type of the user's. Raises `ArgumentFault` for values that the type rejects."""
     try:
         return builder.build(value)
     except ValidationError as error:

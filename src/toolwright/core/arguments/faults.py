@@ -46,19 +46,19 @@ class ArgumentFault(Exception):
 
 
 def invalid_text(faults: Sequence[Fault]) -> str:
-    """All faults in one text for the model; the same fault is told once."""
+    """Return all errors in one text for the model, without duplicates."""
     return f"Invalid arguments: {list_faults(faults)}."
 
 
 def list_faults(faults: Sequence[Fault]) -> str:
-    """The faults behind one another, the same one told once, and how many more there are."""
+    """Return the errors in one line, without duplicates, and the number of further ones."""
     texts = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
     more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
     return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
 
 
 def find_faults(errors: Iterable[jsonschema_rs.ValidationError]) -> list[Fault]:
-    """The faults that a validator's errors stand for."""
+    """Return our errors for a validator's errors."""
     return [fault for error in errors for fault in _faults(error)]
 
 
@@ -79,7 +79,7 @@ def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
 
 
 def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -> Iterator[Fault]:
-    """The faults of the branch that was most likely meant, or all types if none came close."""
+    """Yield the errors of the branch that was most likely meant, or all types if none came close."""
     path = tuple(error.instance_path)
     branches = _flat(branches, path)
     close = [branch for branch in branches if branch and not any(_misses(each, path) for each in branch)]
@@ -108,7 +108,7 @@ def _distance(branch: Branch) -> tuple[int, int]:
 
 
 def _listed_ways(ways: list[tuple[Fault, ...]], above: int) -> str:
-    """The faults of each of several branches that are equally close, their paths from the union on."""
+    """Return the errors of each of several branches that are equally close, their paths from the union on."""
     texts = [
         f"({'; '.join(str(Fault(fault.path[above:], fault.text)) for fault in way)})"
         for way in ways[:_MOST_WAYS]
@@ -202,7 +202,7 @@ def _words(error: jsonschema_rs.ValidationError) -> str:
 
 
 def type_name(value: JSON) -> str:
-    """The JSON type of a value, with its article."""
+    """Return the JSON type of a value, with its article."""
     match value:
         case None:
             return "null"

@@ -109,9 +109,10 @@ class Scope:
     async def value(
         self, key: Hashable, name: str, opening: Callable[[], Opening], *, cleans_up: bool
     ) -> object:
-        """The value of that key, opened if it is not there; raises what its function raises, to all who ask now.
+        """Return the value of a key; open it first if needed.
 
-        The last one who asks and is cancelled cancels the opening.
+        An exception of its function is raised to all waiting callers.
+        The opening is cancelled once the last waiting caller is cancelled.
         """
         kept = self._kept.get(key)
         if kept is None:
@@ -185,7 +186,7 @@ class Scoped(Protocol):
 
     @property
     def dependencies(self) -> Scope:
-        """The scope of the run in hand."""
+        """Return the scope of the current run."""
         ...
 
 
@@ -217,7 +218,10 @@ class Opener:
     async def values(
         self, dependencies: Mapping[str, Dependency], state: ThreadState
     ) -> AsyncGenerator[dict[str, object]]:
-        """The values of a call's parameters. What is kept for the call, all without a run, is cleaned up at its end."""
+        """Yield the values of a call's parameters.
+
+        Values with the scope of the call are cleaned up at its end; outside a run that applies to all values.
+        """
         own = Scope()
         place = Place(state.dependencies if isinstance(state, Scoped) else own, own)
         try:
@@ -261,7 +265,7 @@ class Opener:
 
     @asynccontextmanager
     async def _generator(self, dependency: Dependency, keywords: dict[str, object]) -> AsyncGenerator[object]:
-        """The value of a plain generator; each of its steps runs in a thread, in the same context variables."""
+        """Yield the value of a plain generator; each of its steps runs in a thread, in the same context variables."""
         steps, context = _Steps(dependency, keywords), copy_context()
         try:
             value = _or_raise(*await self._in_thread(lambda: context.run(steps.open), {}))

@@ -62,7 +62,7 @@ class EnvChange:
 
 
 def always_secret(_: str) -> EnvType:
-    """The type of a value that is given without one, where nobody has declared it."""
+    """Return the type `secret`, for a value without a type or a declaration."""
     return "secret"
 
 
@@ -86,7 +86,7 @@ def read_env(
 
 
 def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> dict[str, EnvVar]:
-    """The variables to be stored, where there is nothing to take away."""
+    """Return the variables to store, where deletion is not allowed."""
     for name, each in variables.items():
         if each is None:
             raise _invalid_value(f"{path}.{name}", "must be text, or an object with value and type")
@@ -101,7 +101,7 @@ def faulty_name(name: object) -> str | None:
 
 
 def checked_name(name: str, path: str = "env") -> str:
-    """The name of a value; `InvalidRequest` for what can be none."""
+    """Return a valid variable name. Raises `InvalidRequest` if it is invalid."""
     fault = faulty_name(name)
     if fault is not None:
         raise _invalid_value(path, f"has the name {fault}")
@@ -170,7 +170,7 @@ class EnvTypes:
     shown: tuple[Shown, ...] = ()
 
     def of(self, name: str, among: Collection[str] = ()) -> EnvType:
-        """The type of a value that is given without one, beside values of the names `among`."""
+        """Return the type of a value given without one, next to values of the names `among`."""
         if name in self.flags or any(each.has(name, among) for each in self.shown):
             return "text"
         return self.declared.get(name, "secret")
@@ -192,7 +192,7 @@ class EnvTypes:
         return variables
 
     def stored(self, env: object, path: str = "env") -> dict[str, EnvVar]:
-        """The variables to be stored, where there is nothing to take away."""
+        """Return the variables to store, where deletion is not allowed."""
         return stored_only(self.read(env, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
@@ -257,7 +257,7 @@ def declared_variables(whose: str, variables: Sequence[Variable]) -> None:
 
 
 def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
-    """One of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
+    """Return one of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
     by_name: dict[str, Variable] = {}
     for each in variables:
         previous = by_name.get(each.name, each)

@@ -63,7 +63,7 @@ def is_first(*what: object) -> bool:
 
 
 def without_secrets(written: T) -> T:
-    """The same of objects, lists and texts, without the secrets of the thread that is being served."""
+    """Return objects, lists and texts without the secrets of the current thread."""
     secrets = _SECRETS.get()
     redactor = None if secrets is None else secrets.redactor()
     return cast("T", _clean(written, redactor)) if redactor else written
@@ -106,7 +106,7 @@ _FILTER = WithoutSecrets()
 
 
 def logger(name: str) -> logging.Logger:
-    """The logger of that name, which tells no secrets of the thread that is being served."""
+    """Return a logger that redacts the secrets of the current thread."""
     made = logging.getLogger(name)
     made.addFilter(_FILTER)  # once: the same filter is not added again
     return made
@@ -133,7 +133,7 @@ def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
 
 
 def place() -> dict[str, str]:
-    """The ids of the run, thread, call and trace in which this is asked; those that there are."""
+    """Return the ids of the current run, thread, call and trace, as far as they are set."""
     run, call_id = _PLACE.get(), CALL_ID.get()
     if run is None:
         return {}
@@ -169,7 +169,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object."""
+        """Return the record as a JSON object on one line."""
         written = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,

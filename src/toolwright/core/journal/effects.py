@@ -453,7 +453,7 @@ MAY_FIND_NOTHING = frozenset[type](
 
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
-    """All deliveries, by thread."""
+    """Return all deliveries, by thread."""
     deliveries = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
     deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
     return sorted(deliveries, key=lambda each: each.thread.id)

@@ -141,7 +141,7 @@ class Store(Protocol):
         ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
-        """The thread's inbox events that nobody has read, in order."""
+        """Return the thread's unread inbox events, in order."""
         ...
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]: ...
@@ -151,15 +151,15 @@ class Store(Protocol):
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
-        """A page of the thread's messages, in order; of those of one run if it is named."""
+        """Return a page of the thread's messages, or of one run's, in order."""
         ...
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
-        """The last messages of the thread below that place in it, or of all, in order."""
+        """Return the last messages before a position in the thread, or the last of all, in order."""
         ...
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
-        """The message of the thread's own conversation with that id."""
+        """Return the message of the thread's own conversation with that id."""
         ...
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
@@ -169,18 +169,18 @@ class Store(Protocol):
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[Compaction]:
-        """The compactions of the thread, the first one first; the n-th has the number n.
+        """Return the compactions of the thread, oldest first; the n-th has the number n.
 
-        With `within`, a call's id or an empty text for the thread's own conversation, all that are in force in it.
+        With `within`, a call's id or an empty text for the top-level conversation, only those in force in it.
         """
         ...
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
-        """The thread's messages as they read before they were edited, the earliest version first."""
+        """Return the thread's messages as they read before they were edited, the earliest version first."""
         ...
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
-        """The texts with these digests that were sent to the thread's models."""
+        """Return the texts with these digests that were sent to the thread's models."""
         ...
 
     async def run(self, run_id: str) -> Run | None: ...
@@ -200,7 +200,7 @@ class Store(Protocol):
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]: ...
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
-        """All messages of a run, those of a skipped one included."""
+        """Return all messages of a run, including skipped ones."""
         ...
 
     async def call(self, call_id: str) -> Call | None: ...
@@ -232,7 +232,7 @@ class Store(Protocol):
         ...
 
     async def nodes(self) -> Sequence[Node]:
-        """The processes of the cluster on this journal, also some that are dead; none without a cluster."""
+        """Return the processes of the cluster on this journal, also some that are dead; none without a cluster."""
         ...
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
@@ -240,11 +240,11 @@ class Store(Protocol):
         ...
 
     async def files(self, thread_id: str) -> Sequence[File]:
-        """The thread's files, by path."""
+        """Return the thread's files, by path."""
         ...
 
     async def file(self, thread_id: str, folded: str) -> File | None:
-        """The file at that folded path."""
+        """Return the file at that folded path."""
         ...
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
@@ -258,17 +258,17 @@ class Store(Protocol):
         ...
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
-        """The numbers of the oldest and the newest event kept, (0, 0) if there is none."""
+        """Return the numbers of the oldest and the newest event kept, (0, 0) if there is none."""
         ...
 
     async def entity(self, entity_id: str) -> Entity | None: ...
 
     async def entity_named(self, external_id: str) -> Entity | None:
-        """The entity with that external id."""
+        """Return the entity with that external id."""
         ...
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        """The humans, the oldest first."""
+        """Return the humans, oldest first."""
         ...
 
     async def wake(self, thread_id: str) -> Wake | None: ...

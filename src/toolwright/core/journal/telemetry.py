@@ -36,11 +36,14 @@ class RunTrace(Protocol):
 
     @property
     def traceparent(self) -> str | None:
-        """The trace context by which the run goes on in another process, None if nothing is traced."""
+        """Return the trace context with which another process continues the run, or None if nothing is traced."""
         ...
 
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
-        """The trace context of what these changes begin elsewhere: that of the call that they answer, or the run's."""
+        """Return the parent trace context for work that these changes start elsewhere.
+
+        It is the answered call's, or the run's.
+        """
         ...
 
     def committed(self, unit: Advance, seconds: float) -> None:
@@ -48,18 +51,19 @@ class RunTrace(Protocol):
         ...
 
     def model(self, model: Model, within: str | None, compacted: bool) -> Model:
-        """The same model, its next answer watched; `within` is the call of the prompt tool that asks, if one does.
+        """Return the same model, with its next answer traced.
 
-        `compacted` says whether the request leaves something of the conversation out.
+        `within` is the call of the prompt tool that uses it, if any.
+        `compacted` is true if the request omits parts of the conversation.
         """
         ...
 
     def summarizer(self, model: Model) -> Model:
-        """The same model, watched while it writes a summary beside the run, which may end before."""
+        """Return the same model, watched while it writes a summary beside the run, which may end before."""
         ...
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of the work, with the span of the call as the current one."""
+        """Return the result of the work, with the span of the call as the current one."""
         ...
 
     def end(self, run: Run) -> None:
@@ -86,9 +90,9 @@ class Telemetry(Protocol):
     def lead(
         self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
     ) -> RunTrace | None:
-        """A run of the agent of that name is led from now on; `calls` are those of its last step.
+        """Start tracing a run of the named agent; `calls` are those of its last step.
 
-        None if it cannot be watched. `redact` takes the run's secrets out of a text.
+        Returns None if it cannot be traced. `redact` removes the run's secrets from a text.
         """
         ...
 
@@ -97,11 +101,11 @@ class Telemetry(Protocol):
         ...
 
     def of_call(self, call_id: str) -> str | None:
-        """The trace context of a call that waits for somebody outside, while this process knows it."""
+        """Return the trace context of a call that waits for an external result, while this process knows it."""
         ...
 
     def request(self, method: str, template: str) -> AbstractContextManager[RequestSpan]:
-        """A request of the current call to a URL of that template, which holds no values."""
+        """Return a request of the current call to a URL of that template, which holds no values."""
         ...
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[object]:
@@ -121,7 +125,7 @@ class Telemetry(Protocol):
         ...
 
     def exposition(self) -> str | None:
-        """All figures in the text format of Prometheus, None if none are kept."""
+        """Return all figures in the text format of Prometheus, or None if none are kept."""
         ...
 
     async def close(self) -> None:

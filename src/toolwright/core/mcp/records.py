@@ -11,7 +11,7 @@ TASK = "mcp"
 
 
 def task_timer(call_id: str) -> str:
-    """The name of the timer that asks about the task of that call."""
+    """Return the name of the timer that asks about the task of that call."""
     return f"{TASK}:{call_id}"
 
 

@@ -77,21 +77,21 @@ class McpServers(Protocol):
     """MCP servers, connected to when they are first asked for something."""
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        """The tools that the server listed last; one that never did is waited for so long, in seconds."""
+        """Return the tools that the server listed last; one that never did is waited for so long, in seconds."""
         ...
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
-        """The prompts that the server offers, asked for so long, in seconds."""
+        """Return the prompts that the server offers, asked for so long, in seconds."""
         ...
 
     async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
-        """A prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        """Return a prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
         ...
 
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """The state of a task, whose structured result must fit the schema `output`.
+        """Return the state of a task, whose structured result must fit the schema `output`.
 
         It is asked in the HTTP `session` in which it was made, if the server still has that. Raises `McpUnavailable`,
         and `McpTaskGone` where the server knows of none.

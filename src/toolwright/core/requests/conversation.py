@@ -77,7 +77,7 @@ def message_of(request: RequestForm) -> str:
 
 
 def _said(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]]:
-    """The context as messages, of which the last is the user's."""
+    """Return the context as messages, of which the last is the user's."""
     said: list[tuple[Literal["user", "assistant"], str]] = []
     for item in request.context:
         role = item.role if isinstance(item, TextForm | MessageForm) else "user"
@@ -92,7 +92,7 @@ def _said(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]
 
 
 def text_of(item: Item) -> str:
-    """One part of the context as text."""
+    """Return one context part as text."""
     match item:
         case TextForm(text=text, instance=None):
             return text
@@ -131,7 +131,7 @@ def heard(messages: Sequence[Message]) -> list[Message]:
 
 
 def _answer(message: Message) -> Message:
-    """A message with calls as JSON text: it is that already, unless they were made in another way."""
+    """Return a message with its calls as JSON text. Calls already written in the text are not repeated."""
     if message.content.lstrip().startswith(_WRITTEN):
         return changed(message, calls=())
     calls: list[JSON] = [_call(call) for call in message.calls]
@@ -148,7 +148,7 @@ def _call(call: MessageCall) -> JSON:
 
 
 def _results(results: Sequence[Message]) -> Message:
-    """The results of the calls of one answer, in their order."""
+    """Return the results of the calls of one answer, in their order."""
     lines = [
         f"{number}. {message.tool_name}{'' if message.status == 'success' else ' failed'}: {message.content}"
         for number, message in enumerate(results, 1)
@@ -210,7 +210,7 @@ def caller_items(request: RequestForm, instance: str | None) -> tuple[list[JSONO
 
 
 def anonymous_request(tool: Tool) -> RequestForm:
-    """A request that knows nothing but the tool."""
+    """Return a request that contains only the tool."""
     return read_request(
         "The request of the delegate",
         {"config": {"name": tool.name}, "schema": output_of(tool) or ANY, "context": [_task(tool)]},
@@ -237,7 +237,7 @@ def delegated_request(
 
 
 def message_to(tool: Tool, call: Call, caller: Caller) -> str:
-    """The same for an agent, as one message."""
+    """Return the delegated request for an agent, as one message."""
     items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_given(call, caller)]
     form = read_request("The message to the delegate", {"schema": ANY, "context": items})
     texts = [_spoken(item) if isinstance(item, MessageForm) else text_of(item) for item in form.context]
@@ -280,7 +280,7 @@ def _given(call: Call, caller: Caller) -> list[JSONObject]:
 
 
 def _scope_items(call: Call, caller: Caller) -> list[JSON]:
-    """The parts of the caller's context that the call's scopes name by their kind."""
+    """Return the parts of the caller's context that the call's scopes name by their kind."""
     items: list[JSON] = []
     if "tools" in call.scopes:
         items += caller.tools

@@ -74,7 +74,7 @@ class _Form(BaseModel):
 
 
 def _checked_effort(effort: object) -> Reasoning:
-    """The effort of a model's thinking; a union would name each of its members in a fault."""
+    """Return the effort of a model's thinking, validated here since a union would report each of its members."""
     if effort is not None and type(effort) is not bool and effort not in _EFFORTS:
         raise ValueError(f"must be one of {', '.join(map(repr, _EFFORTS))}, true or false")
     return cast("Reasoning", effort)
@@ -225,7 +225,7 @@ class RequestForm(_Form):
         return [*dict(zip(keys, listed, strict=True)).values()]
 
     def items_of(self, instance: str | None) -> list[Item]:
-        """The parts of the context that are of that instance, or of none."""
+        """Return the context parts of the given instance, or those without an instance."""
         return [item for item in self.context if getattr(item, "instance", None) in (None, instance)]
 
     def input_of(self, instance: str | None) -> JSONObject:

@@ -71,7 +71,7 @@ class ComposedForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """The calls and the output; of an answer by the provider's own calls these. Raises `AnswerFault`."""
+        """Return the calls and the output, or the provider's own calls if the answer has some. Raises `AnswerFault`."""
         if response.calls:
             return FormedAnswer(response=response)
         answer = read_answer(response.text)
@@ -96,7 +96,7 @@ class ComposedForm:
         return FormedAnswer(response=made, output=output, over=output is not None)
 
     def heard(self, messages: list[Message]) -> list[Message]:
-        """The context's messages, then the conversation, calls and results as text."""
+        """Return the context's messages, then the conversation, calls and results as text."""
         return [*self.opening, *heard(messages)]
 
     def written(self, message: Message) -> Message:
@@ -183,12 +183,15 @@ class RequestAgents:
                 del self._released[next(iter(self._released))]
 
     def output_of(self, thread_id: str, request: RequestForm) -> Output:
-        """The output that the request of that thread is for."""
+        """Return the output that the request of that thread is for."""
         objects = self._objects(thread_id)
         return Output(request.output) if objects is None else objects.output
 
     def of(self, thread: Thread) -> ActiveAgent:
-        """The agent of that thread. Raises `DefinitionError` for a request that does not fit the app any more."""
+        """Return the agent of that thread.
+
+        Raises `DefinitionError` for a request that does not fit the app any more.
+        """
         objects = self._objects(thread.id)
         if objects is not None and objects.agent is not None:
             return objects.agent
@@ -197,7 +200,10 @@ class RequestAgents:
         return request_agent(self._catalog, request, output, self.model_of(request), thread.created_at)
 
     def model_of(self, request: RequestForm) -> object:
-        """The model that a kept request names. Raises `DefinitionError` for an object that is gone."""
+        """Return the model that a stored request names.
+
+        Raises `DefinitionError` for a model object that no longer exists.
+        """
         written = request.config.model
         if written is None or not written.startswith(OBJECT):
             return written
@@ -245,7 +251,10 @@ def written_model(owner: str, model: object) -> str | None:
 def request_agent(
     catalog: Catalog, request: RequestForm, output: Output, model: object, at: datetime
 ) -> ActiveAgent:
-    """The agent that answers the request. Raises `DefinitionError` for tools that are not there or do not fit."""
+    """Return the agent that answers the request.
+
+    Raises `DefinitionError` for tools that are not there or do not fit.
+    """
     tools = request_tools(catalog, request)
     config = request.config
     prompt = Prompt(
@@ -279,7 +288,7 @@ def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
 
 
 def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
-    """The tools of the request, its own executed by the handlers of the app's registry (D17)."""
+    """Return the tools of the request, its own executed by the handlers of the app's registry (D17)."""
     listed: list[Tool] = []
     for each in request.tools:
         if not isinstance(each, str):

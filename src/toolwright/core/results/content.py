@@ -180,7 +180,7 @@ def _checked(part: P, what: str, number: int) -> P:
 
 
 def _whole(name: str, given: object) -> object:
-    """The value, a size such as `800.0` as the whole number that it is."""
+    """Return the value, with a size such as `800.0` as an integer."""
     if type(given) is float and name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
         return int(given)
     return given
@@ -205,7 +205,7 @@ def _fault(name: str, value: object) -> str | None:
 
 
 def decoded(data: str) -> bytes:
-    """The bytes of base64 text, in pieces between which other threads get their turn. Raises `ValueError`."""
+    """Return the decoded base64 text, in pieces so that other threads can run in between. Raises `ValueError`."""
     *pieces, last = [data[first : first + LARGE] for first in range(0, len(data), LARGE)] or [""]
     if any(piece.endswith("=") for piece in pieces):
         raise ValueError("padding within base64 text")

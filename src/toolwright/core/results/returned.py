@@ -149,12 +149,12 @@ def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
 
 
 def attached_text(attachments: Sequence[Attachment | AttachmentRef]) -> str:
-    """The text of a result that is images alone."""
+    """Return the text of a result that consists of images only."""
     return f"Attached: {', '.join(each.name for each in attachments)}"
 
 
 def media_name(mime_type: str, number: int = 1, kind: str = "image") -> str:
-    """The file name of content that has none: `image.png`, `image-2.png`, …"""
+    """Return the file name of content without one: `image.png`, `image-2.png`, …"""
     subtype = mime_type.partition(";")[0].rpartition("/")[2].strip().lower()
     extension = _EXTENSIONS.get(subtype, subtype)
     if not extension.isalnum():

@@ -130,7 +130,7 @@ def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> 
 
 
 def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Call:
-    """A call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
+    """Return a call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
     path = None if meta.output_path is None else meta.output_path.written
     scopes: JSON = None if meta.scopes is None else [*meta.scopes]
     fixed: dict[str, JSON] = {
@@ -157,7 +157,7 @@ def read_recorded_call(name: str, meta: Meta, arguments: str) -> Call:
 
 
 def called_instance(meta: Meta, arguments: JSONObject) -> str | None:
-    """The instance that arguments name which were not validated yet, or that the tool fixes."""
+    """Return the instance that arguments name which were not validated yet, or that the tool fixes."""
     return _text(arguments.get("_instance")) if "_instance" in meta.choices else meta.instance
 
 

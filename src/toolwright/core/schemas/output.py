@@ -123,11 +123,11 @@ class AnswerForm(Protocol):
         ...
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """The answer as it is meant. Raises `AnswerFault`."""
+        """Return the answer as it is meant. Raises `AnswerFault`."""
         ...
 
     def heard(self, messages: list[Message]) -> list[Message]:
-        """The conversation as the model is to read it."""
+        """Return the conversation as the model is to read it."""
         ...
 
 
@@ -153,7 +153,7 @@ class OutputForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """The output, unless the answer makes calls. Raises `AnswerFault`."""
+        """Return the output, or None if the answer makes calls. Raises `AnswerFault`."""
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
@@ -163,12 +163,12 @@ class OutputForm:
         return FormedAnswer(response=response, output=output, over=True)
 
     def heard(self, messages: list[Message]) -> list[Message]:
-        """The conversation as it is."""
+        """Return the conversation as it is."""
         return messages
 
 
 def read_answer(text: str) -> JSON:
-    """The JSON of an answer, also within a fence of Markdown. Raises `AnswerFault`."""
+    """Return the JSON of an answer, also within a fence of Markdown. Raises `AnswerFault`."""
     if len(text) > MAX_ANSWER:
         raise AnswerFault([Fault((), f"the text is longer than {MAX_ANSWER} characters")])
     try:

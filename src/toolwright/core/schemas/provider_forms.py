@@ -175,7 +175,7 @@ def _usual(part: JSONObject, provider: Provider) -> bool:
 
 
 def _readable(part: JSON) -> JSON:
-    """The schema as JSON that every parser reads: without numbers that are none, without half characters."""
+    """Return the schema as JSON for every parser, without NaN, infinity and unpaired surrogates."""
     match part:
         case str():
             return whole_characters(part)
@@ -411,7 +411,7 @@ _TOLD: Mapping[str, str] = {"not": "no such object", "enum": "one of these", "co
 
 
 def _any_of(forms: Sequence[JSON]) -> JSON:
-    """The schema that one of these fits, each named once."""
+    """Return a schema of alternatives, without duplicates."""
     different: list[JSON] = [each for at, each in enumerate(forms) if each not in forms[:at]]
     return different[0] if len(different) == 1 else {"anyOf": different}
 
@@ -450,7 +450,7 @@ def _names(part: JSON) -> list[JSON]:
 
 
 def _for_openai(schema: JSONObject) -> JSONObject:
-    """The schema with items for every array, and without patterns that OpenAI does not compile."""
+    """Return the schema with items for every array, and without patterns that OpenAI does not compile."""
     copy = with_parts(schema, (), lambda part, _: _for_openai(part) if isinstance(part, dict) else part)
     if is_array(copy) and "items" not in copy:
         copy["items"] = {}

@@ -74,7 +74,7 @@ def is_array(schema: JSONObject) -> bool:
 
 
 def _places(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
-    """The schema and all schemas in it, each with its path."""
+    """Yield the schema and all schemas in it, each with its path."""
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()
@@ -86,7 +86,7 @@ def _places(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
 
 
 def _first(broken: Callable[[JSONObject], bool]) -> Broken:
-    """A rule that holds at every place of a schema."""
+    """Return a rule that applies to every position of a schema."""
 
     def place(tool: ToolDefinition) -> str | None:
         return next((spell(path) for part, path in _places(tool.parameters) if broken(part)), None)
@@ -122,7 +122,7 @@ def _odd_patterns(schema: JSONObject) -> bool:
 
 
 def _invalid(tool: ToolDefinition) -> str | None:
-    """The place at which the schema is not one of draft 2020-12."""
+    """Return the place at which the schema is not one of draft 2020-12."""
     for part, path in _places(tool.parameters):
         if (
             part.get("$schema", DIALECTS[0]) not in DIALECTS

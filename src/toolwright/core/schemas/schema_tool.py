@@ -87,7 +87,7 @@ class _Faults:
 
 
 def _parsed(schema: object, faults: _Faults) -> JSONObject:
-    """A copy of the schema, which is an object within its limits; raises if it is not."""
+    """Return a copy of the schema. Raises if it is not an object within the limits."""
     try:
         parsed = plain(schema)
     except InvalidJSON as error:
@@ -111,7 +111,7 @@ def _is_large(value: JSON) -> bool:
 
 
 def _large_part(whole: JSON) -> Path:
-    """The path of the smallest part that is too large by itself."""
+    """Return the path of the smallest part that is too large by itself."""
     steps: Iterable[tuple[str | int, JSON]] = ()
     if isinstance(whole, dict):
         steps = whole.items()
@@ -201,7 +201,7 @@ class _Local:
 
 
 def free_name(name: str, names: Iterable[str]) -> str:
-    """A name for a definition that no other has, made of letters that a reference holds as they are."""
+    """Return a name for a definition that no other has, made of letters that a reference holds as they are."""
     plain_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME] or "_"
     taken, number, free = set(names), 1, plain_name
     while free in taken:
@@ -368,7 +368,7 @@ def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
 
 
 def _fixed_scopes(schema: JSONObject, faults: _Faults) -> tuple[str, ...] | None:
-    """The scopes that the tool fixes."""
+    """Return the scopes that the tool fixes."""
     if "const" not in schema:
         return None
     scopes = schema["const"]

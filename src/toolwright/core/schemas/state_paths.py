@@ -96,9 +96,9 @@ def _read_path(written: JSON) -> StatePath:
 
 
 def value_key(name: str, instance: str | None) -> str:
-    """The key of the thread's value that is this field of the state, of that instance or, with None, of none.
+    """Return the key of a state field of an instance, or of no instance (None), among the thread's values.
 
-    Raises `InvalidRequest` for a key of more than 200 characters, and for a name that would make it another's.
+    Raises `InvalidRequest` for a key of more than 200 characters, and for a name that would collide with another key.
     """
     if instance is None and not (name.startswith(MARK) and "." in name):
         return checked_key(name)
@@ -111,13 +111,13 @@ def value_key(name: str, instance: str | None) -> str:
 
 
 def read_value_key(key: str) -> tuple[str, str | None]:
-    """The field of the state and the instance of a value's key."""
+    """Return the field of the state and the instance of a value's key."""
     name, dot, instance = key.removeprefix(MARK).partition(".")
     return (name, instance) if key.startswith(MARK) and dot else (key, None)
 
 
 def read_state(state: JSONObject, path: StatePath) -> JSON:
-    """The value at a path; raises `NotFound` where nothing is there, naming the path."""
+    """Return the value at a path. Raises `NotFound`, naming the path, if it does not exist."""
     return reach(state, _STATE, path)
 
 

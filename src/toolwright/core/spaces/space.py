@@ -38,7 +38,7 @@ class EntityFields(TypedDict, total=False):
 
 
 def entity_of(agent: Agent) -> Entity:
-    """The agent as an entity."""
+    """Return the agent as an entity."""
     return Entity(id=agent.entity_id, type="agent", display_name=agent.name, metadata={})
 
 

@@ -70,7 +70,7 @@ def tool_ui(name: str, component: Component) -> ToolUI: ...
 
 
 def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
-    """The component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
+    """Return the component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
 
     As a decorator it takes a function, also an async one, of the `ShownCall` and `submit`; with a second argument
     it is one of the components that come with the console. Raises `DefinitionError` for a name that is none.

@@ -31,7 +31,7 @@ def text(what: str, value: object) -> str:
 
 
 def message(value: object) -> str:
-    """The content of a message in a thread."""
+    """Return the content of a message in a thread."""
     content = text("A message", value)
     if not content.strip():
         raise InvalidRequest("A message is text that is not empty.")
@@ -48,7 +48,7 @@ def page(limit: object, offset: object) -> None:
 
 
 def files(value: object) -> Sequence[Attachment | AttachmentRef]:
-    """The attachments of a message."""
+    """Return the attachments of a message."""
     wrong = misfit(value, (Attachment, AttachmentRef))
     if wrong is not None:
         raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {wrong}.")
@@ -73,7 +73,7 @@ def tool_call(name: object, arguments: object) -> tuple[str, str]:
 
 
 def key(value: object) -> str:
-    """The name of a value that a thread keeps."""
+    """Return the name of a value that a thread keeps."""
     name = text("The key of a value", value)
     if not name or len(name) > MAX_KEY:
         raise InvalidRequest(f"The key of a value has from 1 to {MAX_KEY} characters, not {len(name)}.")

@@ -175,7 +175,7 @@ class MemoryState:
         return self._tenvs
 
     async def env(self, name: str) -> str | None:
-        """The value of a name, None if there is none."""
+        """Return the value of a name, or None."""
         var = (self._env or {}).get(given.text("The name of a value", name))
         return None if var is None else var.value
 
@@ -200,7 +200,7 @@ class MemoryState:
         return self._drafts
 
     async def read_file(self, path: str) -> bytes:
-        """The bytes of a file; `NotFound` if there is none."""
+        """Return the bytes of a file. Raises `NotFound` if there is none."""
         return self._bytes[(await self.files.get(path)).digest]
 
     async def write_file(
@@ -223,11 +223,11 @@ class MemoryState:
         return file.ref
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
-        """The files in a folder and below, by path."""
+        """Return the files in a folder and below, by path."""
         return await self.files.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
-        """The files whose path or name matches the pattern."""
+        """Return the files whose path or name matches the pattern."""
         return await self.files.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
@@ -240,12 +240,12 @@ class MemoryState:
         return await self.files.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """The given messages, oldest first."""
+        """Return the given messages, oldest first."""
         given.page(limit, offset)
         return self.messages[offset : offset + limit]
 
     async def get_message(self, message_id: str) -> Message | None:
-        """One of the given messages."""
+        """Return one of the given messages."""
         return self._message(message_id)
 
     def inject_message(self, content: str, role: str = "user") -> str:
@@ -336,7 +336,7 @@ class MemoryState:
         self.terminated = True
 
     async def get_value(self, key: str) -> JSON:
-        """A value that was set."""
+        """Return a value that was set."""
         return self.values.get(given.key(key))
 
     def set_value(self, key: str, value: JSON) -> None:

@@ -39,7 +39,7 @@ class Elicited:
 def question(
     message: object, schema: object = None, url: object = None, source: str | None = None
 ) -> JSONObject:
-    """The arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
+    """Return the arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
     asked: JSONObject = {"message": given.message(message)}
     if schema is not None and url is not None:
         raise InvalidRequest("A question has a schema or a URL, not both.")
@@ -137,7 +137,7 @@ def sampling_of(call: Call) -> JSONObject | None:
 
 
 def sampled(result: ToolResult) -> Sampled:
-    """The answer that a call's result is. Raises `ModelError` for one that failed."""
+    """Return the answer that a call's result is. Raises `ModelError` for one that failed."""
     answer = result.result
     if result.status == "error" or not isinstance(answer, dict):
         raise ModelError(result.error or "The model gave no answer.")

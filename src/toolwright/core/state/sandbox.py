@@ -103,7 +103,7 @@ class CodeLimits:
 
 
 def ended(error: CodeError) -> CodeResult:
-    """The outcome of code that has no result."""
+    """Return the outcome of code without a result."""
     return CodeResult(status="error" if error.code in _OWN_FAULTS else "terminated", error=error)
 
 
@@ -152,9 +152,9 @@ _Reader: TypeAlias = Callable[[object], object]
 
 
 def read_options(options: object = None, **more: object) -> CodeOptions:
-    """The options of a `CodeOptions`, of a mapping in snake_case or camelCase, of keywords, or of both.
+    """Return the options of a `CodeOptions`, of a mapping in snake_case or camelCase, of keywords, or of both.
 
-    Raises `InvalidRequest` for the first fault.
+    Raises `InvalidRequest` for the first error.
     """
     read: dict[str, Any] = {}  # what the readers give fits the fields
     for name, option in {**_option_values(options), **more}.items():
@@ -170,7 +170,7 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
 
 
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
-    """The source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
+    """Return the source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
     if not isinstance(source, str) or unwritable(source):
         raise InvalidRequest(f"The code is text without NUL or lone surrogates, not {brief_value(source)}.")
     options = read_options(options)

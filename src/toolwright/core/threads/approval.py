@@ -40,7 +40,7 @@ class ApprovalAnswer:
 
 
 def terms_to_json(terms: Terms) -> JSONObject:
-    """The terms as they lie in the call's row."""
+    """Return the terms as stored in the call's row."""
     by: JSON = terms.by if isinstance(terms.by, str) else [*terms.by]
     fields: JSONObject = {"by": by, "edit": terms.edit, "reason": terms.reason}
     if terms.seconds is not None:
@@ -51,7 +51,7 @@ def terms_to_json(terms: Terms) -> JSONObject:
 
 
 def terms_from_json(fields: JSONObject | None) -> Terms:
-    """The terms of a call's row."""
+    """Return the terms of a call's row."""
     if not fields:
         return Terms()
     by, seconds, schema = fields.get("by"), fields.get("seconds"), fields.get("schema")
@@ -101,7 +101,7 @@ def read_approval(terms: Terms, result: JSON | ToolResult) -> ApprovalAnswer:
 
 
 def refused(reason: str | None = None) -> ToolResult:
-    """The error result of a call that was not approved."""
+    """Return the error result of a call that was not approved."""
     words = f"The call was not approved: {reason}" if reason else "The call was not approved."
     return ToolResult.fail(words, error_code=NOT_APPROVED)
 

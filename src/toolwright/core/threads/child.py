@@ -35,13 +35,13 @@ class Link:
 
 
 def link_json(link: Link) -> JSON:
-    """A link, for the journal."""
+    """Return a link, for the journal."""
     written: list[JSON] = [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
     return written if link.output is None else [*written, link.output]
 
 
 def link_from_json(written: JSON) -> Link:
-    """The link that `link_json` wrote."""
+    """Return the link that `link_json` wrote."""
     blocking, resumable, receives, implicit, hidden, *output = cast("list[Any]", written)  # as written above
     return Link(
         blocking=blocking,
@@ -87,7 +87,7 @@ class RelatedThread(Protocol):
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """Its messages, the oldest first."""
+        """Return its messages, oldest first."""
         ...
 
     def queue_message(self, text: str) -> None:

@@ -47,7 +47,7 @@ class InboxEvent:
     created_at: datetime
 
     def taken(self, run_id: str) -> "InboxChange":
-        """The run reads it."""
+        """Return the change when a run reads the event."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="processing", run_id=run_id, attempts=self.attempts
         )
@@ -63,7 +63,7 @@ class InboxEvent:
         )
 
     def given_back(self, failed: int) -> "InboxChange":
-        """The run that read it has failed: it waits again, or is parked when it has `failed` too often."""
+        """Return the change when the reading run fails: the event waits again, or is parked after too many failures."""
         attempts = self.attempts + failed
         parked = attempts >= MOST_ATTEMPTS
         return InboxChange(
@@ -80,7 +80,7 @@ class InboxEvent:
         )
 
     def changed(self, change: "InboxChange") -> "InboxEvent":
-        """The event after that change."""
+        """Return the event after that change."""
         return changed(self, status=change.now, run_id=change.run_id, attempts=change.attempts)
 
 

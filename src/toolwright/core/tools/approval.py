@@ -83,7 +83,7 @@ def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def approval_of(declared: object, whose: str) -> Approval | None:
-    """The approval that a tool declares, None for a tool that needs none. Raises `DefinitionError`."""
+    """Return the approval that a tool declares, or None for a tool that needs none. Raises `DefinitionError`."""
     match declared:
         case None | False:
             return None

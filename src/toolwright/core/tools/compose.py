@@ -70,7 +70,7 @@ def with_call(composed: JSONObject, tool: Tool, *, reasoning: bool = False) -> J
 
 
 def _fields(schema: JSONObject) -> JSONObject:
-    """The properties of a schema of an object."""
+    """Return the properties of a schema of an object."""
     return cast("JSONObject", schema.get("properties", {}))
 
 
@@ -123,7 +123,7 @@ def _renamed_object(schema: JSONObject, names: Mapping[str, str]) -> JSONObject:
 
 
 def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
-    """The schema of a call of the tool, with its texts first."""
+    """Return the schema of a call of the tool, with its texts first."""
     read = tool
     if tool.meta is None:
         read = Tool.from_schema(tool.name, {**tool.parameters, "description": tool.description})
@@ -139,7 +139,7 @@ def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
 
 
 def _output(schema: JSONObject) -> JSONObject:
-    """The schema of the output, which may be null."""
+    """Return the schema of the output, which may be null."""
     return _nullable(closed_output(schema))
 
 
@@ -151,7 +151,7 @@ def closed_output(schema: JSONObject) -> JSONObject:
 
 
 def _nullable(schema: JSONObject) -> JSONObject:
-    """The schema that takes null too."""
+    """Return the schema that takes null too."""
     kind = schema.get("type")
     if _is_nullable(schema):
         return {**schema, "type": kind if kind == "null" else [kind, "null"]}
@@ -297,7 +297,7 @@ class _Answer:
         }
 
     def _of_branch(self, value: JSON, branches: list[JSON], pointer: str) -> JSON:
-        """The value as read by the first branch that accepts it, or the value itself if none does.
+        """Return the value as read by the first branch that accepts it, or the value itself if none does.
 
         Branches that declare all fields of the value come first: in strict form every object is closed.
         """
@@ -321,5 +321,5 @@ class _Answer:
 
 
 def _step(name: str) -> str:
-    """A name as a step of a pointer in a reference."""
+    """Return a name as a step of a pointer in a reference."""
     return quote(name.replace("~", "~0").replace("/", "~1"), safe="~")

@@ -70,9 +70,9 @@ Fault: TypeAlias = Callable[[str, str], None]
 
 
 def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, Any]:
-    """The fields of a `Tool` that the configuration gives, by their names there.
+    """Return the fields of a `Tool` that the configuration gives, by their names there.
 
-    Raises `InvalidConfiguration` with all faults; their paths begin with `prefix`.
+    Raises `InvalidConfiguration` with all errors; their paths begin with `prefix`.
     """
     details: list[dict[str, str]] = []
 
@@ -160,7 +160,7 @@ def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
 
 
 def _typed(entry: JSONObject, types: Mapping[str, str], path: str, fault: Fault) -> JSONObject:
-    """The known fields that are of their type; null is as if it were not there."""
+    """Return the known fields that are of their type; null is as if it were not there."""
     fine: JSONObject = {}
     for name, value in entry.items():
         where = f"{path}{brief(name, 60)}"
@@ -350,7 +350,7 @@ def _encodings(entries: JSON, fault: Fault) -> tuple[tuple[str, Encoding], ...]:
 def _objects(
     entries: JSON, field: str, types: Mapping[str, str], fault: Fault
 ) -> Iterator[tuple[str, JSONObject, str]]:
-    """The objects of an object by their names, with their known fields and their paths."""
+    """Yield the objects of an object by their names, with their known fields and their paths."""
     for name, each in (entries if isinstance(entries, dict) else {}).items():
         path = f"execution.{field}.{brief(name, 60)}"
         if isinstance(each, dict):

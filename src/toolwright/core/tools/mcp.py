@@ -73,7 +73,7 @@ class McpServer:
         return (self.allowed_tools or frozenset()) | {name for name, _ in self.tools}
 
     def options(self, tool: str) -> McpToolOptions:
-        """The changes to that tool."""
+        """Return the changes to that tool."""
         return dict(self.tools).get(tool, McpToolOptions())
 
     def allows(self, tool: str) -> bool:

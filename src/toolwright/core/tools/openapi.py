@@ -41,7 +41,7 @@ class OnlyForm(Form):
 
 
 def _operations(only: object) -> object:
-    """A text or a list are operations."""
+    """Convert a text or a list to `operations`."""
     if isinstance(only, str):
         return {"operations": [only]}
     return {"operations": cast("object", only)} if isinstance(only, list) else only
@@ -107,7 +107,7 @@ class Api:
     faults: tuple[OperationFault, ...]
 
     def told(self) -> str | None:
-        """The faults in one line, None if there are none."""
+        """Return the errors on one line, or None."""
         if not self.faults:
             return None
         first = "; ".join(
@@ -254,7 +254,7 @@ async def read_entry(
 
 
 def api_entries(config: JSON) -> dict[int, JSON]:
-    """The documents among the tools of an agent's configuration, by their numbers."""
+    """Return the documents among the tools of an agent's configuration, by their numbers."""
     tools = config.get("tools") if isinstance(config, dict) else None
     entries = tools if isinstance(tools, list) else []
     return {
@@ -265,9 +265,9 @@ def api_entries(config: JSON) -> dict[int, JSON]:
 async def with_apis(
     config: JSON, read: Callable[[ApiEntry], Awaitable[Api]]
 ) -> tuple[JSON, list[OperationFault]]:
-    """The configuration with the tools of its documents in their place, and the faults of these.
+    """Return the configuration with the tools of its documents in their place, and the errors of these.
 
-    Raises `InvalidConfiguration` with the path of every fault of an entry.
+    Raises `InvalidConfiguration` with the path of every error of an entry.
     """
     documents = api_entries(config)
     if not documents or not isinstance(config, dict) or not isinstance(config["tools"], list):
@@ -304,9 +304,9 @@ async def with_apis(
 
 
 def with_apis_of_file(config: JSON, folder: Path) -> JSON:
-    """The configuration of a file in that folder with the tools of its documents in their place.
+    """Return the configuration of a file in that folder with the tools of its documents in their place.
 
-    Raises `InvalidConfiguration` with the path of every fault of an entry.
+    Raises `InvalidConfiguration` with the path of every error of an entry.
     """
     if not api_entries(config):
         return config
@@ -320,7 +320,7 @@ def _tools(api: Api) -> OpenAPITools:
 
 
 def _adapter(module: Literal["source", "reader"]) -> Any:  # a module of the adapter
-    """A module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
+    """Return a module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
     try:
         return import_module(f"toolwright.adapters.openapi.{module}")
     except ImportError as error:

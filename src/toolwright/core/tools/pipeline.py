@@ -88,7 +88,7 @@ def internal_failure(doing: str, error: Exception) -> ToolResult:
 
 
 def refusal(error: ArgumentFault | DefinitionError) -> ToolResult:
-    """The error result of a call whose arguments, or whose tool's schema, are invalid."""
+    """Return the error result of a call whose arguments, or whose tool's schema, are invalid."""
     if isinstance(error, ArgumentFault):
         return ToolResult.fail(str(error), error_code="invalid_arguments")
     return ToolResult.fail(error.message, error_code=error.code)
@@ -141,7 +141,7 @@ async def carry_out(
 
 
 def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
-    """The result, or an error result if the tool's `_output` does not allow it (S1)."""
+    """Return the result, or an error result if the tool's `_output` does not allow it (S1)."""
     try:
         faults = judge.faults(outcome.result)
     except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
@@ -155,17 +155,17 @@ def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
 
 
 async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolResult:
-    """The executor of internal tools: their arguments are their result."""
+    """Return the executor of internal tools: their arguments are their result."""
     return internal_result(prepared)
 
 
 def internal_result(prepared: PreparedCall) -> ToolResult:
-    """The result that an internal tool answers at once (S3)."""
+    """Return the result that an internal tool answers at once (S3)."""
     return ToolResult.ok({"success": True, "args": prepared.arguments})
 
 
 async def answer_latent(prepared: PreparedCall, state: ThreadState) -> ToolResult:
-    """The executor of latent tools."""
+    """Return the executor of latent tools."""
     return answer_by_model(prepared)
 
 
@@ -189,7 +189,7 @@ def lacks_tenvs(name: str, lacking: MissingTenvs) -> ToolResult:
 
 
 async def lacking_variables(tool: Tool, state: ThreadState) -> list[str]:
-    """The names of required variables that have no value for a call outside a run. An empty text is one."""
+    """Return the names of required variables without a value, for a call outside a run. An empty text is a value."""
     needed = [each.name for each in tool.variables if each.required]
     first = () if tool.execution is None else tool.execution.variables
     ordered = dict.fromkeys([*[name for name in first if name in needed], *needed])
@@ -204,7 +204,7 @@ async def _resolves(state: ThreadState, name: str) -> bool:
 
 
 def lacks_variables(name: str, missing: Sequence[str]) -> ToolResult:
-    """The error result of a call that cannot wait for the values that it needs (D4)."""
+    """Return the error result of a call that cannot wait for the values that it needs (D4)."""
     return ToolResult.fail(
         sentence(f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}"),
         error_code=VariablesLacking.code,

@@ -79,7 +79,7 @@ class Registry:
         del self._handlers[name]
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools as they are executed now, in the order of their registration.
+        """Return the tools as they are executed now, in the order of their registration.
 
         Raises `DefinitionError` for an `_activity` without a handler, and for a handler that does not fit its tool.
         """
@@ -93,7 +93,7 @@ class Registry:
         return {**self._handlers}
 
     def _same(self, tool: Tool) -> Tool:
-        """The tool as it was given before, if its handler is the same: tools are known by their identity."""
+        """Return the same tool object as before if its handler is unchanged, as tools are compared by identity."""
         before = self._given.get(tool.name, tool)
         return before if before.handler is tool.handler else tool
 
@@ -226,7 +226,7 @@ def _dependencies(
 def _of_type(
     parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, object], wanted: type
 ) -> str | None:
-    """The name of the first parameter that is annotated with the type, also as one of several."""
+    """Return the name of the first parameter that is annotated with the type, also as one of several."""
     return next((name for name in parameters if _mentions(hints.get(name), wanted)), None)
 
 

@@ -105,7 +105,7 @@ class Needs:
 
 
 def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
-    """The faults that all of these needs together find."""
+    """Return the errors that all of these needs together find."""
     total = MissingTenvs()
     for each in needs:
         read = each.read(values)

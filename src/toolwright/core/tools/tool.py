@@ -41,7 +41,7 @@ _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
 
 
 def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:
-    """A function of the framework's adapter, found by its name: the core imports no adapter.
+    """Return a function of the framework's adapter, found by its name: the core imports no adapter.
 
     `native_tools(toolset, state)` are the framework's tools that call ours, `tool_of(native, …)` is ours that calls
     theirs. Raises `MissingExtra`.

@@ -39,7 +39,7 @@ def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
-    """The fault of an agent's choice, as the end of a sentence without its full stop; None if there is none."""
+    """Return the error of an agent's choice, as the end of a sentence without its full stop, or None."""
     unknown = [name for name in toolkits if name not in TOOLKITS]
     if unknown:
         return f"names {unknown[0]!r}, which is no toolkit: there are {', '.join(map(repr, TOOLKITS))}"

@@ -96,7 +96,7 @@ class BodyForm:
     schema: JSON
 
     def file_paths(self, given: JSON) -> list[str]:
-        """The paths of the files that this body is made of."""
+        """Return the paths of the files that this body is made of."""
         if self.kind == "raw":
             return [*_paths(self.root, self.schema, given)]
         if self.kind != "multipart" or not isinstance(given, dict):
@@ -104,7 +104,10 @@ class BodyForm:
         return [path for name, each in given.items() for path in _paths(self.root, self._field(name), each)]
 
     def filled(self, given: JSON, encodings: Encodings, files: Files) -> Body:
-        """The body of this value, whose files are all there. Raises `Unfillable` for a form that is no object."""
+        """Return the body of this value, whose files are all there.
+
+        Raises `Unfillable` for a form that is no object.
+        """
         if self.kind == "json":
             return Body(content=dumps(given).encode())
         if self.kind == "raw":
@@ -155,7 +158,7 @@ def _alternatives(root: JSONObject, schema: JSONObject) -> Iterator[JSON]:
 
 
 def target(root: JSONObject, reference: JSON) -> JSON:
-    """The part of a schema that a reference within it names, None if there is none."""
+    """Return the part of a schema that a reference within it names, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     node: JSON = root
@@ -239,12 +242,12 @@ def read_fields(paths: Iterable[str]) -> Fields:
 
 
 def written_path(names: Iterable[str]) -> str:
-    """The path of these names."""
+    """Return the path of these names."""
     return ".".join(name.replace("\\", "\\\\").replace(".", "\\.") for name in names)
 
 
 def trimmed(part: JSON, fields: Fields) -> JSON:
-    """The value with these fields alone; each item of a list is trimmed as the list itself."""
+    """Return the value with these fields alone; each item of a list is trimmed as the list itself."""
     if not fields:
         return part
     if isinstance(part, list):

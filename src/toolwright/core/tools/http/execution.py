@@ -97,7 +97,7 @@ class HttpExecution:
         return self.method not in IN_QUERY if self.body is None else self.body is not False
 
     def fault_with(self, schema: JSONObject) -> str | None:
-        """The fault of the URL, the parameters or the body for arguments of this schema."""
+        """Return the error of the URL, the parameters or the body for arguments of this schema."""
         names = property_names(schema)
         unknown = sorted(set(self.arguments) - names)
         if unknown:
@@ -111,18 +111,18 @@ class HttpExecution:
         )
 
     def body_form(self, schema: JSONObject) -> BodyForm:
-        """The form of the body for arguments of this schema."""
+        """Return the form of the body for arguments of this schema."""
         own = schema if not isinstance(self.body, str) else property_schema(schema, schema, self.body)
         return BodyForm(kind=body_kind(self._header("content-type")), root=schema, schema=own)
 
     def file_paths(self, arguments: JSONObject, schema: JSONObject) -> list[str]:
-        """The paths of the files of the thread that a call sends, each once."""
+        """Return the paths of the files of the thread that a call sends, each once."""
         if not self.has_body:
             return []
         return list(dict.fromkeys(self.body_form(schema).file_paths(self.body_value(arguments))))
 
     def body_value(self, arguments: JSONObject) -> JSON:
-        """The arguments that are the body; None if there is none."""
+        """Return the arguments that are the body, or None."""
         if isinstance(self.body, str):
             return arguments.get(self.body)
         return self.rest(arguments) if self.has_body else None

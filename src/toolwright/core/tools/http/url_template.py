@@ -67,7 +67,7 @@ class UrlTemplate:
 
 
 def read_url(text: str) -> UrlTemplate:
-    """The parts of a URL with placeholders; raises `TemplateFault`."""
+    """Return the parts of a URL with placeholders. Raises `TemplateFault`."""
     _check_length(text)
     return _read_url(text)
 
@@ -93,7 +93,7 @@ def _read_url(text: str) -> UrlTemplate:
 
 
 def read_header(text: str) -> tuple[Piece, ...]:
-    """The parts of a header's value, in which only `${env.NAME}` is a placeholder; raises `TemplateFault`."""
+    """Return the parts of a header's value, in which only `${env.NAME}` is a placeholder. Raises `TemplateFault`."""
     _check_length(text)
     return _read_header(text)
 
@@ -259,12 +259,12 @@ class Parameter:
 
 
 def percent(text: str) -> str:
-    """The text with everything but letters, digits and `-._~` percent-encoded."""
+    """Return the text with everything but letters, digits and `-._~` percent-encoded."""
     return quote(text, safe="")
 
 
 def as_it_is(text: str) -> str:
-    """The text, which is encoded otherwise."""
+    """Return the text unchanged, for values that are encoded elsewhere."""
     return text
 
 
@@ -274,27 +274,27 @@ def scalar(part: JSON) -> str:
 
 
 def query_parts(parameter: Parameter, given: JSON) -> list[str]:
-    """The parameters of a query that an argument is, percent-encoded; null is none."""
+    """Return the query parameters of an argument, percent-encoded. Null gives none."""
     encode = _reserved if parameter.reserved else percent
     pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, given, encode)
     return [f"{name}={text}" for name, text in pairs]
 
 
 def cookie_parts(parameter: Parameter, given: JSON) -> list[str]:
-    """The cookies that an argument is, percent-encoded."""
+    """Return the cookies of an argument, percent-encoded."""
     pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, given, percent)
     return [f"{name}={text}" for name, text in pairs]
 
 
 def header_text(parameter: Parameter, given: JSON) -> str:
-    """The value of a header; nothing in it is encoded."""
+    """Return the value of a header; nothing in it is encoded."""
     if parameter.style == "json":
         return dumps(given)
     return _simple(given, parameter.explodes, as_it_is)
 
 
 def path_text(parameter: Parameter, given: JSON) -> str:
-    """A piece of a path, percent-encoded but for the delimiters of its style (RFC 6570)."""
+    """Return a piece of a path, percent-encoded but for the delimiters of its style (RFC 6570)."""
     name, explodes = percent(parameter.name), parameter.explodes
     match parameter.style:
         case "label":
@@ -336,7 +336,7 @@ def _reserved(text: str) -> str:
 
 
 def _flat(given: JSON) -> Iterator[str]:
-    """The items of a list, or the names and values of an object in turn; null is left out."""
+    """Yield the items of a list, or the names and values of an object in turn; null is left out."""
     if isinstance(given, dict):
         for name, item in given.items():
             if item is not None:
