@@ -214,11 +214,14 @@ class Supervision(Generic[T]):
             raise self._cancelled
 
     def result(self) -> T:
-        """The result of work that has ended by itself; raises what it has raised."""
+        """Return the result of finished work, or raise its exception."""
         return self._task.result()
 
     async def _run(self) -> T:
-        """The work; whoever waits goes on in the loop's next turn, when the task has ended."""
+        """Run the work and return its result.
+
+        Waiting tasks resume in the loop's next iteration, when the task has ended.
+        """
         self._begun = True
         if self._watched:
             self._task.remove_done_callback(self._on_end)

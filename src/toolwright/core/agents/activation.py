@@ -322,7 +322,7 @@ class _Activation:
         return prompt
 
     def _check_names(self, prompt: Prompt, tools: Toolset, children: tuple[AgentCall, ...]) -> None:
-        """No tool may stand in the place of a built-in one (D11)."""
+        """Raise `DefinitionError` if a tool has the name of a built-in tool (D11)."""
         lifecycle = LIFECYCLE if any(each.config.resumable for each in children) else ()
         taken = {*reserved(self._agent.toolkits), *lifecycle}
         for tool in tools:

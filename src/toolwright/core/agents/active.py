@@ -24,23 +24,27 @@ from toolwright.core.value import changed
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveAgent:
-    """An agent ready to speak through one of its prompts: that of a side, or that of a prompt tool below it.
+    """An agent ready to run with one of its prompts: that of a side, or that of a prompt tool.
 
-    `model` None means the one in the settings, `max_steps` None the settings' limit. `sides` are the agent through
-    the prompts of its sides, `nested` through those of its prompt tools, by the tool's name. `stops` says what ends
-    the side's turn. `relations` are the agents that it may run in threads of their own.
+    `model` None means the model in the settings, `max_steps` None the limit in the settings. `sides` holds the agent
+    with
+    the prompt of each side, `nested` with the prompt of each prompt tool, by the tool's name. `stops` is the rule that
+    ends the side's turn. `relations` are the agents that it can run in child threads.
 
-    `tenvs` are the prompt's and the agent's, merged; `needs` is what the prompt's tools declare, `secret_tenvs` the
-    names of secrets among what the whole agent needs. `variables` are those of the prompt, of its tools and of the
-    prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
-    names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
-    `types` are those of values that are given as plain text, by what the whole agent declares.
-    Of an agent that `has_relations` one of its prompts has them; one of an agent that `has_schema_tools` has those.
-    `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
-    run at once, and to no model (D6). `mcp` are the servers whose tools it has beside its own,
-    `instructions` the words of these servers for the model, by their names. `form` is what its
-    answers must be, None for any; `settings` are the model's. `parallel` is how many calls of read-only tools run at
-    once.
+    `tenvs` are the prompt's and the agent's, merged. `needs` are those that the prompt's tools require; `secret_tenvs`
+    are
+    the names of secrets among those that the whole agent requires. `variables` are required by the prompt, its tools
+    and
+    its prompt tools. `env` are the default layers, which a thread's and its user's values override: app, agent, prompt.
+    `secrets` are the names and values of secrets in all layers of the whole agent. `tool_env` are the values of single
+    tools. `types` are the types of values that are given as plain text, as the whole agent declares them.
+    An agent that `has_relations` has a prompt with relations; one that `has_schema_tools` has schema tools.
+    `scoped` are the names that a side declares as scoped (D5). `hidden` are those whose values are passed to immediate
+    children and to no model (D6). `mcp` are the servers whose tools it has in addition to its own; `instructions` are
+    the
+    texts of these servers for the model, by server name. `form` is the required form of its answers, or None.
+    `settings`
+    are the model's. `parallel` is the number of read-only calls that can run at once.
     """
 
     agent: Agent
@@ -85,11 +89,13 @@ class ActiveAgent:
 
     @property
     def missing_home_tenvs(self) -> MissingTenvs:
-        """Values that its tools need and its home thread would lack: nobody brings tenvs there (D4)."""
+        """The tenvs that the agent's tools require and its home thread cannot provide (D4)."""
         return self.lacking({})
 
     def lacking(self, brought: Mapping[str, JSON]) -> MissingTenvs:
-        """Values that its tools need and a thread with these tenvs would lack; each prompt's see its own (D4)."""
+        """Return the tenvs that the tools require and a thread with these tenvs does not provide, for each prompt
+        (D4).
+        """
         total = MissingTenvs()
         for active in self.voices:
             total |= lacking(active.needs, {**active.tenvs, **brought})
@@ -211,7 +217,7 @@ OTHER: dict[SideName, SideName] = {"side_a": "side_b", "side_b": "side_a"}
 
 @dataclass(frozen=True, slots=True)
 class CallSummary:
-    """A call of a step that is over: its tool, the JSON text of its arguments, and whether it went well."""
+    """A finished call of a step: its tool, the JSON text of its arguments, and whether it succeeded."""
 
     name: str
     arguments: str

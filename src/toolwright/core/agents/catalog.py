@@ -40,12 +40,13 @@ RESERVED = {REQUESTS.id: "composed requests", APP_TOOLS.id: "calls of the app's 
 
 
 class Catalog:
-    """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
+    """The app's agents and tools, by name or id. Raises `DefinitionError` for an unknown name.
 
-    `models` are used instead of those of the prompts, by the agents' ids. `handlers` execute the schema tools that
-    composed requests bring, `requests` are saved ones, by name, which delegates are made of. `servers` are MCP servers.
-    `configured` are the agents of a configuration file: hosts may call their tools too. `context` is the context policy
-    of agents that have none, `parallel` the number of calls that these may run at once.
+    `models` replace those of the prompts, by the agents' ids. `handlers` execute the schema tools of composed requests,
+    `requests` are saved ones, by name, from which delegates are built. `servers` are MCP servers. `configured` are the
+    agents of a configuration file: hosts can call their tools too. `context` is the context policy of agents without
+    one,
+    `parallel` the number of calls that these agents can run at once.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Catalog:
         self._check_immediate()
 
     def _check_names(self) -> None:
-        """No name is the id of another: agents are named by either. None is that of composed requests."""
+        """Raise `DefinitionError` if a name is another agent's id, or the id of composed requests."""
         for agent in self._agents.values():
             for reserved, purpose in RESERVED.items():
                 if reserved in (agent.name, agent.id):
@@ -255,7 +256,7 @@ class Catalog:
         return frozenset(names)
 
     def reached(self, voices: Iterable[ActiveAgent]) -> list[ActiveAgent]:
-        """Return all agents that these prompts hand over to, run as children or delegate to, and those of these."""
+        """Return all agents that these prompts hand over to, run as children or delegate to, directly or indirectly."""
         found: dict[str, ActiveAgent] = {}
         left = [called for voice in voices for called in self._called(voice)]
         while left:
@@ -273,7 +274,7 @@ class Catalog:
         yield from (each for each in named if each is not None and each.agent_id not in RESERVED)
 
     def reached_by(self, tool: Tool) -> list[ActiveAgent]:
-        """Return the agents that a call of this tool of the app can come to, the one that it calls first."""
+        """Return the agents that a call of an app tool can reach, the directly called one first."""
         if isinstance(tool.relation, AgentCall):
             called = self.find(tool.relation.agent_id)
             return [] if called is None else [called, *self.reached(called.voices)]
@@ -319,7 +320,7 @@ class Catalog:
 
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
-        """Tools, and what is exposed as one, by name: all that a prompt can call."""
+        """All that a prompt can call, by name: tools, and agents and prompts exposed as tools."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
         called = [each for each in self._agents.values() if each.name in self._called_names]
         return {each.name: each for each in [*called, *exposed, *self.tools]}
@@ -331,7 +332,7 @@ class Catalog:
 
 
 def _called_agents(agents: Sequence[Agent], prompts: Sequence[Prompt]) -> list[Agent]:
-    """Return the agents that prompts bring along with `Agent.as_tool`, also the ones that these bring."""
+    """Return the agents that prompts include with `Agent.as_tool`, directly or indirectly."""
     sides = [side.prompt for agent in agents for side in agent.sides.values()]
     called: list[Agent] = []
     for prompt in [*prompts, *sides]:
@@ -342,7 +343,7 @@ def _called_agents(agents: Sequence[Agent], prompts: Sequence[Prompt]) -> list[A
 
 
 def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
-    """Tools that a prompt brings, and does not only name."""
+    """Return the tools that a prompt contains, without those that it only names."""
     return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
 
 

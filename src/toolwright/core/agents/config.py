@@ -1,4 +1,4 @@
-"""An agent as JSON configures it (API §3): read, every fault by its path; and the configured agent as it is kept."""
+"""Configuration of an agent as JSON (API §3): validated, with the path of every error; and the stored agent."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
@@ -105,7 +105,7 @@ class ModelSettingsForm(Form):
 
 
 class ContextForm(Form):
-    """How long requests become, and what happens to older parts of a conversation."""
+    """Limits of a request's length, and how older parts of a conversation are shortened."""
 
     max_tokens: Annotated[int, Field(ge=LEAST_TOKENS, lt=2**31)] | None = None
     start_at: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.start_at
@@ -243,7 +243,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
 
 
 def _output(schema: JSONObject | None, faults: list[Fault]) -> Output | None:
-    """Return the declared output; errors of its schema are added to the faults."""
+    """Return the declared output, or None. Errors of its schema are added to `faults`."""
     try:
         return None if schema is None else Output(schema, "output")
     except InvalidConfiguration as error:
@@ -306,7 +306,7 @@ def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[st
 
 
 def check_script(config: JSON, allowed: Set[str]) -> None:
-    """Refuse a configuration that names a script, a file of the server, as a model, if it is not among those allowed.
+    """Reject a configuration whose model is a script file on the server, unless the script is allowed.
 
     Raises `InvalidConfiguration`.
     """
@@ -407,7 +407,7 @@ def invalid_value(faults: list[Fault]) -> InvalidConfiguration:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
-    """Fault of one field; which of two kinds pydantic took it for is left out of the path."""
+    """Return the error of one field. The path omits the member of a union that pydantic selected."""
     named = [str(part) for part in path if part not in (TEXT, OBJECT)]
     return {"path": ".".join(named), "message": message}
 

@@ -56,7 +56,7 @@ class Passage:
 
 @value
 class Vector:
-    """What an embedder made of a passage's text: a direction of length 1, as float32 in little-endian bytes."""
+    """Embedding of a passage's text: a unit vector, as float32 in little-endian bytes."""
 
     embedder: str
     floats: bytes
@@ -64,7 +64,7 @@ class Vector:
 
 @value
 class PlacedVector:
-    """A passage's vector, None if it has none, and its place: those of later passages are higher."""
+    """A passage's vector, or None, and its position, which increases with each later passage."""
 
     place: int
     id: str
@@ -103,7 +103,7 @@ def check_label(label: str) -> None:
 
 
 def check_passage(content: str, tags: Sequence[str]) -> None:
-    """Check what is to be a passage; raises `InvalidRequest`."""
+    """Validate a new passage. Raises `InvalidRequest`."""
     if not content.strip():
         raise invalid_value("content", "is needed")
     _check_size("content", content, MAX_PASSAGE)
@@ -145,7 +145,7 @@ _UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # what some index ta
 
 @value
 class Query:
-    """A query: its words as they are compared, in order."""
+    """A query: its normalized keywords, in order."""
 
     words: tuple[str, ...]
 
@@ -176,7 +176,7 @@ def folded_passage(passage: Passage) -> str:
 
 
 def is_match(passage: Passage, query: Query) -> bool:
-    """Return whether every word of the query stands in the passage."""
+    """Return whether the passage contains every keyword of the query."""
     text = folded_passage(passage)
     return all(word in text for word in query.words)
 

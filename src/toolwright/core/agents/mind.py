@@ -22,7 +22,7 @@ _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
 
 @value
 class Goal:
-    """Something that the agent wants; `status` and `priority` are the agent's own words."""
+    """A goal of an agent; `status` and `priority` are free text of the agent."""
 
     agent_id: str
     id: str
@@ -44,11 +44,12 @@ class Memory:
 
 @value
 class Plan:
-    """Something that the agent is to be reminded of at `next_run_at`, with `cron` repeatedly.
+    """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
-    `timezone` is an IANA name, in which the fields of `cron` are read. A person's plan wakes the thread `thread_id`,
-    in which it was set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it
-    comes after a span of time, whatever the clock is set to meanwhile.
+    `timezone` is the IANA time zone of the fields of `cron`. A person's plan wakes the thread `thread_id`, in which it
+    was
+    set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it is due after that
+    duration, even if the clock is changed in the meantime.
     """
 
     agent_id: str
@@ -75,7 +76,9 @@ def plan_timer(agent_id: str, plan_id: str) -> str:
 
 @value
 class GoalChange:
-    """A new goal, which needs a description, or a change of the one with that `id`: what is None stays as it is."""
+    """A new goal, which requires a description, or a change of the goal with that `id`. None leaves a field
+    unchanged.
+    """
 
     id: str | None = None
     description: str | None = None
@@ -85,7 +88,7 @@ class GoalChange:
 
 @value
 class MemoryChange:
-    """A memory, new or in the place of the one with that key."""
+    """A memory, new or in place of the one with that key."""
 
     key: str
     value: str
@@ -93,9 +96,10 @@ class MemoryChange:
 
 @value
 class PlanChange:
-    """A new plan, or a change of the one with that `id`: what is None stays as it is.
+    """A new plan, or a change of the plan with that `id`. None leaves a field unchanged.
 
-    A new one needs name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"), `scheduled_at`
+    A new plan requires name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"),
+    `scheduled_at`
     (ISO 8601) and `cron`.
     """
 
@@ -208,7 +212,7 @@ def _goal(where: str, change: GoalChange, was: Goal) -> Goal:
 
 
 def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -> Schedule:
-    """Schedule: as was said now, else as before; a cron may be read in another zone from now on."""
+    """Return the plan's new schedule, or its old one if not changed. A cron's time zone can be changed alone."""
     if was is not None and not change.says_when and change.timezone is None:
         return Schedule(
             next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone, relative=was.relative
@@ -247,7 +251,7 @@ def _id(where: str, given: str) -> str:
 
 
 def _check_once(noun: str, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse what is given twice at once: which of them should count?"""
+    """Raise `InvalidRequest` if the same item is changed twice in one request."""
     seen = set[str]()
     for path, name in zip(paths, names, strict=True):
         if name in seen:

@@ -279,7 +279,7 @@ class Prompt:
         }
 
     def judge(self, parameters: JSONObject) -> Judge | None:
-        """Return the judge of arguments with these parameters by the declared model, or None if there is no model."""
+        """Return the validator of arguments by the declared model, or None if there is no model."""
         if self.required_schema is None:
             return None
         judge = Judge(parameters, self.name, complete=read_required(self.required_schema, self.name)[1])
@@ -301,7 +301,7 @@ def deep_copy(value: object) -> object:
 
 
 def check_values(whose: str, tenvs: object, env: object) -> None:
-    """Refuse tenvs that are no JSON object, and env that is not texts by name. No value is in the words."""
+    """Raise `DefinitionError` unless tenvs are a JSON object and env is text by name. No value is in the message."""
     try:
         named = plain_names(tenvs)
         if not isinstance(named, dict):

@@ -1,6 +1,6 @@
-"""Schedules of plans: an agent's words read as an instant, and the next time of a cron (S3 `set_plans`).
+"""Schedules of plans: parse times and durations, and compute the next time of a cron schedule (S3 `set_plans`).
 
-Everything is computed from an instant that is given; the rules of time zones are read from their data files.
+All results are computed from a given timestamp and the time zone database.
 """
 
 import re

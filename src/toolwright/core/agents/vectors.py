@@ -1,7 +1,7 @@
-"""Vectors of passages: what is embedded, how it lies as bytes, and which vectors are nearest to a query's.
+"""Vectors of passages: the embedded text, the stored bytes, and the search for the nearest vectors.
 
-All vectors have length 1, so that the order of distances is that of the angles between them. Distances are compared
-with `math.dist`, the quickest way through plain floats that the standard library has.
+All vectors have length 1, so that the order of distances is that of the angles between them. Distances are computed
+with `math.dist`, the fastest way for plain floats in the standard library.
 """
 
 import math

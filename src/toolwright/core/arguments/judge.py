@@ -137,7 +137,7 @@ class Judge:
         return exact if self._complete is None else self._complete(exact)
 
     def _read_exactly(self, arguments: JSONObject) -> JSONObject:
-        """Validate with the slow reader, which knows every number by its path; used for unusual or invalid arguments."""
+        """Validate with the slow reader, which knows every number by its path; for unusual or invalid arguments."""
         special = _inspect_object(arguments)
         if self._takes_nothing:
             return {}

@@ -249,9 +249,9 @@ def _merged(objects: Sequence[Mapping[str, JSON]]) -> JSONObject:
 
 
 def read_request(what: str, written: object) -> RequestForm:
-    """The request that was written, as `{"config", "schema", "context"}`; `what` begins the sentence of its faults.
+    """Parse a request, given as `{"config", "schema", "context"}`. Its error messages begin with `what`.
 
-    A context that is one text is that text. Raises `InvalidConfiguration` with the path of every fault.
+    A context that is a string is one text. Raises `InvalidConfiguration` with the path of every error.
     """
     try:
         parsed = plain(written)

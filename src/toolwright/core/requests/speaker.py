@@ -114,7 +114,7 @@ class ComposedForm:
         return form
 
     def _faults(self, tool: Tool, arguments: JSONObject) -> list[Fault]:
-        """The faults of a call. What arguments refer to is known, and validated, when the call begins."""
+        """Return the errors of a call. References in arguments are validated later, when the call starts."""
         chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
         if chosen and self._instances and arguments["_instance"] not in self._instances:
             return [Fault(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
@@ -129,7 +129,7 @@ class ComposedForm:
 
 
 def _envelope(names: list[str]) -> JSONObject:
-    """The schema of an answer, but for what its output and its calls hold."""
+    """Return the schema of an answer, without the contents of its output and its calls."""
     named: list[JSON] = [*names]
     calls: JSONObject = {"type": "array", "maxItems": 0}
     if names:
@@ -147,7 +147,7 @@ def _objects(calls: JSON) -> list[JSONObject]:
 
 
 def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
-    """The arguments of a call; those of a tool without a schema of its own have no meta-properties."""
+    """Return the arguments of a call. Of a tool without its own schema they have no meta-properties."""
     added = ("_tool",) if tool.meta is not None else ("_tool", REASONING)
     return {name: each for name, each in call.items() if name not in added}
 
@@ -218,7 +218,7 @@ class RequestAgents:
         )
 
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
-        """An agent that executes a delegated call: its answer must be what the call's tool declares as `_output`."""
+        """Return an agent for a delegated call, whose answer must fit the `_output` that the call's tool declares."""
         schema = None if thread.link is None else thread.link.output
         if schema is None:
             return active
@@ -278,7 +278,7 @@ def request_agent(
 
 
 def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
-    """The tools of the request by name, as they are declared, but for those that the app has no more."""
+    """Return the tools of the request by name, as declared, without those that the app no longer has."""
     listed = [
         Tool.from_schema(*each) if not isinstance(each, str) else catalog.tools[each]
         for each in request.tools

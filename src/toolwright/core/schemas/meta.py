@@ -87,7 +87,7 @@ class Call:
 
     @property
     def delegate(self) -> str | None:
-        """The delegate that is to execute it."""
+        """The delegate that executes the call, or None."""
         return _text(self.meta.get("_delegate"))
 
     @property
@@ -104,7 +104,7 @@ class Call:
 
 
 def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
-    """The parameters as a model is told of them: with what it may choose, and the output of a latent tool (D16)."""
+    """Return the parameters as sent to a model, with its choices and the output of a latent tool (D16)."""
     output = {"_output": meta.output} if latent and meta.output is not None else {}
     required: list[JSON] = (
         [] if "_delegate" in meta.choices else [*output]
@@ -113,7 +113,7 @@ def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
 
 
 def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
-    """The schema that calls are validated by: whatever meta-property is not offered is taken and not looked at."""
+    """Return the schema that validates calls. Meta-properties that are not offered are accepted and ignored."""
     fields: JSONObject = {
         **dict.fromkeys((*META_PROPERTIES, REASONING), True),
         "_tool": {"const": name},
@@ -151,7 +151,9 @@ def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Cal
 
 
 def read_recorded_call(name: str, meta: Meta, arguments: str) -> Call:
-    """A call whose arguments were accepted, of their JSON text, which is read only if the tool leaves it a choice."""
+    """Return a call from the JSON text of its validated arguments, which is parsed only if the tool leaves it a
+    choice.
+    """
     parsed: JSON = from_json(arguments) if meta.choices and arguments.strip() else {}
     return read_call(name, meta, parsed if isinstance(parsed, dict) else {}, latent=False)
 
@@ -162,7 +164,9 @@ def called_instance(meta: Meta, arguments: JSONObject) -> str | None:
 
 
 def latent_result(meta: Meta, call: Call) -> ToolResult:
-    """The result of a call that the model itself executes: its output, else that there is nothing more to do."""
+    """Return the result of a call that the model itself executes: its output, or a note that nothing more is to be
+    done.
+    """
     if meta.output is None:
         return ToolResult.ok({"success": True, "args": call.args})
     return ToolResult.ok(call.meta["_output"])
@@ -175,7 +179,7 @@ def _text(value: JSON) -> str | None:
 def _with_fields(
     parameters: JSONObject, meta: Meta, fields: Mapping[str, JSON], required: list[JSON]
 ) -> JSONObject:
-    """The schema of an object with more properties, and with what they refer to."""
+    """Return an object schema with more properties, and with the definitions that they refer to."""
     if not fields:
         return parameters
     properties, needed, shared = (parameters.get(key) for key in ("properties", "required", "$defs"))

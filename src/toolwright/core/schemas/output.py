@@ -71,12 +71,15 @@ class Output:
         return []
 
     def load(self, output: JSON) -> Any:  # an instance of whatever was declared
-        """The output as the declared type has it; that of a schema as it is. Raises pydantic's `ValidationError`."""
+        """Return the output as an instance of the declared type, or unchanged for a schema.
+
+        Raises pydantic's `ValidationError`.
+        """
         return output if self._adapter is None else self._adapter.validate_json(dumps(output))
 
 
 def _path(place: Path, output: JSON) -> Path:
-    """The path of a fault, without the names of types by which pydantic tells a union's members apart."""
+    """Return the path of an error, without the type names that pydantic adds for the members of a union."""
     path: Path = ()
     for step in place:
         if isinstance(output, dict) and step in output:
@@ -119,7 +122,7 @@ class AnswerForm(Protocol):
 
     @property
     def schema(self) -> AnswerSchema:
-        """The schema that a provider is told; always the same object."""
+        """The schema sent to a provider; always the same object."""
         ...
 
     def read(self, response: ModelResponse) -> FormedAnswer:
@@ -179,7 +182,7 @@ def read_answer(text: str) -> JSON:
 
 
 def _unfenced(text: str) -> str:
-    """The text within a fence of Markdown that is all around it, else the text as it is."""
+    """Return the text inside a Markdown fence around it, or the text itself without a fence."""
     whole = text.strip()
     first, line_break, rest = whole.partition("\n")
     if not line_break or first.rstrip().lower() not in (_FENCE, f"{_FENCE}json"):
@@ -189,5 +192,5 @@ def _unfenced(text: str) -> str:
 
 
 def correction(fault: AnswerFault) -> str:
-    """The user message by which a model is told of the faults."""
+    """Return the user message that reports the errors to a model."""
     return f"This answer does not fit the schema: {fault}. Give the whole answer again, as JSON that fits."

@@ -48,7 +48,7 @@ class PropertyNames:
         return cls(schema, aliases)
 
     def renamed(self, schema: JSONObject) -> JSONObject:
-        """The schema with the aliases, each with the name that it stands for in its description."""
+        """Return the schema with the aliases. The description of each has the original name."""
         copy = with_parts(schema, (), lambda part, _: self.renamed(part) if isinstance(part, dict) else part)
         for keyword in ("properties", "dependentRequired", "dependentSchemas"):
             parts = copy.get(keyword)
@@ -67,7 +67,7 @@ class PropertyNames:
         return self._rewritten(arguments, self._to_real)
 
     def wire(self, arguments: str) -> str:
-        """The arguments, as JSON text, under the names that the provider was told."""
+        """Return the arguments, as JSON text, under the names sent to the provider."""
         return self._rewritten(arguments, self._to_alias)
 
     def told(self, text: str) -> str:

@@ -45,7 +45,7 @@ _FOREIGN_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 def alias_of(name: str) -> str:
-    """The name that a provider sees: `name` itself where it may, else readable text and a digest of the name.
+    """Return the name for a provider: `name` itself if it is allowed, or readable text and a digest of the name.
 
     A real name that has the form of an alias gets one too, so no alias can be a real name.
     """
@@ -196,7 +196,7 @@ def _is_no_number(part: JSON) -> bool:
 
 
 def _without_old_forms(schema: JSONObject) -> JSONObject:
-    """The schema in draft 2020-12: what older drafts wrote otherwise, and the references to it."""
+    """Return the schema in draft 2020-12: older forms are converted, with the references to them."""
     dialect = schema.get("$schema")
     older = isinstance(dialect, str) and _OLDER.search(dialect) is not None
     moved: dict[str, str] = {}
@@ -207,7 +207,7 @@ def _without_old_forms(schema: JSONObject) -> JSONObject:
 def _upgraded(
     schema: JSONObject, old: str, new: str, moved: dict[str, str], *, refers_alone: bool
 ) -> JSONObject:
-    """One schema of an older draft and those in it; `moved` gets the pointers that change."""
+    """Convert one schema of an older draft and its subschemas; `moved` collects the pointers that change."""
     if old != new:
         moved[old] = new
     if refers_alone and "$ref" in schema:  # there everything beside a reference was ignored
@@ -235,7 +235,7 @@ def _parts_of(part: JSON) -> JSONObject:
 
 
 def _origin(names: Sequence[str], path: Path, schema: JSONObject) -> str:
-    """The keyword of the older draft at which a part stood."""
+    """Return the keyword that held a part in the older draft."""
     for name in names[1:]:
         parts = schema.get(name)
         if isinstance(parts, dict) and path and path[0] in parts:
@@ -287,7 +287,7 @@ def _upgraded_keyword(key: str, part: JSON, schema: JSONObject) -> Iterable[tupl
 
 
 def _pointed(part: JSON, moved: Mapping[str, str]) -> JSONObject:
-    """The schema with its references to what has moved."""
+    """Return the schema with its references adjusted to moved parts."""
 
     def pointed(part: JSON) -> JSON:
         if isinstance(part, list):
@@ -313,7 +313,7 @@ def _step(step: str | int) -> str:
 
 
 def as_object(schema: JSONObject, notes: list[str]) -> JSONObject:
-    """The schema as that of an object without alternatives at its root; what this leaves out is put into `notes`.
+    """Return the schema as an object schema without alternatives at its root. Omissions are described in `notes`.
 
     Raises `NoObject` if it accepts no object.
     """
@@ -332,7 +332,7 @@ class _Root:
         return {"type": "object", **{key: each for key, each in made.items() if key != "type"}}
 
     def _merged(self, schema: JSONObject, notes: list[str], left: int) -> JSONObject:
-        """The schema's own keywords with those of its reference and its branches."""
+        """Return the schema's own keywords merged with those of its reference and its branches."""
         kind = schema.get("type", "object")
         if kind != "object" and not (isinstance(kind, list) and "object" in kind):
             raise NoObject
@@ -359,7 +359,7 @@ class _Root:
             raise NoObject
 
     def _joined(self, schema: JSONObject, left: int) -> list[JSONObject]:
-        """The schemas that hold besides: the reference's and those of `allOf`."""
+        """Return the schemas that apply in addition: the reference's and those of `allOf`."""
         parts = schema.get("allOf")
         joined: list[JSON] = [*parts] if isinstance(parts, list) else []
         if "$ref" in schema:
@@ -374,7 +374,9 @@ class _Root:
     def _with_branches(
         self, made: JSONObject, keyword: str, branches: list[JSON], notes: list[str], left: int
     ) -> JSONObject:
-        """The schema with the properties of its branches, of which those are required that all of them require."""
+        """Return the schema with the properties of its branches. Only properties required by all branches are
+        required.
+        """
         if not left:
             raise NoObject
         taken: list[JSONObject] = []

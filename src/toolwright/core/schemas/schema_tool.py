@@ -33,10 +33,10 @@ _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentS
 
 
 def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
-    """The fields of a `Tool` that a schema gives, by their names there.
+    """Return the fields of a `Tool` that a schema gives, by their names there.
 
-    It is read as draft 2020-12. References lead to `$defs` afterwards, which hold what they referred to. Raises
-    `InvalidConfiguration` with the path of every fault; nothing is fetched.
+    It is parsed as draft 2020-12. References lead to `$defs` afterwards, which hold their targets. Raises
+    `InvalidConfiguration` with the path of every error; nothing is fetched.
     """
     check_line("A schema tool", name)
     if len(name) > MAX_NAME:
@@ -58,9 +58,9 @@ def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
 
 
 def read_schema(what: str, schema: object) -> JSONObject:
-    """A copy of a JSON Schema, its references leading to `$defs`; `what` begins the sentences of its faults.
+    """Return a copy of a JSON Schema, with its references leading to `$defs`; `what` begins its error messages.
 
-    Raises `InvalidConfiguration` with the path of every fault; nothing is fetched.
+    Raises `InvalidConfiguration` with the path of every error; nothing is fetched.
     """
     faults = _Faults(what)
     parsed = _parsed(schema, faults)
@@ -124,7 +124,7 @@ def _large_part(whole: JSON) -> Path:
 
 
 def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
-    """The schema with what it refers to at its top written out there."""
+    """Return the schema with the references at its top level replaced by their targets."""
     root, references = schema, set[str]()
     while isinstance(reference := root.get("$ref"), str):
         target = Numbers(schema).resolve(reference)
@@ -152,7 +152,10 @@ class _Local:
         self._left: list[tuple[str, JSON, Path]] = []
 
     def read(self, root: JSONObject) -> JSONObject:
-        """The whole schema, valid, and what it refers to; raises with the faults of one that is not."""
+        """Return the whole validated schema, with the targets of its references.
+
+        Raises with all errors if it is invalid.
+        """
         whole = self._object(root, ())
         definitions: JSONObject = {}
         while self._left:  # one after another, however long the chain
@@ -182,7 +185,7 @@ class _Local:
         return copy
 
     def _definition(self, reference: JSON, path: Path) -> str:
-        """The name of the definition that stands for what the reference leads to."""
+        """Return the name of the definition for a reference's target."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             self._faults.add(path, f"leads elsewhere, to {brief_value(reference)}: nothing is fetched")
             return ""
@@ -216,7 +219,7 @@ def _properties(schema: JSONObject) -> JSONObject:
 
 
 def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
-    """The schema of the arguments alone, without meta-properties and what describes the tool."""
+    """Return the schema of the arguments only, without meta-properties and the tool's description."""
     parameters: JSONObject = {"type": "object"}
     for key, each in whole.items():
         if key == "properties":
@@ -270,7 +273,7 @@ def _check_fields(parameters: JSONObject, faults: _Faults) -> None:
 
 
 def _branches(schema: JSONObject, path: Path) -> Iterator[tuple[JSON, Path]]:
-    """The schemas within one that speak of the same value as it does, with their paths."""
+    """Yield the subschemas that apply to the same value, with their paths."""
     for key in _BRANCHES:
         part = schema.get(key)
         if key == "dependentSchemas" and isinstance(part, dict):
@@ -342,7 +345,7 @@ def _check_name(name: str, schema: JSONObject, whole: JSONObject, faults: _Fault
 
 
 def _fixed_text(key: str, schemas: dict[str, JSONObject], faults: _Faults) -> str | None:
-    """The text that a meta-property is fixed to, None where it is not; only that of `_activity` may be empty."""
+    """Return the constant text of a meta-property, or None if it is not fixed. Only `_activity` can be empty."""
     schema = schemas.get(key)
     if schema is None or ("const" not in schema and key in _CHOSEN):
         return None
@@ -359,7 +362,7 @@ def _fixed_text(key: str, schemas: dict[str, JSONObject], faults: _Faults) -> st
 
 
 def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
-    """The output path that the tool fixes; those that it offers by an `enum` are validated too."""
+    """Return the output path that the tool fixes. Paths offered by an `enum` are validated too."""
     path = ("properties", "_outputPath")
     options = schema.get("enum")
     for number, option in enumerate(options if isinstance(options, list) else []):

@@ -122,10 +122,11 @@ def read_state(state: JSONObject, path: StatePath) -> JSON:
 
 
 def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
-    """A copy of the state with the value written at the place; what that does not touch is shared.
+    """Return a copy of the state with the value written at the path. Unchanged parts are shared.
 
-    Raises `InvalidRequest`, naming the path, for a value that the method or the place does not fit, and for a state
-    that would become nested deeper than 64 levels or larger than there may be; `InvalidJSON` for what is no JSON.
+    Raises `InvalidRequest`, naming the path, for a value that does not fit the method or the position, and for a state
+    that
+    would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
     """
     if not place.path:
         raise InvalidRequest(f"A result is written to a name in the state, such as {_STATE}.name.")
@@ -154,7 +155,7 @@ def _is_large(text: str) -> bool:
 
 
 def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
-    """A copy of what is at the first `depth` names of the place, with the value written."""
+    """Return a copy of the value at the first `depth` names of the path, with the new value written."""
     if depth == len(place.path):
         return _change(state, place, value)
     if not isinstance(state, dict):
@@ -212,11 +213,10 @@ def has_references(part: JSON) -> bool:
 
 
 def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObject) -> JSONObject:
-    """The arguments with every text `†state.a` or `†input.a` replaced by a copy of the value that is there.
+    """Return the arguments with every text `†state.a` or `†input.a` replaced by a copy of the referenced value.
 
-    A reference is the whole of a text; list items are named by their number. What a value holds itself is not looked
-    at again. Raises `ArgumentFault` naming each argument and path where nothing is, and for arguments that become
-    larger than there may be.
+    A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
+    Raises `ArgumentFault` with each argument and path that does not exist, and for arguments that become too large.
     """
     faults = _size_faults(arguments, _MOST_BYTES)
     if faults:
@@ -264,7 +264,7 @@ def _size_faults(arguments: JSONObject, most: int) -> list[Fault]:
 
 
 def reach(value: JSON, root: str, names: Sequence[str]) -> JSON:
-    """The value at the end of the path; raises `NotFound` with what is there at its last good step."""
+    """Return the value at the end of the path. Raises `NotFound`, naming the last step that exists."""
     for number, name in enumerate(names):
         if isinstance(value, dict) and name in value:
             value = value[name]

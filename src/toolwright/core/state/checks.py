@@ -1,4 +1,4 @@
-"""Checks of what handlers hand to their `ThreadState`: each fault is one sentence."""
+"""Validation of the arguments of `ThreadState` methods: each error is one sentence."""
 
 import json
 import math
@@ -60,7 +60,10 @@ def files(value: object) -> Sequence[Attachment | AttachmentRef]:
 
 
 def tool_call(name: object, arguments: object) -> tuple[str, str]:
-    """The tool that a handler calls, and its arguments as JSON text; `InvalidJSON` for what that cannot carry."""
+    """Return the tool that a handler calls, and its arguments as JSON text.
+
+    Raises `InvalidJSON` for arguments that are not JSON.
+    """
     called = text("The name of a tool", name)
     if isinstance(arguments, str):
         return called, text("The JSON of a tool's arguments", arguments)
@@ -81,7 +84,7 @@ def key(value: object) -> str:
 
 
 def kept(name: str, value: JSON) -> str | None:
-    """The JSON text of a value that a thread is to keep, None where it is taken away."""
+    """Return the JSON text of a value to store in a thread, or None to delete it."""
     if value is None:
         return None
     encoded = dumps(value)

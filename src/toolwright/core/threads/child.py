@@ -1,4 +1,4 @@
-"""A thread that another one has made: how it hangs on that, and how it stands."""
+"""Child threads: the link to the parent, and the child's state."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast
@@ -21,9 +21,10 @@ MUTE = "mute"
 class Link:
     """The link of a child thread to its parent (S0 §5).
 
-    One that is not `resumable` is over with its first session. Messages from the parent are for the side
-    `receives`. With `implicit` the end of each session is told to the parent. The values of the names `hidden` are
-    never shown to a model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
+    A child that is not `resumable` ends with its first session. Messages from the parent are for the side `receives`.
+    With
+    `implicit` the end of each session is reported to the parent. The values of the names `hidden` are never shown to a
+    model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
     """
 
     blocking: bool = True
@@ -91,5 +92,5 @@ class RelatedThread(Protocol):
         ...
 
     def queue_message(self, text: str) -> None:
-        """Have a message sent to it with the call's result; a busy one reads it when it can."""
+        """Send a message to the thread together with the call's result. A busy thread reads it later."""
         ...

@@ -1,4 +1,4 @@
-"""Tools as JSON configures them (S3 "Tool Configuration"): validated whole, with the path of every fault."""
+"""Configuration of tools as JSON (S3 "Tool Configuration"), validated with the path of every error."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
@@ -88,7 +88,7 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
 
 
 def check_tool_lengths(config: object, prefix: str) -> None:
-    """Refuse a tool that is given with a longer text than there may be, as `read_tool_config` refuses other faults."""
+    """Raise `InvalidConfiguration` if a text of the tool's configuration is too long."""
     details = [
         {"path": f"{prefix}.{name}" if prefix else name, "message": f"must have at most {most} characters"}
         for name, most in too_long(config)
@@ -98,7 +98,7 @@ def check_tool_lengths(config: object, prefix: str) -> None:
 
 
 def too_long(config: object) -> list[tuple[str, int]]:
-    """The fields of a tool's configuration that have more characters than a new one may have, and how many that are."""
+    """Return the fields of a tool's configuration that are too long for a new one, with the maximum of each."""
     fields = cast("dict[object, object]", config) if isinstance(config, dict) else {}
     lengths = {name: len(text) for name, text in fields.items() if isinstance(text, str)}
     return [(name, most) for name, most in _LENGTHS.items() if lengths.get(name, 0) > most]
@@ -195,7 +195,7 @@ def _seconds(fine: JSONObject, name: str, fault: Fault) -> float | None:
 
 
 def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
-    """The schema, which always speaks of an object: providers refuse one that does not say so."""
+    """Return the schema, with type `object` set, as providers require it."""
     if not isinstance(schema, dict):
         return {}
     if schema.get("type", "object") != "object":
@@ -248,7 +248,9 @@ def read_variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
 
 
 def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) -> tuple[Variable, ...]:
-    """What is declared, and what stands in the URL and the headers: that is required, and a secret unless declared."""
+    """Return the declared variables and those in the URL and headers, which are required, and secrets unless
+    declared.
+    """
     if execution is None:
         return variables
     names = [name for name in execution.variables if faulty_name(name) is None]

@@ -1,4 +1,4 @@
-"""Tools from an OpenAPI document: one HTTP tool an operation, and a fault for each operation that cannot be one."""
+"""Tools from an OpenAPI document: one HTTP tool per operation, and an error for each operation without one."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ DESCRIPTION = 1_000
 
 
 class OnlyForm(Form):
-    """The operations that are wanted; what is not given selects all. Texts of operations and paths may have `*`."""
+    """Selection of operations. Missing fields select all. Operations and paths can contain `*`."""
 
     operations: list[Words] | None = None
     tags: list[Words] | None = None
@@ -100,7 +100,7 @@ class OperationFault:
 
 @value
 class Api:
-    """The tools of a document: their configurations, and the faults of the others."""
+    """The tools of a document: their configurations, and the errors of the operations without one."""
 
     title: str
     tools: tuple[JSONObject, ...]
@@ -164,23 +164,22 @@ def openapi(
 ) -> OpenAPITools:
     """Return the tools of an OpenAPI 3.0 or 3.1 document: `tools=[*tw.openapi("petstore.yaml")]`.
 
-    What an operation cannot say as a tool is in `faults`, and logged once; the others are tools all the same. Needs the
-    extra `openapi`.
+    Operations that cannot become a tool are in `faults`, and logged once. Requires the extra `openapi`.
 
     Args:
         source: a path, a URL, the text of a document as JSON or YAML, or the document as an object.
         only: operation ids, in which `*` stands for anything; or a mapping with `operations`, `tags`, `paths`,
             `methods` and `deprecated` (true: deprecated operations too), all of which an operation must match.
-        name: what the names of the tools and of the variables begin with.
-        base_url: the address of the service, instead of the document's first server. It is taken as written.
+        name: prefix of the names of the tools and of the variables.
+        base_url: the address of the service, instead of the document's first server. It is trusted.
         auth: the variable that holds the credentials, or a variable for each security scheme; False for none.
-        fields: True trims answers to what the document declares; paths such as `owner.login` keep those alone, for all
+        fields: True trims answers to the declared fields; paths such as `owner.login` keep only those, for all
             operations or by operation id.
-        effects: `read_only`, `idempotent`, `destructive` or `none` by operation id, where the method says otherwise.
-        max_description: characters of a description.
+        effects: `read_only`, `idempotent`, `destructive` or `none` by operation id, to override the method's default.
+        max_description: maximum number of characters of a description.
 
     Raises:
-        DefinitionError: if the document cannot be read, or gives no tool at all.
+        DefinitionError: if the document cannot be read, or has no usable operation.
         MissingExtra: without the extra `openapi`.
     """
     given: dict[str, Any] = {  # validated by the form

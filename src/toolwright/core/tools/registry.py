@@ -54,9 +54,10 @@ class Registry:
     def handler(self, name: str, function: H | None = None) -> H | Callable[[H], H]:
         """Register a function that executes the tool of its name, and those whose `_activity` names it.
 
-        It gets arguments by their names; a parameter that is no argument, of the type dict or of none, gets all of
+        It gets arguments by their names. A parameter that is not an argument, of the type dict or without one, gets all
+        of
         them, and so does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` get those. Without a
-        function this is a decorator. Raises `DefinitionError` for a name that is registered.
+        function this is a decorator. Raises `DefinitionError` for a name that is registered already.
         """
         check_line("A handler", name)
 
@@ -69,12 +70,14 @@ class Registry:
         return register if function is None else register(function)
 
     def swap_handler(self, name: str, function: Handler) -> None:
-        """Put another function in the place of a handler; `DefinitionError` if there is none of that name."""
+        """Replace a handler. Raises `DefinitionError` if there is none of that name."""
         self._known(name)
         self._handlers[name] = _checked(name, function)
 
     def remove_handler(self, name: str) -> None:
-        """Take a handler away, so that its tool is latent again; `DefinitionError` if there is none of that name."""
+        """Remove a handler, so that its tool is latent again. Raises `DefinitionError` if there is none of that
+        name.
+        """
         self._known(name)
         del self._handlers[name]
 
@@ -167,7 +170,10 @@ class HandlerBinding(Binding):
         self._check(properties, [name for name in others if name != self._whole])
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Raises `ArgumentFault` for what the schema lets a call leave out and the handler does not."""
+        """Return the handler's keyword arguments.
+
+        Raises `ArgumentFault` for an argument that the schema makes optional and the handler requires.
+        """
         assert self._interface.meta is not None, "a schema tool has them"
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
         lacking = [name for name, needed in self._named.items() if needed and name not in call.args]
@@ -239,6 +245,6 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 
 
 def _takes_object(hint: object) -> bool:
-    """Return whether a parameter is for an object of any fields: it says so, or nothing."""
+    """Return whether a parameter accepts any object: it is annotated so, or not at all."""
     kind = get_origin(hint) or hint
     return hint is None or hint is Any or (isinstance(kind, type) and issubclass(dict, kind))

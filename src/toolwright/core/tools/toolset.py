@@ -40,13 +40,13 @@ Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 
 @value
 class RenamedTool:
-    """A tool that a model was told under another name, or with other names of properties."""
+    """A tool that was sent to a model under another name, or with other property names."""
 
     name: str
     names: PropertyNames | None
 
     def arguments(self, args: RawArguments) -> RawArguments:
-        """Return the arguments under the names of the tool's own schema; what is no JSON as it is."""
+        """Return the arguments under the names of the tool's own schema. Invalid JSON is returned unchanged."""
         if self.names is None:
             return args
         if isinstance(args, bytes):
@@ -61,7 +61,7 @@ class RenamedTool:
             return args  # validating them says what is wrong
 
     def result(self, result: ToolResult) -> ToolResult:
-        """Return the result with faults of arguments under the names that the model knows."""
+        """Return the result, with errors of arguments under the names sent to the model."""
         if self.names is None or result.error is None or result.error_code != "invalid_arguments":
             return result
         return changed(result, error=self.names.told(result.error))
@@ -219,10 +219,11 @@ class Toolset:
     def requiring_approval(
         self, predicate: Callable[[Tool], bool] | None = None, approval: Requirement = True
     ) -> "Toolset":
-        """The tools, of which those for which `predicate` is true, or all, need an approval before a call begins.
+        """Return a copy of the toolset in which the tools selected by `predicate` (default: all) require approval.
 
-        `approval` says when and on which terms, as `requires_approval` of a tool does: a function is given the call's
-        arguments. It takes the place of what the tool itself says.
+        `approval` gives the condition and the terms, as `requires_approval` of a tool does: a function receives the
+        call's
+        arguments. It replaces the tool's own.
         """
         chosen = self if predicate is None else self.filtered(predicate)
         return self._with(

@@ -23,7 +23,7 @@ _MOST_STEPS = 20  # references and alternatives between a schema and the `format
 
 @value
 class Encoding:
-    """How one field of a form is sent: in a style as a parameter of a query, else as text of this content type.
+    """Encoding of one form field: in a style as a query parameter, or as text of this content type.
 
     `content_type` is that of its part of a `multipart/form-data` body; None: JSON for objects, a file's own.
     """
@@ -34,7 +34,7 @@ class Encoding:
 
     @property
     def explodes(self) -> bool:
-        """Return whether each item stands by itself."""
+        """Return whether each item is sent separately."""
         return self.style == "form" if self.explode is None else self.explode
 
 
@@ -75,7 +75,7 @@ Encodings: TypeAlias = Mapping[str, Encoding]
 
 
 def body_kind(content_type: str | None) -> BodyKind:
-    """The kind of body of a content type; that of a tool without one is JSON."""
+    """Return the kind of body of a content type. The default is JSON."""
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     if media == URLENCODED:
         return "urlencoded"
@@ -138,7 +138,7 @@ def is_file_schema(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> 
 
 
 def property_schema(root: JSONObject, schema: JSON, name: str, steps: int = _MOST_STEPS) -> JSON:
-    """The schema of a property, also behind references and alternatives; None if there is none."""
+    """Return the schema of a property, also through references and alternatives, or None."""
     if not isinstance(schema, dict) or steps == 0:
         return None
     properties = schema.get("properties")
