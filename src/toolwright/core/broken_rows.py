@@ -31,7 +31,7 @@ class BrokenRow:
 
 
 class Rows(list[T]):
-    """The rows of a list that could be read; `broken` are those that could not.
+    """The readable rows of a list; `broken` are the others.
 
     `more` is true for a page that ended early, see `PageLimit`: more rows might follow.
     """
@@ -64,7 +64,7 @@ def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
 
 
 async def is_there(row: Awaitable[object | None]) -> bool:
-    """Return whether there is such a row, be it broken: for those who need nothing of what is in it."""
+    """Return whether the row exists, even if it is broken. For callers that do not need its contents."""
     try:
         return await row is not None
     except RowBroken:

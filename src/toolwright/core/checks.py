@@ -1,4 +1,4 @@
-"""Checks of what a caller of the Python API hands over, before it is used: later it would fail in a way of its own."""
+"""Validation of the arguments of the Python API, before they are used."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -33,7 +33,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def takes_one(fn: Callable[..., object]) -> bool:
-    """Return whether it can be called with one value, as far as its signature says."""
+    """Return whether the callable accepts one argument, as far as its signature tells."""
     try:
         inspect.signature(fn).bind(None)
     except TypeError:
@@ -65,7 +65,7 @@ def check_list(what: str, value: object, kinds: Kinds, wanted: str) -> None:
 
 
 def check_callee(what: str, value: object) -> None:
-    """Raise `DefinitionError` for what is often put among tools and is none: it says what to put there."""
+    """Raise `DefinitionError` for a value that is often mistaken for a tool, with the right alternative."""
     name = getattr(value, "name", None)
     if hasattr(value, "expose_as_tool"):
         if hasattr(value, "as_tool"):

@@ -1,4 +1,4 @@
-"""Forms: JSON that is read strictly by pydantic models, each error by its path in plain words."""
+"""Forms: JSON validated strictly by pydantic models, with the path of each error."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast

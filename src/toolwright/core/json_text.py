@@ -50,7 +50,7 @@ class TooManyValues(NotJson):
 
 
 class HalfCharacter(NotJson):
-    """A text within the value at `path` holds half a character: nobody could show, store or send it on as it is."""
+    """A text within the value at `path` has an unpaired surrogate, so that it cannot be shown, stored or sent."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{spell(path) or 'it'} {HALF}")
@@ -58,7 +58,7 @@ class HalfCharacter(NotJson):
 
 
 class ValueCount:
-    """The number of values in a JSON text that comes in pieces; what is no JSON counts as it happens to.
+    """The number of values in a JSON text that arrives in pieces. For invalid JSON the number is arbitrary.
 
     An empty list or object counts as two. `names` is the number of names in its objects, exact for valid JSON.
     """
@@ -185,7 +185,7 @@ def _halves_at(raw: bytes, fault: str) -> Iterator[re.Match[bytes]]:
 
 
 def _path_to(text: bytes) -> Path | None:
-    """Path of the string in which the text breaks off; for a name in an object, that of the object."""
+    """Return the path of the string at which the text ends; for a name in an object, that of the object."""
     path, value = _last(text, f'{_MARK}":"{_MARK}"')
     if value == _MARK and path and str(path[-1]).endswith(_MARK):
         return path[:-1]
@@ -249,7 +249,7 @@ def _exactly(raw: bytes) -> JSON:
 
 
 def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """Return an object. Rejects duplicate names, as their meaning is ambiguous."""
+    """Build an object from its pairs. Raises `ValueError` for a duplicate name."""
     once = dict(pairs)
     if len(once) < len(pairs):
         seen: set[str] = set()

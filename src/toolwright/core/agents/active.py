@@ -93,9 +93,7 @@ class ActiveAgent:
         return self.lacking({})
 
     def lacking(self, brought: Mapping[str, JSON]) -> MissingTenvs:
-        """Return the tenvs that the tools require and a thread with these tenvs does not provide, for each prompt
-        (D4).
-        """
+        """Return the required tenvs that a thread with these tenvs does not provide, for each prompt (D4)."""
         total = MissingTenvs()
         for active in self.voices:
             total |= lacking(active.needs, {**active.tenvs, **brought})

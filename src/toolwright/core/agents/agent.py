@@ -341,11 +341,12 @@ _ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The reach of an agent's home tools in a thread: the id under which it stores data, and the person to whose spaces
-    they
-    are limited, or None if they are not limited.
+    """The ids and limits of an agent's home tools in a thread.
 
-    `plans` is the id under which plans are stored: a person's plans are separate even if the memory is shared.
+    `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None if
+    they
+    are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the memory is
+    shared.
     """
 
     keeper: str

@@ -202,8 +202,9 @@ class Catalog:
 
     @cached_property
     def app_tools(self) -> ActiveAgent:
-        """Return the agent through which external hosts call the app's tools and exposed prompts. Built on first use.
+        """Return the agent through which external hosts call the app's tools, and what is exposed as one.
 
+        Built on first use.
         Includes the tools that only one agent has, with that agent's values. Excludes latent tools, which have no
         handler.
         Raises `DefinitionError` for a tool that cannot be called this way.

@@ -1,13 +1,12 @@
 """Memory of an agent: blocks in its prompt, archival passages, and their search by keyword.
 
-The words of a query are what white space parts. A passage matches if each of them stands somewhere in its content or
-in one of its tags, also within another word. Case does not matter, nor how an accent is encoded, and no character is
-a wildcard. Of the `CANDIDATES` newest passages that match, those come first in which all words stand side by side as
-in the query; then those in which more of them are whole words; then the newer ones. A journal finds the candidates by
-an index of `folded_passage`; their rank is found here.
+A query is split at white space into keywords. A passage matches if its content or one of its tags contains each of
+them, also inside another word. Case and the encoding of accents are ignored, and no character is a wildcard. Of the
+`CANDIDATES` newest matching passages those with the exact phrase are first, then those with more whole-word matches,
+then the newer ones. A journal finds the candidates with an index of `folded_passage`; they are ranked here.
 
-Where an embedder finds passages by what they mean too (`core.agents.vectors`), both rankings become one by reciprocal
-rank fusion: a passage gets 1 / (60 + its rank) of each ranking that it is in.
+If an embedder also finds passages by meaning (`core.agents.vectors`), both rankings are merged by reciprocal rank
+fusion: a passage gets 1 / (60 + its rank) from each ranking that contains it.
 """
 
 import re
@@ -31,9 +30,9 @@ MOST_BLOCKS, MOST_LINKED, MOST_TAGS = 20, 20, 20
 
 @value
 class Block:
-    """A core memory block: a text under a label, which its agent alone changes.
+    """A core memory block: a text under a label, which only its agent changes.
 
-    `is_shared` says whether other agents are linked to it, who read it too.
+    `is_shared` is true if other agents are linked to it and read it too.
     """
 
     agent_id: str

@@ -76,8 +76,9 @@ def plan_timer(agent_id: str, plan_id: str) -> str:
 
 @value
 class GoalChange:
-    """A new goal, which requires a description, or a change of the goal with that `id`. None leaves a field
-    unchanged.
+    """A new goal, or a change of the goal with that `id`.
+
+    A new goal requires a description. In a change, None leaves a field unchanged.
     """
 
     id: str | None = None

@@ -111,17 +111,20 @@ _CONTEXT_HINTS = {
 @refuse_fields(_CONTEXT_HINTS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """How long the requests to a model may become, and what happens to older parts of a conversation.
+    """Limits of the length of a model's requests, and how older parts of a conversation are shortened.
 
-    `max_tokens` is the most tokens of a request: system text, tools and messages. By default it is what the model
-    takes, less the room for its answer; without a limit where that is not known, until the provider names it. From
-    `start_at` of these tokens on, the conversation is made shorter: old results of tools become references that the
-    model can open with `read_result`, then older turns become a summary, or are left out with a note where there is
-    none. The newest messages, up to the share `keep` of the tokens, stay as they are. Both shares are of the tokens
-    that the system text and the tools leave of `max_tokens`.
+    `max_tokens` is the maximum number of tokens of a request: system text, tools and messages. The default is the
+    model's
+    context window, less the room for its answer; if that is unknown there is no limit until the provider reports one.
+    From
+    `start_at` of these tokens on, the conversation is shortened: old tool results become references that the model can
+    open
+    with `read_result`, then older turns become a summary, or are omitted with a note if there is no summary. The newest
+    messages, up to the share `keep` of the tokens, are left unchanged. Both shares are of the tokens that remain of
+    `max_tokens` after the system text and the tools.
 
-    `summarize` says whether summaries are written; `summarize_with` is the model that writes them, by default the
-    agent's own, and `instructions` tell it what they must keep.
+    `summarize` enables summaries; `summarize_with` is the model that writes them, by default the agent's own, and
+    `instructions` tell it what they must contain.
 
     Raises `DefinitionError`.
     """

@@ -63,12 +63,13 @@ def read_schedule(
     cron: str | None = None,
     timezone: str | None = None,
 ) -> Schedule:
-    """Reads a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
+    """Parse a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
 
     `run_after` is a number of milliseconds, or text such as "5 hours" or "1h30m". `scheduled_at` is ISO 8601. Without
-    an offset it is read in `timezone`: a time that the clocks skip is the one as long after the gap, of a time that
-    comes twice it is the first. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises
-    `InvalidRequest`.
+    an
+    offset it is read in `timezone`: a time that the clocks skip is moved by the gap, of a time that occurs twice the
+    first
+    is used. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises `InvalidRequest`.
     """
     if timezone is not None:
         _zone(timezone)

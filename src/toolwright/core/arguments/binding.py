@@ -29,12 +29,12 @@ _SCALARS: dict[object, Callable[[object], bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """Makes values of a type from their JSON.
+    """Builder of a type's values from their JSON.
 
-    With `copies` the values share nothing with each other, also where pydantic takes a default for unchanging.
-    Without `extra` no type takes fields that it does not know, as its schema says: else a union would lose them.
-    Without `classes` nothing but whole numbers change, into floats: a value that the schema has accepted needs no
-    strict look for that.
+    With `copies` the values share nothing with each other, even if pydantic considers a default immutable. Without
+    `extra`
+    types reject unknown fields, as their schema does; otherwise a union would lose them. Without `classes` only whole
+    numbers change, into floats: a value that the schema has accepted needs no strict validation for that.
     """
 
     adapter: TypeAdapter[object]
@@ -56,7 +56,7 @@ class Builder:
 
 
 def is_plain_scalar(annotation: Any, value: object) -> bool:  # any annotation
-    """Return whether the value is of that type and the type is so simple that nobody else must be asked."""
+    """Return whether the type is a simple scalar and the value an instance of it."""
     fits = _SCALARS.get(annotation)
     return fits is not None and fits(value)
 
@@ -122,8 +122,9 @@ def place_in(value: JSON, location: tuple[int | str, ...]) -> Path:
 class Argument:
     """One parameter: its name in JSON and in Python.
 
-    `builder` builds what differs from its JSON (models, enums, dataclasses), `number` asks for a float, and
-    `default` makes what the function itself does not know.
+    `builder` builds a value that differs from its JSON (models, enums, dataclasses), `number` converts it to a float,
+    and
+    `default` creates a default that the function itself does not have.
     """
 
     key: str
@@ -134,17 +135,18 @@ class Argument:
 
     @property
     def as_is(self) -> bool:
-        """Return whether the JSON value is what the function gets."""
+        """Return whether the function gets the JSON value unchanged."""
         return (
             self.key == self.parameter and not self.number and self.builder is None and self.default is None
         )
 
 
 class Binding:
-    """Turns arguments that the schema accepts into keyword arguments; it coerces nothing.
+    """Converts validated arguments into keyword arguments, without coercion.
 
-    `state` names the parameter for the `ThreadState`, `dependencies` those for values that functions give; a handler
-    that has some of these has them injected. `model` is the parameter and builder of `args=Model`.
+    `state` names the parameter for the `ThreadState`, `dependencies` the parameters for values of dependencies; a
+    handler
+    with some of these has them injected. `model` is the parameter and builder of `args=Model`.
     """
 
     __slots__ = ("_as_is", "_changed", "_model", "dependencies", "injects", "state")
@@ -165,7 +167,7 @@ class Binding:
         self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Raises `ArgumentFault` for what a validator of the user's own refuses."""
+        """Return the keyword arguments. Raises `ArgumentFault` if one of the user's own validators rejects a value."""
         if self._as_is:
             return arguments  # type: ignore[return-value]  # the values of JSON are objects
         if self._model is not None:

@@ -1,4 +1,4 @@
-"""Faults of a tool call's arguments, in plain words with every path (D3)."""
+"""Validation errors of a tool call's arguments, as messages with every path (D3)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One invalid place and what is wrong there, as `must be an integer, not a string`."""
+    """One invalid position and its error, such as `must be an integer, not a string`."""
 
     path: Path
     text: str
@@ -38,7 +38,7 @@ class Fault:
 
 
 class ArgumentFault(Exception):
-    """Arguments that the tool does not take, with all their faults."""
+    """Arguments that the tool rejects, with all their errors."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(invalid_text(faults))
@@ -103,7 +103,7 @@ _MOST_WAYS = 5
 
 
 def _distance(branch: Branch) -> tuple[int, int]:
-    """How far a value is from a branch of a union: constants that it misses, then faults."""
+    """Return the distance of a value from a branch of a union: differing constants, then errors."""
     return sum(map(_is_tag, branch)), len(branch)
 
 

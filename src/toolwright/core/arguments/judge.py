@@ -1,4 +1,4 @@
-"""The one judge of arguments: from what a model wrote, however large, to JSON that the tool's schema accepts (D3)."""
+"""Validator of arguments: from a model's text, however large, to JSON that the tool's schema accepts (D3)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -152,7 +152,7 @@ class Judge:
 
 
 def _inspect_object(arguments: JSONObject) -> bool:
-    """Refuse what is too deep or out of range; tell whether there are numbers that need a second look."""
+    """Reject values that are too deep or out of range. Returns whether there are numbers to normalize."""
     special = False
     for key, item in arguments.items():
         kind = type(item)
@@ -173,7 +173,7 @@ def _count(text: str | bytes) -> None:
 
 
 def _inspect(value: JSON, path: Path, depth: int) -> bool:
-    """Refuse what is too deep or out of range; tell whether there are numbers to settle."""
+    """Reject values that are too deep or out of range. Returns whether there are numbers to normalize."""
     if isinstance(value, float):
         if value - value != 0.0:
             raise ArgumentFault([Fault(path, "is out of the range of numbers")])

@@ -19,10 +19,11 @@ Place: TypeAlias = tuple[JSON, str]
 
 
 class Numbers:
-    """Puts the numbers of a validated value into the form that their place in the schema asks for.
+    """Converts the numbers of a validated value into the form that the schema requires.
 
-    The schema has accepted the value before, so a place that says `integer` holds a whole number. Of alternatives
-    one that accepts the value counts: the first to which the value is right as it is, else the first.
+    The schema has accepted the value, so a position of type `integer` holds a whole number. Of alternatives the first
+    one
+    counts that accepts the value unchanged, or otherwise the first that accepts it.
     """
 
     def __init__(self, schema: JSONObject) -> None:

@@ -15,7 +15,7 @@ _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
 
 
 class SchemaFault(Exception):
-    """A schema is not a valid one: the `path` of what is wrong, empty if unknown, and why in few words."""
+    """An invalid schema: the `path` of the error, empty if unknown, and a short reason."""
 
     def __init__(self, path: Path, why: str) -> None:
         self.path = path

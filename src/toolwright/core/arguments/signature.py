@@ -131,7 +131,7 @@ def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> 
 
 
 class _Parameters:
-    """A handler's parameters: the one for the state, its dependencies, and the others with their annotations."""
+    """A handler's parameters: the state, the dependencies, and the others with their annotations."""
 
     def __init__(self, handler: Handler, tool: str, scope: Mapping[str, object]) -> None:
         self.state: str | None = None
@@ -258,7 +258,7 @@ def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
 def _default(
     reader: TypeReader, key: str, seen: Annotation, field: FieldInfo, parameter: inspect.Parameter
 ) -> Callable[[], object] | None:
-    """What makes a call's default; None where there is none, or the function's own can serve all calls."""
+    """Return a factory of a call's default, or None if there is none or all calls can share the function's own."""
     if field.is_required():
         return None
     if field.default_factory is not None:
@@ -271,7 +271,7 @@ def _default(
 
 
 def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
-    """What pydantic's `Field` says of a parameter, in `Annotated` or as its default."""
+    """Return pydantic's `Field` of a parameter, from `Annotated` or its default."""
     kind = typing.cast("type[typing.Any]", hint)  # pydantic takes any annotation here
     if parameter.default is parameter.empty:
         return FieldInfo.from_annotation(kind)

@@ -102,12 +102,13 @@ _TypedDict = typing_extensions.TypedDict
 
 
 class TypeReader:
-    """Reads the annotations of one tool's parameters and refuses what a schema cannot say.
+    """Reads the annotations of one tool's parameters and rejects types that a schema cannot express.
 
-    `read` returns the annotation that pydantic shall see. Afterwards `builds` tells whether a value of the
-    types read so far differs from its JSON, so that pydantic has to build it for the handler, `classes` whether by
-    more than its floats, and `shares` whether values that are built would share a default, `extra` whether one of
-    the types takes fields that it does not know.
+    `read` returns the annotation for pydantic. Afterwards `builds` is true if a value of the types read so far differs
+    from
+    its JSON, so that pydantic has to build it for the handler; `classes` if it differs in more than its floats;
+    `shares` if
+    built values would share a default; `extra` if one of the types accepts unknown fields.
     """
 
     def __init__(self, tool: str) -> None:

@@ -66,7 +66,7 @@ Form: TypeAlias = Literal["plain", "async", "generator", "async generator"]
 
 
 def _missing() -> None:
-    """The function of a `Depends()` that has none."""
+    """Function of a `Depends()` without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,10 @@ class Depends:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dependency:
-    """A function that gives a value: `state` names its parameters for a `ThreadState`, `below` are those for others."""
+    """A dependency function.
+
+    `state` names its parameters for a `ThreadState`, `below` maps the others to dependencies.
+    """
 
     fn: Function
     name: str
@@ -146,9 +149,9 @@ def _misplaced(what: str, mark: object, why: str) -> DefinitionError:
 
 
 class DependencyReader:
-    """Reads the functions that dependencies lead to, each once.
+    """Reads dependency functions recursively, each once.
 
-    Raises `DefinitionError`, which begins with `what` depends on them. `scope` holds the names of its place.
+    Raises `DefinitionError`, whose message begins with `what`. `scope` holds the names at the definition.
     """
 
     def __init__(self, what: str, scope: Mapping[str, object]) -> None:

@@ -1,6 +1,6 @@
-"""Loggers that tell no secrets, and in which run and call they speak.
+"""Loggers that redact secrets and add the current run and call.
 
-What is logged while a thread is served is redacted like its records (D6).
+Records logged while a thread is served are redacted like its stored data (D6).
 """
 
 import json
@@ -18,9 +18,10 @@ from toolwright.core.text import escaped, sentence, spelled_out, words
 
 
 class _Secrets:
-    """The secrets of a block: what they are now, and from its end on those that they were at last.
+    """The secrets of a block: the current ones, and after its end the last ones.
 
-    Whatever was started within has a copy of the context, a cancelled timer until its time: it keeps no more than that.
+    Work started within has a copy of the context, such as a cancelled timer until its time: it keeps only the last
+    ones.
     """
 
     __slots__ = ("redactor",)
@@ -116,7 +117,7 @@ _log = logger("toolwright.internal")
 
 
 def internal_error(doing: str, error: BaseException) -> ServerFailed:
-    """Log a bug of our own with its traceback and return the error that reports it; `doing` says during what."""
+    """Log an internal error with its traceback and return the error that reports it. `doing` is the failed activity."""
     _log.error("Internal error while %s.", doing, exc_info=error)
     return ServerFailed(sentence(f"Internal error while {doing}: {words(error)}"))
 
@@ -142,9 +143,9 @@ def place() -> dict[str, str]:
 
 
 class TextFormatter(logging.Formatter):
-    """Formats records as text, with the run and the call in which something was logged.
+    """Formats records as text, with their run and call.
 
-    One line per record; the lines of a traceback are indented. So what an exception says begins no line of its own.
+    One line per record; the lines of a traceback are indented, so that no line of an exception looks like a record.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,9 +1,9 @@
 """Redaction: secrets, in each form they can take, are removed before text or JSON is recorded, shown or sent (D6).
 
-A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string in every spelling that JSON
-has, also of JSON within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or answered in it, and
-from 12 characters in base64 at every alignment. A shorter one counts only as a whole word. Where a text was cut by
-`brief`, the beginning of a secret is taken for the whole.
+A secret of 8 characters or more is found anywhere: literally, within a JSON string in every JSON spelling, also of JSON
+within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or encoded in it, and from 12 characters
+in base64 at every alignment. A shorter one counts only as a whole word. If a text was cut by `brief`, the beginning of
+a secret is treated as the secret.
 """
 
 import base64
@@ -298,9 +298,9 @@ class Redactor:
         return changed(ref, name=self.text(ref.name), description=self.optional(ref.description))
 
     def so_far(self, text: str) -> tuple[str, int]:
-        """Of a text that still grows, what can be shown of it without secrets; and how much was held back.
+        """Return the part of a growing text that can be shown without secrets, and the number of characters held back.
 
-        However it goes on, what is shown now is the beginning of what will be shown then.
+        The returned part is a prefix of all later ones, however the text continues.
         """
         cut = self._open_place(text, 0)
         pieces: list[str] = []

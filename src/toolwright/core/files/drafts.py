@@ -1,4 +1,4 @@
-"""Files as one call sees them: those of its thread, and on top what the call itself has written so far."""
+"""Files as one call sees them: those of its thread, and the call's own uncommitted changes."""
 
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -36,7 +36,7 @@ class KnownFiles(Protocol):
         ...
 
     async def taken(self, folded: Sequence[str]) -> Set[str]:
-        """Those of the paths at which there is a file."""
+        """Return the paths that already exist."""
         ...
 
 
@@ -108,7 +108,7 @@ class FileDrafts:
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
     async def rename_taken(self) -> None:
-        """Give new files other names whose own were taken meanwhile; `now` knows what they are called then."""
+        """Rename new files whose paths were taken in the meantime; `now` returns their new names."""
         new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
         for folded in await self._files.taken([*new]) if new else ():
             file = new[folded]

@@ -151,7 +151,7 @@ def clean_mime_type(mime_type: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Without what cannot be seen: format and direction characters, private ones, halves of characters."""
+    """Remove invisible characters: format and direction characters, private ones, unpaired surrogates."""
     if text.isascii():
         return text
     return "".join(
@@ -170,7 +170,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _shortened(text: str, room: int = LONGEST_NAME) -> str:
-    """At most `room` bytes, the extension kept."""
+    """Shorten a name to at most `room` bytes; the extension is kept."""
     if len(_bytes(text)) <= room:
         return text
     stem, suffix = _split(text)

@@ -42,7 +42,7 @@ class AgentReads(Protocol):
         ...
 
     async def keepers_in_use(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
-        """Those of `keepers_of_agent` that keep something still: the others have given up all that they kept."""
+        """Return those ids of `keepers_of_agent` that still have data."""
         ...
 
     async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
@@ -78,17 +78,20 @@ class AgentReads(Protocol):
         ...
 
     async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
-        """Those of an agent's passages that have these ids, in any order."""
+        """Return an agent's passages with these ids, in any order."""
         ...
 
     async def vectors(
         self, agent_id: str, *, before: int | None = None, limit: int
     ) -> Sequence[PlacedVector]:
-        """Vectors of an agent's passages, the newest passage first; only those at places below `before`."""
+        """Return vectors of an agent's passages, newest passage first; only those at positions lower than `before`."""
         ...
 
     async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
-        """Passages of all agents without a vector of that embedder, each with its place, in order behind `after`."""
+        """Return passages of all agents without a vector of the embedder.
+
+        Each comes with its position; they follow `after` in that order.
+        """
         ...
 
 
@@ -128,7 +131,7 @@ class ChildReads(Protocol):
         ...
 
     async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
-        """Requests whose time is over at that instant, those that ended first before others."""
+        """Return requests that have expired at that time, earliest deadline first."""
         ...
 
     async def asked(self) -> Sequence[str]:
@@ -165,22 +168,22 @@ class McpReads(Protocol):
 
 
 class RetentionReads(Protocol):
-    """What may be deleted, and what deletion has left. Raises `StoreError` when the journal cannot be read."""
+    """Reads of deletable threads and of the remains of deleted ones. Raises `StoreError` if the journal fails."""
 
     async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
         """Return the threads of a family, from that one down, that are in progress, each with its open run."""
         ...
 
     async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
-        """Threads without a parent whose last run ended before then, by id, behind the id `after`."""
+        """Return threads without a parent whose last run ended before that time, by id, after the id `after`."""
         ...
 
     async def has_rows_left(self) -> bool:
-        """Return whether deleted threads have left rows behind."""
+        """Return whether rows of deleted threads still exist."""
         ...
 
     async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
-        """Bytes that deleted threads had, by digest, behind the digest `after`."""
+        """Return file contents of deleted threads, by digest, after the digest `after`."""
         ...
 
 
@@ -192,7 +195,7 @@ class FrontEndReads(Protocol):
     async def front_ends(
         self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        """Front-ends, the oldest first; only those of an entity if it is named."""
+        """Return client registrations, oldest first; only those of an entity if given."""
         ...
 
     async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
@@ -240,9 +243,9 @@ class OfferReads(Protocol):
         names: Sequence[str] | None = None,
         limit: int = 100,
     ) -> Sequence[Offer]:
-        """Calls on offer at `at`, in the order in which they began and, within an instant, of their ids.
+        """Return calls available at `at`, ordered by the time of their start, then by id.
 
-        They are behind `after` in that order and began before `before`; with `names` only those tools' calls.
+        They follow `after` in that order and started before `before`; with `names` only those tools' calls.
         """
         ...
 
@@ -252,14 +255,14 @@ class OfferReads(Protocol):
 
 
 class SpaceReads(Protocol):
-    """Spaces, who is in them and what was said there. Raises `StoreError` when the journal cannot be read."""
+    """Reads of spaces, members and messages. Raises `StoreError` if the journal cannot be read."""
 
     async def space(self, space_id: str) -> Space | None: ...
 
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Space]:
-        """Spaces, the oldest first; those that an entity is a member of and the public ones if it is named."""
+        """Return spaces, oldest first; with `seen_by` only that entity's spaces and public ones."""
         ...
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
@@ -283,7 +286,10 @@ class SpaceReads(Protocol):
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
-        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order.
+
+        These are the first after `after`, or otherwise the last before `before`, or the last of all.
+        """
         ...
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
@@ -301,5 +307,5 @@ class SpaceReads(Protocol):
         ...
 
     async def caused(self, run_id: str, author: str) -> bool:
-        """Return whether the run reads, or was promised to read, what that entity has said."""
+        """Return whether the run reads, or was promised to read, messages of that entity."""
         ...

@@ -33,13 +33,15 @@ Order: TypeAlias = Literal["oldest_first", "newest_first"]
 
 @value
 class ThreadView:
-    """The view of a thread that a drain needs to go on with it, read at one moment.
+    """A consistent snapshot of a thread, as a worker needs it to continue.
 
-    `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read, `reading`
-    what the open run has read and gives back if it fails.
-    `wake` is the thread's wake of the same moment: None where there is nothing to do. `env` are the values of
-    the thread, of those above it and of its user. `compactions` are those in force of the thread's own conversation;
-    messages that these leave out are not read, but for those of the open run.
+    `run` is the open run, if any, `calls` those of its last step in order, `inbox` the unread events, `reading` the
+    events
+    that the open run has read and releases if it fails. `wake` is the thread's wake-up, or None if it has nothing to
+    do.
+    `env` are the values of the thread, of its ancestors and of its user. `compactions` are those in force of the
+    top-level
+    conversation; messages that they omit are not read, except those of the open run.
     """
 
     thread: Thread
@@ -71,7 +73,7 @@ class KnownMessages:
 
 @value
 class CallVisibility:
-    """The calls that somebody sees: of the threads of `users`, and shown in a space that `entity_id` sees."""
+    """The calls that an entity can see: of the threads of `users`, and shown in a space that `entity_id` can see."""
 
     users: Sequence[str]
     entity_id: str
@@ -97,7 +99,7 @@ class Store(Protocol):
 
     @property
     def children(self) -> ChildReads:
-        """Reads of families of threads, and of what lies below a call."""
+        """Reads of thread trees, and of nested calls."""
         ...
 
     @property
@@ -133,7 +135,10 @@ class Store(Protocol):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Thread]:
-        """Threads; with `users` only theirs, of nobody if it is empty; with `agent` only those of that agent's id."""
+        """Return threads.
+
+        With `users` only theirs (none if it is empty), with `agent` only those of that agent's id.
+        """
         ...
 
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
@@ -163,7 +168,7 @@ class Store(Protocol):
         ...
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
-        """Return the pinned messages of the thread, in order, but for those of runs that were skipped later."""
+        """Return the pinned messages of the thread, in order, without those of skipped runs."""
         ...
 
     async def compactions(
@@ -216,7 +221,7 @@ class Store(Protocol):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first; those that `sees` may see if it is given."""
+        """Return calls, oldest first; with `sees` only the visible ones."""
         ...
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
@@ -228,7 +233,7 @@ class Store(Protocol):
         ...
 
     async def now(self) -> datetime:
-        """Return the time of the database's clock; that of the machine where the journal is in this process."""
+        """Return the time of the database's clock, or of this machine for a journal in this process."""
         ...
 
     async def nodes(self) -> Sequence[Node]:
@@ -248,7 +253,7 @@ class Store(Protocol):
         ...
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
-        """Those of the folded paths at which the thread has a file."""
+        """Return those of the folded paths that exist in the thread."""
         ...
 
     async def events(
@@ -274,7 +279,7 @@ class Store(Protocol):
     async def wake(self, thread_id: str) -> Wake | None: ...
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
-        """Wakes whose time has come, the longest waiting first; those of one time by name."""
+        """Return due wake-ups, longest waiting first, then by name."""
         ...
 
     async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
@@ -282,11 +287,11 @@ class Store(Protocol):
         ...
 
     async def next_due(self, after: datetime) -> datetime | None:
-        """Time of the next wake after that instant."""
+        """Return the time of the first wake-up after that time, or None."""
         ...
 
     async def depths(self) -> Depths:
-        """How much waits, counted by indexes."""
+        """Return the numbers of pending calls and unread events, counted by indexes."""
         ...
 
     async def shrink(self) -> bool:

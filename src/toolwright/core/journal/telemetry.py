@@ -1,4 +1,4 @@
-"""Telemetry: the seam through which runs are watched. Nothing is made for it where nobody watches."""
+"""Telemetry port: traces and metrics of runs. Without a tracer nothing is created for it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,9 +28,9 @@ Gauge: TypeAlias = Literal[
 
 
 class RunTrace(Protocol):
-    """The spans of one run, as long as this process leads it.
+    """The spans of one run, while this process executes it.
 
-    Its steps and calls follow from what is committed; beside that it is told who answers and who executes.
+    Its steps and calls are derived from commits; the active agent and executing calls are reported in addition.
     A `traceparent` is a W3C trace context.
     """
 
@@ -47,7 +47,7 @@ class RunTrace(Protocol):
         ...
 
     def committed(self, unit: Advance, seconds: float) -> None:
-        """The unit is in the journal; writing it has taken so long."""
+        """Record a committed unit of work and the seconds that writing it took."""
         ...
 
     def model(self, model: Model, within: str | None, compacted: bool) -> Model:
@@ -67,12 +67,12 @@ class RunTrace(Protocol):
         ...
 
     def end(self, run: Run) -> None:
-        """The run is led here no longer, and stands so."""
+        """End the trace: this process no longer executes the run. `run` is its last state."""
         ...
 
 
 class RequestSpan(Protocol):
-    """A request of a tool to somebody else."""
+    """The span of a tool's request to an external service."""
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
@@ -80,7 +80,7 @@ class RequestSpan(Protocol):
         ...
 
     def answered(self, status: int) -> None:
-        """It was answered with that HTTP status."""
+        """Record the HTTP status of the answer."""
         ...
 
 
@@ -109,11 +109,11 @@ class Telemetry(Protocol):
         ...
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[object]:
-        """Within the block what a caller with these headers has begun is in progress."""
+        """Set the trace context of a request's headers as the current one within the block."""
         ...
 
     def settled(self, call: Call, outcome: str) -> None:
-        """A pending call has got its end from outside its run."""
+        """Record that a pending call was settled from outside its run."""
         ...
 
     def gauge(self, name: Gauge, value: float) -> None:
@@ -129,5 +129,5 @@ class Telemetry(Protocol):
         ...
 
     async def close(self) -> None:
-        """Hand over what is there, for some seconds at most."""
+        """Flush pending spans and metrics; waits at most a few seconds."""
         ...

@@ -1,4 +1,4 @@
-"""Configurations of MCP servers, as JSON (S3) and in Python: read, every fault by its path."""
+"""Configurations of MCP servers, as JSON (S3) and in Python: validated, with the path of every error."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

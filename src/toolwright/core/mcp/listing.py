@@ -35,11 +35,13 @@ class McpFault:
 
 @value
 class McpListing:
-    """The tools of a server as it listed them last, under their own names.
+    """The last list of a server's tools, under their own names.
 
-    `number` counts the lists in this process, so that equal ones have the same; `status` tells whether the server is
-    there now. `faults` are those of its tools, and why it is not there. `instructions` are the server's words for the
-    model, shortened; None where it has none, or the agent is not to be shown any.
+    `number` counts the lists in this process, so that equal ones have the same; `status` is the server's current
+    status.
+    `faults` are the errors of its tools, and the reason why it is unavailable. `instructions` are the server's text for
+    the
+    model, shortened, or None if it has none or the agent does not show it.
     """
 
     server: McpServer
@@ -62,7 +64,7 @@ class McpPromptArgument:
 
 @value
 class McpPrompt:
-    """A prompt that a server offers to people, with the arguments that it takes. No model is told of it."""
+    """A prompt that a server offers to people, with its arguments. Models do not see it."""
 
     name: str
     description: str | None = None
@@ -71,7 +73,7 @@ class McpPrompt:
 
 @value
 class McpPrompts:
-    """The prompts of a server, and what is wrong with their list."""
+    """The prompts of a server, and the errors in their list."""
 
     prompts: tuple[McpPrompt, ...] = ()
     faults: tuple[McpFault, ...] = ()

@@ -131,7 +131,7 @@ def heard(messages: Sequence[Message]) -> list[Message]:
 
 
 def _answer(message: Message) -> Message:
-    """Return a message with its calls as JSON text. Calls already written in the text are not repeated."""
+    """Return a message with its calls as JSON in its text. Drops calls that the text already contains."""
     if message.content.lstrip().startswith(_WRITTEN):
         return changed(message, calls=())
     calls: list[JSON] = [_call(call) for call in message.calls]

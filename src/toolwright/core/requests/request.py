@@ -87,10 +87,11 @@ class RequestContextForm(ContextForm):
 
 
 class ConfigForm(_Form):
-    """Who answers a request, and within which limits; what is None is the settings' or the provider's own.
+    """Model and limits of a request; None means the settings' or the provider's own.
 
-    `name` is that of the request in scripts of models. With `call_reasoning` each call says why it is made. `context`
-    says how long the requests to its model may become.
+    `name` is that of the request in scripts of models. With `call_reasoning` each call has a reason. `context` limits
+    the
+    length of the requests to its model.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] = "request"
@@ -114,7 +115,7 @@ class ConfigForm(_Form):
 
 
 class TextForm(_Form):
-    """A text, said by the user unless another role is named; of one instance, or of none."""
+    """A text, of the user unless another role is given; of one instance, or of none."""
 
     type: Literal["text"]
     text: Text
@@ -162,7 +163,7 @@ class DataForm(_Form):
 
 
 class InputForm(_Form):
-    """What arguments refer to as `†input.…`; of one instance, or of none."""
+    """Input that arguments refer to as `†input.…`; of one instance, or of none."""
 
     type: Literal["input"]
     input: dict[str, JsonValue]
@@ -229,14 +230,14 @@ class RequestForm(_Form):
         return [item for item in self.context if getattr(item, "instance", None) in (None, instance)]
 
     def input_of(self, instance: str | None) -> JSONObject:
-        """What `†input` is for a call of that instance: its own names before those of no instance."""
+        """Return `†input` for a call of that instance: its own names override those of no instance."""
         inputs = [item for item in self.context if isinstance(item, InputForm)]
         common = [item.input for item in inputs if item.instance is None]
         own = [item.input for item in inputs if item.instance is not None and item.instance == instance]
         return _merged([*common, *own])
 
     def state_of(self, instance: str | None) -> JSONObject:
-        """Initial state of that instance, or that of no instance."""
+        """Return the initial state of that instance, or that of no instance."""
         states = [item for item in self.context if isinstance(item, StateForm)]
         return _merged([item.state for item in states if item.instance == instance])
 
@@ -275,7 +276,7 @@ def read_request(what: str, written: object) -> RequestForm:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> dict[str, str]:
-    """Fault of one field; which kind of an item pydantic took it for is left out of the path."""
+    """Return the error of one field. The path omits the kind of item that pydantic selected."""
     named = [str(part) for number, part in enumerate(path) if not (number == 2 and path[0] == "context")]
     return {"path": ".".join(named), "message": message}
 

@@ -71,7 +71,10 @@ class ComposedForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Return the calls and the output, or the provider's own calls if the answer has some. Raises `AnswerFault`."""
+        """Read an answer: its output and calls. Calls in the provider's own format take precedence.
+
+        Raises `AnswerFault`.
+        """
         if response.calls:
             return FormedAnswer(response=response)
         answer = read_answer(response.text)
@@ -171,11 +174,11 @@ class RequestAgents:
         self._released: dict[str, _Objects] = {}
 
     def keep(self, thread_id: str, model: object, output: Output, agent: ActiveAgent) -> None:
-        """The request of this thread is solved by that agent, of a model object if it is not None, for that output."""
+        """Store the agent, output and model object (or None) with which the request of this thread is solved."""
         self._open[thread_id] = _Objects(model=model, output=output, agent=agent)
 
     def release(self, thread_id: str) -> None:
-        """The request of this thread is solved, or nobody waits for it: its objects are kept among the last alone."""
+        """Release a request that is solved or abandoned. Its objects are kept only among the most recent ones."""
         objects = self._open.pop(thread_id, None)
         if objects is not None:
             self._released[thread_id] = changed(objects, agent=None)
@@ -242,7 +245,7 @@ class _Objects:
 
 
 def written_model(owner: str, model: object) -> str | None:
-    """How a model is written in a kept request: by its name, or as the object of that thread or agent."""
+    """Return a model as stored in a request: its name, or a reference to the object of that thread or agent."""
     if model is None or isinstance(model, str):
         return model
     return f"{OBJECT}{owner} {getattr(model, 'name', type(model).__name__)}"[:MAX_NAME]

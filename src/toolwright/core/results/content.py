@@ -88,8 +88,9 @@ class Attachment:
 def unchecked(
     *, name: str, mime_type: str, data: str, width: int | None = None, height: int | None = None
 ) -> Attachment:
-    """Return an attachment without validation. It is validated where it is used, so that the error names its
-    position.
+    """Return an attachment without validation.
+
+    It is validated where it is used, so that the error names its position.
     """
     made: Attachment = object.__new__(Attachment)
     fields = {"name": name, "mime_type": mime_type, "data": data, "width": width, "height": height}

@@ -1,4 +1,4 @@
-"""Meta-properties of schema tools (S1): what a tool fixes, what a call may choose, and a call without them."""
+"""Meta-properties of schema tools (S1): fixed ones, those that a call may choose, and a call without them."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -39,11 +39,13 @@ _CHOICES: Mapping[str, JSONObject] = {
 
 @value
 class Meta:
-    """The meta-properties of a schema tool; each is None where the tool does not fix it.
+    """The meta-properties of a schema tool; each is None if the tool does not fix it.
 
-    `output` is the schema of its result, `activity` and `delegate` name who executes it, `scopes` what a delegate is
-    shown of the caller's context, `output_path` is where its result is written, `instance` whose call it is. `choices`
-    are the schemas of those that each call may choose, `definitions` what they and `output` refer to.
+    `output` is the schema of its result, `activity` and `delegate` name the executor, `scopes` are the parts of the
+    caller's
+    context for a delegate, `output_path` is where its result is written, `instance` the instance of the call. `choices`
+    are
+    the schemas of those that each call may choose, `definitions` are those that they and `output` refer to.
     """
 
     title: str | None = None
@@ -67,10 +69,12 @@ class Meta:
 
 @value
 class Call:
-    """A call of a schema tool (S1 "Call"): `args` are its parameters alone.
+    """A call of a schema tool (S1 "Call"): `args` are its parameters only.
 
-    `meta` holds the meta-properties that are in force, by their names: what the tool fixes, else what the model chose,
-    and the `_output` of a latent tool. `reasoning` is why the model says it calls. `result` is there once the call has
+    `meta` holds the effective meta-properties, by name: those that the tool fixes, or otherwise those that the model
+    chose,
+    and the `_output` of a latent tool. `reasoning` is the model's reason for the call. `result` is set once the call
+    has
     ended.
     """
 
@@ -92,13 +96,13 @@ class Call:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What its delegate is shown of the caller's context."""
+        """The parts of the caller's context that its delegate receives."""
         written = self.meta.get("_scopes")
         return tuple(map(str, written)) if isinstance(written, list) else ()
 
     @property
     def output_path(self) -> OutputPath | None:
-        """The place in the state where the result goes."""
+        """The path in the state at which the result is written, or None."""
         written = self.meta.get("_outputPath")
         return None if written is None else read_output_path(written)
 
@@ -151,8 +155,9 @@ def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Cal
 
 
 def read_recorded_call(name: str, meta: Meta, arguments: str) -> Call:
-    """Return a call from the JSON text of its validated arguments, which is parsed only if the tool leaves it a
-    choice.
+    """Return a call from the JSON text of its validated arguments.
+
+    The text is parsed only if the tool leaves the call a choice.
     """
     parsed: JSON = from_json(arguments) if meta.choices and arguments.strip() else {}
     return read_call(name, meta, parsed if isinstance(parsed, dict) else {}, latent=False)
@@ -164,8 +169,9 @@ def called_instance(meta: Meta, arguments: JSONObject) -> str | None:
 
 
 def latent_result(meta: Meta, call: Call) -> ToolResult:
-    """Return the result of a call that the model itself executes: its output, or a note that nothing more is to be
-    done.
+    """Return the result of a call that the model itself executes.
+
+    It is the model's output, or a note that nothing more is to be done.
     """
     if meta.output is None:
         return ToolResult.ok({"success": True, "args": call.args})

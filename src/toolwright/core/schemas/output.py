@@ -1,4 +1,4 @@
-"""Structured output: a JSON Schema or a type, validation of answers, and the errors as the model is told them."""
+"""Structured output: a JSON Schema or a type, validation of answers, and error messages for the model."""
 
 from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -31,10 +31,10 @@ class ValidatorFailed(Exception):
 
 
 class Output:
-    """An output as it is declared: a JSON Schema, or a type such as a pydantic model, a dataclass or a union.
+    """A declared output: a JSON Schema, or a type such as a pydantic model, a dataclass or a union.
 
-    `what` begins the sentences of its faults. Raises `InvalidConfiguration` with the path of every fault of a schema,
-    `DefinitionError` for what has none.
+    `what` begins its error messages. Raises `InvalidConfiguration` with the path of every error of a schema,
+    `DefinitionError` for a type without a schema.
     """
 
     def __init__(self, declared: object, what: str = "The output schema") -> None:
@@ -54,7 +54,7 @@ class Output:
         self._judge = ResultJudge(self.schema, "output")
 
     def faults(self, output: JSON) -> list[Fault]:
-        """Return the faults of the output: by the schema, or by the validators of the type if it has none.
+        """Return the validation errors of an output: by the schema, or otherwise by the validators of the type.
 
         Raises `ValidatorFailed` if one of these validators is broken.
         """
@@ -100,9 +100,9 @@ _FENCE = "```"
 
 @value
 class FormedAnswer:
-    """An answer that fits: the response with the calls that it makes, and its output, None while it has none.
+    """A valid answer: the response with its calls, and its output, or None while it has none.
 
-    `over` tells that no other answer is asked for once its calls are answered.
+    `over` is true if no other answer is requested once its calls are answered.
     """
 
     response: ModelResponse
@@ -111,7 +111,7 @@ class FormedAnswer:
 
 
 class AnswerFault(Exception):
-    """An answer that breaks its schema, with its faults."""
+    """An invalid answer, with its errors."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(list_faults(faults))
@@ -156,7 +156,7 @@ class OutputForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Return the output, or None if the answer makes calls. Raises `AnswerFault`."""
+        """Read an answer: its calls if it makes some, otherwise its output. Raises `AnswerFault`."""
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)

@@ -18,10 +18,11 @@ Renamed: TypeAlias = Callable[[str, Mapping[str, JSON]], str]
 
 
 class PropertyNames:
-    """Aliases of the property names of one schema that a provider refuses, in both directions.
+    """Aliases for property names of one schema that a provider rejects, in both directions.
 
-    An alias stands for a name only where the schema has that property. A key of that place which only reads like the
-    alias has a dot behind it on the wire, so that it is not taken for the property when it comes back.
+    An alias stands for a name only at positions where the schema has that property. Another key there that looks like
+    the
+    alias is sent with a trailing dot, so that it is not taken for the property when it is returned.
     """
 
     def __init__(self, schema: JSONObject, aliases: Mapping[str, str]) -> None:

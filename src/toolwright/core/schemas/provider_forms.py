@@ -1,6 +1,6 @@
-"""Provider forms: an equivalent of a tool that a model's provider accepts, while its own schema validates arguments.
+"""Provider forms: an equivalent of a tool that a model's provider accepts. The tool's own schema validates arguments.
 
-A form says no less than the tool: what a provider has no keyword for is told in the description.
+A form loses nothing: constraints for which a provider has no keyword are described in the description.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def alias_of(name: str) -> str:
 
 @value
 class ToolFault:
-    """A tool that a model is not offered, and why; None for a fault of all of them together."""
+    """A tool that is not offered to a model, and why; `tool` is None for an error of all of them together."""
 
     tool: str | None
     message: str
@@ -76,9 +76,9 @@ class NoObject(Exception):
 
 
 def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | ToolFault:
-    """Return the tool as the provider accepts it, the definition itself where it does; or the rule that it breaks.
+    """Return the tool in a form that the provider accepts, unchanged if possible; or the rule that it breaks.
 
-    The name of the tool is left to the adapter, which has aliases for those that a provider refuses.
+    The name of the tool is left to the adapter, which has aliases for names that a provider rejects.
     """
     if _accepted(tool, provider):
         return ProviderForm(definition=tool)
@@ -321,7 +321,7 @@ def as_object(schema: JSONObject, notes: list[str]) -> JSONObject:
 
 
 class _Root:
-    """The schemas that say together what a schema's root is."""
+    """The schemas that together define a schema's root."""
 
     def __init__(self, schema: JSONObject) -> None:
         self._places = Numbers(schema)
@@ -374,8 +374,9 @@ class _Root:
     def _with_branches(
         self, made: JSONObject, keyword: str, branches: list[JSON], notes: list[str], left: int
     ) -> JSONObject:
-        """Return the schema with the properties of its branches. Only properties required by all branches are
-        required.
+        """Return the schema with the properties of its branches.
+
+        Only properties that all branches require are required.
         """
         if not left:
             raise NoObject

@@ -1,7 +1,7 @@
-"""Provider rules: what a model's provider refuses of a tool, one table with the source of each rule.
+"""Provider rules: restrictions of model providers on tools, in one table with the source of each rule.
 
-`provider_forms.provider_form` makes the equivalent that a provider accepts; the providers of the tests refuse by this
-table. No rule is enforced on a tool itself: its own schema validates its arguments.
+`provider_forms.provider_form` returns the equivalent that a provider accepts; the providers of the tests reject tools
+by this table. No rule is enforced on a tool itself: its own schema validates its arguments.
 """
 
 import math
@@ -39,7 +39,7 @@ Broken: TypeAlias = Callable[[ToolDefinition], str | None]
 
 @value
 class ProviderRule:
-    """A rule about tools: who has it, what it says, where that is known from, and how to see that a tool breaks it."""
+    """A rule about tools: its providers, its text, its source, and the check for tools that break it."""
 
     name: str
     providers: frozenset[Provider]

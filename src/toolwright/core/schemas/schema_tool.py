@@ -1,4 +1,4 @@
-"""Tools as JSON Schemas (S1 "Schema as interface"): validated whole, with the path of every fault."""
+"""Tools as JSON Schemas (S1 "Schema as interface"), validated with the path of every error."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -68,18 +68,18 @@ def read_schema(what: str, schema: object) -> JSONObject:
 
 
 class _Faults:
-    """The faults of one schema."""
+    """The errors of one schema."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._details: list[dict[str, str]] = []
 
     def add(self, path: Path, message: str) -> None:
-        """Note a fault, whose message goes on with the sentence that its path begins."""
+        """Add an error, whose message continues the sentence that its path begins."""
         self._details.append({"path": brief(spell(path), MAX_ID), "message": message})
 
     def raise_any(self) -> None:
-        """Raise `InvalidConfiguration` if there are faults."""
+        """Raise `InvalidConfiguration` if there are errors."""
         if self._details:
             details = self._details[:MOST_FAULTS]
             text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
@@ -141,7 +141,7 @@ def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
 
 
 class _Local:
-    """A schema on its way to one whose references all lead to `$defs` of its own."""
+    """A schema during its conversion to one whose references all lead to its own `$defs`."""
 
     def __init__(self, original: JSONObject, nested: JSONObject, name: str, faults: _Faults) -> None:
         self._nested = nested
@@ -235,7 +235,7 @@ def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
 
 
 def _check_texts(whole: JSONObject, faults: _Faults) -> None:
-    """Refuse what stands at the top of a tool's schema and is none of a tool."""
+    """Report keywords at the top of a schema that a tool cannot have."""
     if whole.get("type", "object") != "object":
         faults.add(("type",), "must be 'object': a tool's arguments always are one")
     description = whole.get("description")

@@ -1,7 +1,7 @@
-"""Paths into the state of a request, `†state.a.b`: writing by them, reading what is there, and references.
+"""Paths into the state of a request, `†state.a.b`: reading, writing and references.
 
 A state is an object, one for each instance of a request and one for calls of no instance. Its fields are values of
-the thread, whose keys `value_key` makes.
+the thread, whose keys `value_key` returns.
 """
 
 import re
@@ -49,10 +49,10 @@ OUTPUT_PATH: JSONObject = {
 
 @value
 class OutputPath:
-    """The place in the state where a result is written, and how.
+    """The path in the state at which a result is written, and the method.
 
-    `set` puts it there, `merge` puts its keys into the object there, `push` makes it the last item of the list there,
-    `concat` puts its items (or its text) behind those there. Where nothing is yet, an empty one is begun.
+    `set` replaces the value, `merge` adds its keys to the object there, `push` appends it to the list there, `concat`
+    appends its items (or its text) to the value there. A missing value is created empty.
     """
 
     path: StatePath
@@ -71,7 +71,7 @@ class OutputPath:
 
 
 def read_output_path(written: JSON) -> OutputPath:
-    """`†state.a.b`, or `{"path": "†state.a.b", "method": "push"}`; raises `InvalidRequest` for anything else."""
+    """Parse `†state.a.b`, or `{"path": "†state.a.b", "method": "push"}`. Raises `InvalidRequest` for anything else."""
     if isinstance(written, str):
         return OutputPath(path=_read_path(written))
     if not isinstance(written, dict) or not written.keys() <= {"path", "method"} or "path" not in written:
@@ -247,14 +247,14 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
 
 
 def _copy(part: JSON) -> JSON:
-    """What a handler may change, while the state stays as it is."""
+    """Return a copy that a handler may change without changing the state."""
     if isinstance(part, dict):
         return {name: _copy(each) for name, each in part.items()}
     return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
 def _size_faults(arguments: JSONObject, most: int) -> list[Fault]:
-    """What makes the arguments larger than they may be; their references may repeat a large value."""
+    """Return the errors of arguments that are too large. Their references can repeat a large value."""
     if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, most):
         values = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values"
         return [Fault((), f"{values}, or refer to more than {MAX_STATE} bytes")]

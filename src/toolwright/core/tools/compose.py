@@ -264,8 +264,9 @@ class _Answer:
         self._done: dict[tuple[int, str], JSON] = {}  # by the parts of one answer
 
     def at(self, value: JSON, place: Place) -> JSON:
-        """Return the value without the nulls that this position of the schema does not allow; cached for each
-        position.
+        """Return the value without the nulls that this position of the schema does not allow.
+
+        The result is cached for each position.
         """
         schema, pointer = place
         if not isinstance(schema, dict) or not isinstance(value, dict | list):

@@ -248,8 +248,9 @@ def read_variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
 
 
 def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) -> tuple[Variable, ...]:
-    """Return the declared variables and those in the URL and headers, which are required, and secrets unless
-    declared.
+    """Return the declared variables, and those in the URL and headers.
+
+    The latter are required, and secrets unless declared.
     """
     if execution is None:
         return variables

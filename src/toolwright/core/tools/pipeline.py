@@ -179,7 +179,7 @@ def answer_by_model(prepared: PreparedCall) -> ToolResult:
 
 
 def lacks_tenvs(name: str, lacking: MissingTenvs) -> ToolResult:
-    """Return the error result of a call whose thread has not the required tenvs (D4)."""
+    """Return the error result of a call whose thread does not have the required tenvs (D4)."""
     invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
     return ToolResult.fail(
         sentence(f"Tool {name!r} needs tenvs that this thread does not have: {lacking}"),

@@ -75,8 +75,9 @@ class Registry:
         self._handlers[name] = _checked(name, function)
 
     def remove_handler(self, name: str) -> None:
-        """Remove a handler, so that its tool is latent again. Raises `DefinitionError` if there is none of that
-        name.
+        """Remove a handler, so that its tool is latent again.
+
+        Raises `DefinitionError` if there is none of that name.
         """
         self._known(name)
         del self._handlers[name]

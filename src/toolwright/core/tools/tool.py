@@ -215,8 +215,9 @@ class Tool:
 
     @property
     def offered(self) -> JSONObject:
-        """The schema sent to a model: the parameters, and the meta-properties that a schema tool leaves to each
-        call.
+        """The schema sent to a model.
+
+        It has the parameters, and the meta-properties that a schema tool leaves to each call.
         """
         return self.parameters if self.meta is None else offered(self.parameters, self.meta, self.latent)
 
