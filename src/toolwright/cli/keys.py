@@ -11,12 +11,12 @@ SECRET_BYTES, FERNET_BYTES = 32, 32
 
 
 def new_secret_key() -> str:
-    """A key for callers of the gateway."""
+    """Return a key for callers of the gateway."""
     return f"sk_{secrets.token_urlsafe(SECRET_BYTES)}"
 
 
 def new_encryption_key() -> str:
-    """A Fernet key: 32 random bytes in URL-safe base64."""
+    """Return a Fernet key: 32 random bytes in URL-safe base64."""
     return base64.urlsafe_b64encode(secrets.token_bytes(FERNET_BYTES)).decode("ascii")
 
 

@@ -44,7 +44,7 @@ async def _serve(app: App, settings: Settings, stdin: BinaryIO, stdout: BinaryIO
 
 
 def _take_over() -> tuple[BinaryIO, BinaryIO]:
-    """The host's ends of stdin and stdout, for the protocol alone: an app that is loaded may print, or read.
+    """Return the host's ends of stdin and stdout, for the protocol alone: an app that is loaded may print, or read.
 
     Raises `Refusal` where one of them is closed.
     """
@@ -150,7 +150,7 @@ def _print(listing: McpListing, offered: McpPrompts) -> None:
 
 
 def _spelled(prompt: McpPrompt) -> str:
-    """A prompt with its arguments: `review(diff, tone?)`."""
+    """Return a prompt with its arguments: `review(diff, tone?)`."""
     arguments = [each.name if each.required else f"{each.name}?" for each in prompt.arguments]
     return clean_text(f"{prompt.name}({', '.join(arguments)})")
 

@@ -28,12 +28,12 @@ class Refusal(Exception):
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, and without anything that steers a terminal."""
+    """Return the text without line breaks, and without anything that steers a terminal."""
     return spelled_out(" ".join(text.split()))
 
 
 def shown_url(url: str) -> str:
-    """The URL without its password."""
+    """Return the URL without its password."""
     parts = urlsplit(url)
     if parts.password is None:
         return url

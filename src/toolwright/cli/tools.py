@@ -32,7 +32,7 @@ from toolwright.wiring.executors import HttpTools
 
 
 def described(tool: Tool) -> list[JSON]:
-    """The tenvs that the tool declares, as `tools show` prints them."""
+    """Return the tenvs that the tool declares, as `tools show` prints them."""
     if tool.needs is None:
         return []
     fields = cast("JSONObject", tool.needs.schema.get("properties", {}))
@@ -75,7 +75,7 @@ def _refused(name: str, value: JSON, needs: Needs) -> bool:
 
 
 def variables_of(tool: Tool) -> list[JSON]:
-    """The variables that the tool declares, as `tools show` prints them."""
+    """Return the variables that the tool declares, as `tools show` prints them."""
     return [
         {
             "name": each.name,
@@ -125,7 +125,7 @@ def known_env(
 
 
 def pairs(option: str, given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The values of `NAME=VALUE`, or of `NAME` from the environment."""
+    """Return the values of `NAME=VALUE`, or of `NAME` from the environment."""
     return dict([_pair(option, each, environment) for each in given])
 
 
@@ -221,7 +221,7 @@ def call(
 
 
 async def _living(app: App, state: MemoryState, made: Coroutine[None, None, ToolResult]) -> ToolResult:
-    """The result of the call, made within the app's lifespan."""
+    """Return the result of the call, made within the app's lifespan."""
     try:
         async with app.living() as state.lifespan:
             return await made

@@ -189,7 +189,10 @@ class Agents:
         return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", query))
 
     async def mcp(self, agent: str, thread_id: str | None = None) -> Items[McpServer]:
-        """The MCP servers of the agent, asked with the values of a thread, or with its own. Raises `NotFound`."""
+        """Return the MCP servers of the agent, asked with the values of a thread, or with its own.
+
+        Raises `NotFound`.
+        """
         answer = await self._http.get(f"{_path(agent)}/mcp", {"threadId": thread_id})
         return read_list(McpServer, answer, "servers")
 

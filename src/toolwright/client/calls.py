@@ -21,7 +21,7 @@ Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 
 
 def values_json(env: Values) -> JSONObject:
-    """The values as a body carries them."""
+    """Return the values as a body carries them."""
     return {
         name: {"value": each.value, "type": each.type} if isinstance(each, EnvVar) else plain(each)
         for name, each in env.items()
@@ -29,7 +29,7 @@ def values_json(env: Values) -> JSONObject:
 
 
 def read_names(answer: JSON) -> dict[str, EnvType]:
-    """The names that are set, and whether each is a secret."""
+    """Return the names that are set, and whether each is a secret."""
     names = read_field(dict[str, dict[str, EnvType]], answer, "env")
     return {name: each["type"] for name, each in names.items() if "type" in each}
 

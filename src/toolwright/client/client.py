@@ -92,7 +92,7 @@ class Client:
         raise error_of(answer.status, answer.headers, answer.body)
 
     async def stream_token(self) -> StreamToken:
-        """A token that opens one stream within a minute, for a browser: `?token=`."""
+        """Return a token that opens one stream within a minute, for a browser: `?token=`."""
         return read(StreamToken, (await self._http.call("POST", "/api/stream-tokens", repeat="lost")).json)
 
 

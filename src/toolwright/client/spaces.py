@@ -127,7 +127,7 @@ class Spaces:
         return read_list(Space, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "spaces")
 
     async def get(self, space_id: str) -> Space:
-        """The space."""
+        """Return the space."""
         return read_field(Space, await self._http.get(_path(space_id)), "space")
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:

@@ -52,7 +52,7 @@ class Threads:
         return read_field(Thread, (await self._http.call("POST", "/api/threads", body)).json, "thread")
 
     async def get(self, thread_id: str) -> Thread:
-        """The thread."""
+        """Return the thread."""
         return read_field(Thread, await self._http.get(_path(thread_id)), "thread")
 
     async def list(self, user_id: str | None = None, limit: int = 50, offset: int = 0) -> Items[Thread]:

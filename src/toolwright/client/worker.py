@@ -53,7 +53,10 @@ class Work:
     on_loop: bool
 
     async def __call__(self, arguments: JSON, threads: DaemonThreads) -> ToolResult:
-        """The result of one call. Whatever the function raises is an error result; only our cancellation passes."""
+        """Return the result of one call.
+
+        Whatever the function raises is an error result; only our cancellation passes.
+        """
         if not isinstance(arguments, dict):
             return ToolResult.fail(f"The arguments are no JSON object: {brief_value(arguments)}.")
         call: Callable[[], object] = (
@@ -71,7 +74,10 @@ class Work:
 
 
 def work_of(name: str, function: Function) -> Work:
-    """The function as work. It gets the arguments as keywords; a single one annotated as a dict gets them whole."""
+    """Return the function as work.
+
+    It gets the arguments as keywords; a single one annotated as a dict gets them whole.
+    """
     if not callable(function) or isinstance(function, type):
         raise DefinitionError(
             f"The tool {name!r} needs a function to carry it out, not {brief_value(function)}."

@@ -31,7 +31,7 @@ class BrokenRow:
 
 
 class Rows(list[T]):
-    """The rows of a list that could be read; `broken` are those that could not.
+    """The readable rows of a list; `broken` are the others.
 
     `more` is true for a page that ended early, see `PageLimit`: more rows might follow.
     """
@@ -49,7 +49,7 @@ class Rows(list[T]):
 
 
 def broken_of(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
-    """The rows among these that are broken."""
+    """Return the broken rows."""
     return rows.broken if isinstance(rows, Rows) else ()
 
 
@@ -59,12 +59,12 @@ def ended_early(rows: Sequence[object]) -> bool:
 
 
 def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
-    """A page of rows that have been read whole; what is broken is on every page."""
+    """Return a page of rows that are already loaded. Broken rows are on every page."""
     return Rows(rows[offset : offset + limit], broken_of(rows))
 
 
 async def is_there(row: Awaitable[object | None]) -> bool:
-    """Return whether there is such a row, be it broken: for those who need nothing of what is in it."""
+    """Return whether the row exists, even if it is broken. For callers that do not need its contents."""
     try:
         return await row is not None
     except RowBroken:
@@ -72,7 +72,7 @@ async def is_there(row: Awaitable[object | None]) -> bool:
 
 
 def all_of(rows: Sequence[T]) -> Sequence[T]:
-    """The rows, for those who need all of them; raises `RowBroken` if one could not be read."""
+    """Return all rows. Raises `RowBroken` if one could not be read."""
     for broken in broken_of(rows):
         raise RowBroken(broken.sentence)
     return rows

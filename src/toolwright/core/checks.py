@@ -1,4 +1,4 @@
-"""Checks of what a caller of the Python API hands over, before it is used: later it would fail in a way of its own."""
+"""Validation of the arguments of the Python API, before they are used."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -16,14 +16,14 @@ _LONGEST = 40  # characters of a value that is shown itself
 
 
 def brief_value(value: object) -> str:
-    """The value itself where it is plain and short, else its type."""
+    """Return a plain and short value itself, or the name of its type."""
     if isinstance(value, str | int | float | None) and len(text := repr(value)) <= _LONGEST:
         return text
     return f"a value of the type {type(value).__name__}"
 
 
 def invalid_value(path: str, fault: str) -> InvalidRequest:
-    """The error that names the field of a caller's input, and what is wrong with it."""
+    """Return the error for an invalid field of a caller's input."""
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
@@ -33,7 +33,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def takes_one(fn: Callable[..., object]) -> bool:
-    """Return whether it can be called with one value, as far as its signature says."""
+    """Return whether the callable accepts one argument, as far as its signature tells."""
     try:
         inspect.signature(fn).bind(None)
     except TypeError:
@@ -44,7 +44,7 @@ def takes_one(fn: Callable[..., object]) -> bool:
 
 
 def misfit(value: object, kinds: Kinds) -> str | None:
-    """The value if it is no list, else its first item of another kind, in words; None if all fit."""
+    """Describe the value if it is not a list, or its first item of another type. None if all fit."""
     if isinstance(value, str | bytes | dict) or not isinstance(value, Collection):
         return brief_value(cast("object", value))
     items = cast("Collection[object]", value)  # isinstance does not know what it holds
@@ -65,7 +65,7 @@ def check_list(what: str, value: object, kinds: Kinds, wanted: str) -> None:
 
 
 def check_callee(what: str, value: object) -> None:
-    """Raise `DefinitionError` for what is often put among tools and is none: it says what to put there."""
+    """Raise `DefinitionError` for a value that is often mistaken for a tool, with the right alternative."""
     name = getattr(value, "name", None)
     if hasattr(value, "expose_as_tool"):
         if hasattr(value, "as_tool"):
@@ -80,7 +80,7 @@ def check_callee(what: str, value: object) -> None:
 
 
 def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
-    """A class whose constructor says of these names, which it does not take, where they belong."""
+    """Return a class decorator: the constructor rejects these names and says where they belong."""
 
     def decorate(cls: type[T]) -> type[T]:
         made = cls.__init__

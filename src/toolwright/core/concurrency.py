@@ -17,16 +17,16 @@ _Work: TypeAlias = tuple["Future[object]", Callable[[], object]]
 
 
 async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Calls `call` and returns its result: in a thread if the value that it goes through has many parts."""
+    """Call `call` and return its result; in a thread if the value that it processes has many parts."""
     if is_large(measured):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
 
 
 class DaemonThreads(Executor):
-    """At most `most` threads, made as they are needed. `ThreadPoolExecutor` would wait for each at exit.
+    """Pool of at most `most` daemon threads, created on demand. `ThreadPoolExecutor` would wait for each at exit.
 
-    The threads end with `shutdown`, or when nobody has the pool any more.
+    The threads end with `shutdown`, or when the pool is garbage-collected.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -70,7 +70,7 @@ class DaemonThreads(Executor):
 
 
 def _serve(queue: "SimpleQueue[_Work | None]", idle: threading.Semaphore) -> None:
-    """A thread's life. It knows the queue only, so that a forgotten pool can be collected."""
+    """Main loop of a thread. It references only the queue, so that an unused pool can be collected."""
     while (work := queue.get()) is not None:
         _carry_out(*work)
         del work
@@ -109,7 +109,10 @@ def is_cancelled() -> bool:
 
 
 def cancellations() -> int:
-    """Number of cancellations of the current task, but for those taken back, as `asyncio.timeout` does."""
+    """Return the number of pending cancellations of the current task.
+
+    Excludes withdrawn ones, as `asyncio.timeout` withdraws its own.
+    """
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -1,4 +1,4 @@
-"""Forms: JSON that is read strictly by pydantic models, each error by its path in plain words."""
+"""Forms: JSON validated strictly by pydantic models, with the path of each error."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast
@@ -53,7 +53,7 @@ _LENGTHS: Mapping[str, tuple[str, str]] = {
 
 
 def known_and_few(value: object, form: type[BaseModel]) -> object:
-    """The value to be validated by a form: of thousands of unknown fields, no more than are reported."""
+    """Return the value to validate, without unknown fields beyond the number that is reported."""
     if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_FAULTS:  # pyright: ignore[reportUnknownArgumentType]  # user input
         return value  # pyright: ignore[reportUnknownVariableType]  # user input
     names = {field.alias or name for name, field in form.model_fields.items()}
@@ -65,7 +65,10 @@ def known_and_few(value: object, form: type[BaseModel]) -> object:
 
 
 def form_fault(fault: Mapping[str, Any]) -> str:
-    """The end of a sentence that begins with the field's path; `fault` is one of pydantic's, which repeats no value."""
+    """Return the end of an error message that begins with the field's path.
+
+    `error` is pydantic's; no value is repeated.
+    """
     kind, more = str(fault["type"]), fault.get("ctx", {})
     if kind in ("value_error", "assertion_error"):  # a validator of ours, or of a user's model
         return str(more["error"]) or "is not accepted"

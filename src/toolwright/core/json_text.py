@@ -50,7 +50,7 @@ class TooManyValues(NotJson):
 
 
 class HalfCharacter(NotJson):
-    """A text within the value at `path` holds half a character: nobody could show, store or send it on as it is."""
+    """A text within the value at `path` has an unpaired surrogate, so that it cannot be shown, stored or sent."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{spell(path) or 'it'} {HALF}")
@@ -58,7 +58,7 @@ class HalfCharacter(NotJson):
 
 
 class ValueCount:
-    """The number of values in a JSON text that comes in pieces; what is no JSON counts as it happens to.
+    """The number of values in a JSON text that arrives in pieces. For invalid JSON the number is arbitrary.
 
     An empty list or object counts as two. `names` is the number of names in its objects, exact for valid JSON.
     """
@@ -99,11 +99,11 @@ def read_json(
     nesting: int = MAX_NESTING,
     count: ValueCount | None = None,
 ) -> JSON:
-    """The value of a text, strictly: no NaN, no infinity, no name twice in one object, no half character.
+    """Parse JSON strictly: no NaN, no infinity, no duplicate names in an object, no unpaired surrogate.
 
-    A byte order mark at the beginning is passed over (RFC 8259 §8.1).
-    `count` is that of a text that was counted before, as it came. Raises `NotJson`; the cost is bounded by `values`
-    and the length of the text.
+    Skips a byte order mark (RFC 8259 §8.1).
+    `count` is the number of values of a text counted before. Raises `NotJson`. The cost is bounded by `values` and the
+    length of the text.
     """
     raw = _raw(text)
     count = count or _counted(raw, values)
@@ -134,9 +134,9 @@ def refuse_halves(value: JSON) -> None:
 
 
 def parse_json(text: bytes | str, *, values: int = MAX_JSON_VALUES) -> JSON:
-    """The value of a text in which nobody has to hear what is wrong: of two values under one name the last counts.
+    """Parse JSON where no detailed error is needed. Of duplicate names the last counts.
 
-    Raises `NotJson`, also for half characters.
+    Raises `NotJson`, also for unpaired surrogates.
     """
     raw = _raw(text)
     _counted(raw, values)
@@ -173,7 +173,7 @@ def _parsed(raw: bytes) -> JSON:
 
 
 def _halves_at(raw: bytes, fault: str) -> Iterator[re.Match[bytes]]:
-    """The half characters for which the quick parser may have refused a text, by the place that it names."""
+    """Return the half characters for which the quick parser may have refused a text, by the place that it names."""
     place = _AT_HALF.search(fault)
     if place is None:
         return iter(())
@@ -185,7 +185,7 @@ def _halves_at(raw: bytes, fault: str) -> Iterator[re.Match[bytes]]:
 
 
 def _path_to(text: bytes) -> Path | None:
-    """Path of the string in which the text breaks off; for a name in an object, that of the object."""
+    """Return the path of the string at which the text ends; for a name in an object, that of the object."""
     path, value = _last(text, f'{_MARK}":"{_MARK}"')
     if value == _MARK and path and str(path[-1]).endswith(_MARK):
         return path[:-1]
@@ -210,7 +210,10 @@ def _last(text: bytes, rest: str) -> tuple[Path, JSON]:
 
 
 def _names(value: JSON, nesting: int) -> int:
-    """The number of names in all objects; `NotJson` for what is nested too deep, and for numbers out of range."""
+    """Return the number of names in all objects.
+
+    Raises `NotJson` for values nested too deep and for numbers out of range.
+    """
     names, depth, level = 0, 0, [value]
     while level:
         below: list[JSON] = []
@@ -246,7 +249,7 @@ def _exactly(raw: bytes) -> JSON:
 
 
 def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """An object; which of two values under one name is meant, nobody knows."""
+    """Build an object from its pairs. Raises `ValueError` for a duplicate name."""
     once = dict(pairs)
     if len(once) < len(pairs):
         seen: set[str] = set()

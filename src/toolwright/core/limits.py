@@ -1,4 +1,4 @@
-"""Limits that hold wherever JSON comes in or goes out (D20)."""
+"""Limits of JSON input and output (D20)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -72,16 +72,16 @@ ALL_ROWS = 2**31 - 1
 
 
 class PageLimit(int):
-    """The most rows of a page that ends early once its rows have `PAGE_BYTES`; a plain number is a limit of rows alone.
+    """The maximum number of rows of a page, which ends early once its rows have `PAGE_BYTES`.
 
-    The list that is read says so by `Rows.more`.
+    A plain number limits rows only. `Rows.more` tells whether the page ended early.
     """
 
     @classmethod
     def __get_pydantic_core_schema__(
         cls, _: object, schema_of: Callable[[type], Any]
     ) -> Any:  # pydantic's own
-        """In a document it is the number that it is."""
+        """Return the schema of an integer, for OpenAPI documents."""
         return schema_of(int)
 
 

@@ -1,4 +1,4 @@
-"""The model seam: a request goes in, a stream of events comes out, the response comes last."""
+"""Model port: a request in, a stream of events out, with the response as the last event."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 
 @value
 class ToolDefinition:
-    """A tool as a model is told of it; `parameters` is a JSON Schema object."""
+    """A tool as sent to a model; `parameters` is a JSON Schema object."""
 
     name: str
     description: str
@@ -29,7 +29,7 @@ class ToolDefinition:
 
 @value
 class AnswerSchema:
-    """What the text of an answer must be: JSON that fits the schema. `name` is for providers that want one."""
+    """The required schema of an answer's text, which is JSON. `name` is for providers that require one."""
 
     schema: JSONObject
     name: str = "answer"
@@ -37,9 +37,9 @@ class AnswerSchema:
 
 @value
 class ModelSettings:
-    """Settings of a model that providers share; those that are None are the provider's own defaults.
+    """Settings common to several providers; None leaves the provider's own default.
 
-    `temperature`, `top_p` and the penalties are as the provider takes them, `max_tokens` bounds the answer, in tokens.
+    `temperature`, `top_p` and the penalties are passed to the provider, `max_tokens` limits the answer, in tokens.
     """
 
     temperature: float | None = None
@@ -55,11 +55,12 @@ class ModelSettings:
 class ModelRequest:
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
-    `step` is the number (1, 2, …) of this request within its run, or among those to this model; `who` names the
-    agent and prompt that ask. `load` gives the bytes of an attachment of a message, for models that can see it;
-    None if they are gone. `reasoning` is how hard the model is to think. `turn` is the number of this request among
-    those of its prompt, which differs from `step` where others speak in the run too. With an `answer` the text of the
-    response is JSON that fits its schema, as far as the provider keeps to it; it is the same object from step to step.
+    `step` is the number (1, 2, …) of this request within its run, or among those to this model; `who` names the agent
+    and
+    prompt. `load` returns the bytes of a message's attachment, for models that can read it, or None if they no longer
+    exist. `reasoning` is the reasoning effort. `turn` is the number of this request among those of its prompt, which
+    differs from `step` if several prompts are active in the run. With an `answer` the text of the response is JSON that
+    fits its schema, as far as the provider enforces it; it is the same object from step to step.
 
     The first `stable` characters of `system` stay the same from step to step; None means all of them. Adapters send
     the rest after the messages, so that the requests of two consecutive steps begin with the same bytes.
@@ -182,7 +183,7 @@ def is_model(model: object) -> bool:
 
 
 def check_model(whose: str, model: object, example: str = "openai:gpt-5") -> None:
-    """Raise `DefinitionError` for what is no model, or has a `window` that is no number of tokens."""
+    """Raise `DefinitionError` if the value is not a model, or its `window` is not a number of tokens."""
     if not is_model(model):
         raise DefinitionError(f"{whose} must be a name such as {example!r} or a model object, not {model!r}.")
     if model is None or isinstance(model, str):

@@ -1,4 +1,4 @@
-"""Any Python value as plain JSON, or the words for why it is none (D2)."""
+"""Conversion of Python values to plain JSON, with an error message for values that are not JSON (D2)."""
 
 import math
 import re
@@ -40,17 +40,17 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def spell(path: Path) -> str:
-    """A path as people write it: `filter.tags.1`."""
+    """Return a path as people write it: `filter.tags.1`."""
     return ".".join(map(str, path))
 
 
 def unwritable(text: str) -> bool:
-    """Return whether the text holds what the journal cannot keep: NUL, or half a character (a lone surrogate)."""
+    """Return whether the text has characters that the journal cannot store: NUL, or an unpaired surrogate."""
     return "\x00" in text or has_half_characters(text)
 
 
 def one_line(text: str) -> bool:
-    """Return whether the text can be a name: it breaks no line that it stands in, and steers no terminal."""
+    """Return whether the text can be a name: without line breaks and terminal control characters."""
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
 
 
@@ -60,11 +60,12 @@ def has_long_key(value: Mapping[str, object]) -> bool:
 
 
 def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
-    """Copy `value` as JSON, as pydantic serialises it: models and dataclasses become objects, tuples and sets lists.
+    """Copy `value` as JSON, as pydantic serializes it: models and dataclasses become objects, tuples and sets lists.
 
-    Enums become their values, and `Decimal`, `datetime`, `UUID`, `Path` and their like texts; numpy's scalars and
-    arrays are read by `tolist`. Keys become text in the same way. Raises `InvalidJSON`, with the path, for what JSON
-    cannot carry: NaN, bytes, cycles, keys that no text stands for, more than `nesting` levels, at most `MAX_NESTING`.
+    Enums become their values, and `Decimal`, `datetime`, `UUID`, `Path` and similar types texts; numpy's scalars and
+    arrays are converted by `tolist`. Keys become text in the same way. Raises `InvalidJSON`, with the path, for values
+    that
+    are not JSON: NaN, bytes, cycles, keys without a text, more than `nesting` levels, at most `MAX_NESTING`.
     """
     try:
         copy: JSON = _usual_copier()(value)
@@ -89,13 +90,16 @@ def _keys(value: object) -> Iterable[object]:
 
 @cache
 def _usual_copier() -> Callable[[object], JSON]:
-    """Copies JSON of Python's own types in compiled code, and raises `ValidationError` for all else."""
+    """Return a function that copies JSON of Python's own types in compiled code.
+
+    It raises `ValidationError` for others.
+    """
     top = core_schema.definition_reference_schema(f"json-{_LEVELS}")
     return SchemaValidator(core_schema.definitions_schema(top, json_levels("json", _LEVELS))).validate_python
 
 
 def deeper(value: JSON, levels: int) -> bool:
-    """Return whether objects and lists stand within each other more than so many levels."""
+    """Return whether objects and lists are nested deeper than `levels`."""
     within: list[JSON] = [value]
     for _ in range(levels):
         within = [
@@ -159,9 +163,9 @@ def has_more_values(value: object, most: int) -> bool:
 
 
 def surely_longer(value: object, most: int) -> bool:
-    """Return whether the value would have more bytes as JSON for certain, seen without a copy of it.
+    """Return whether the value is certainly longer than `most` bytes as JSON, without copying it.
 
-    Code that nobody trusts may put one long text into a list a million times.
+    Untrusted code can put one long text into a list a million times.
     """
     size, within = 0, [value]
     while within:
@@ -214,7 +218,7 @@ def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
 
 
 def _in_order(items: Iterable[object]) -> Iterable[object]:
-    """The items of a set in the same order in every process, where they have one."""
+    """Return the items of a set in the same order in every process, where they have one."""
     if not isinstance(items, set | frozenset):
         return items
     try:
@@ -224,7 +228,7 @@ def _in_order(items: Iterable[object]) -> Iterable[object]:
 
 
 def _serialised(value: object, path: Path) -> object:
-    """A value of another type as pydantic or numpy writes it; bytes and what yields its items once are refused."""
+    """Return a value of another type as pydantic or numpy serializes it. Rejects bytes and one-shot iterators."""
     to_list = getattr(value, "tolist", None)
     if type(value).__module__ == "numpy" and callable(to_list) and not isinstance(value, bytes):
         made = cast("Callable[[], object]", to_list)()
@@ -248,7 +252,7 @@ def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int
 
 
 def _key(key: object, path: Path) -> str:
-    """A key as pydantic writes it: numbers, dates, `UUID` and their like as text."""
+    """Return a key as pydantic serializes it: numbers, dates, `UUID` and similar types as text."""
     if isinstance(key, Enum):
         key = key.value
     if isinstance(key, str):

@@ -1,4 +1,4 @@
-"""The seams: what the runtime needs of the outside, as small protocols with a double in memory each."""
+"""Ports: the runtime's dependencies on the outside, as small protocols with an in-memory implementation each."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
@@ -12,7 +12,7 @@ from toolwright.core.threads.event import Event, Topic
 
 
 class Clock(Protocol):
-    """The time. `now` is an aware instant in UTC, `monotonic` counts seconds and never goes back."""
+    """The clock. `now` is an aware timestamp in UTC, `monotonic` counts seconds and never goes back."""
 
     def now(self) -> datetime: ...
 
@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 class NewId(Protocol):
-    """Makes ids: URL-safe, unique, rising with time; `prefix` says of what."""
+    """Generator of ids: URL-safe, unique, increasing with time; `prefix` names the kind."""
 
     def __call__(self, prefix: str) -> str: ...
 
@@ -38,9 +38,11 @@ Verdict: TypeAlias = Literal["done", "again", "elsewhere"] | RetryInIsolation
 
 
 class Drain(Protocol):
-    """Drains a thread once, or fires a timer: `done`, `again` when it was woken meanwhile, or only `RetryInIsolation`.
+    """Processes a thread once, or fires a timer.
 
-    `elsewhere` if only another process of a cluster can go on with it, for this one does not know its agent.
+    Returns `done`, `again` if it was woken in the meantime, `RetryInIsolation` if it must run alone, or `elsewhere` if
+    only
+    another process of a cluster can continue it, since this one does not know its agent.
 
     `node` is the node of a cluster that has leased it.
     """
@@ -56,7 +58,7 @@ class Files(Protocol):
         ...
 
     async def get(self, digest: str, part: slice | None = None) -> bytes:
-        """The bytes, or the part of them from one place to another; `NotFound` if they are not there."""
+        """Return the bytes, or a range of them. Raises `NotFound` if they do not exist."""
         ...
 
     async def probe(self) -> None:
@@ -64,17 +66,17 @@ class Files(Protocol):
         ...
 
     async def tidy(self, before: datetime) -> int:
-        """Take away what processes left half-written that were killed before then; how much that was."""
+        """Remove partial files of processes that were killed before then. Returns the number of bytes removed."""
         ...
 
     def digests(self) -> AsyncIterator[str]:
-        """The digests of all bytes that are kept."""
+        """Return the digests of all bytes that are kept."""
         ...
 
     async def remove(self, digest: str, before: datetime) -> bool:
-        """Take bytes away that nobody has put since then; whether they are gone, or were not there.
+        """Remove bytes that were not stored again since then. Returns whether they no longer exist.
 
-        Whoever puts bytes that are there already makes them young again: no row needs to name them yet.
+        Storing bytes that exist already renews their age: no row needs to reference them yet.
         """
         ...
 
@@ -89,15 +91,15 @@ class Cipher(Protocol):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of all keys that open, the one that seals first."""
+        """Return the names of all keys that can decrypt. The first one encrypts."""
         ...
 
     def seal(self, text: str) -> tuple[str, str]:
-        """The sealed text, and the name of the key; `CannotSeal` where there are no keys."""
+        """Return the sealed text, and the name of the key. Raises `CannotSeal` where there are no keys."""
         ...
 
     def open(self, sealed: str) -> str:
-        """The text; `CannotUnseal` if none of the keys has sealed it."""
+        """Return the text. Raises `CannotUnseal` if none of the keys has sealed it."""
         ...
 
 
@@ -105,7 +107,7 @@ class Motor(Protocol):
     """Sees to it that every woken thread is drained: soon, by one at a time, at least once."""
 
     def wake(self, thread_id: str) -> None:
-        """A nudge after the commit that woke the thread: spares the wait for the next sweep."""
+        """Notify the scheduler after the commit that woke the thread, which need not wait for the next sweep."""
         ...
 
     @property
@@ -123,7 +125,7 @@ class Motor(Protocol):
         ...
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
-        """Begin to drain; `nudge(thread_id)` tells a drain in progress that its thread was woken."""
+        """Start to process threads; `nudge(thread_id)` notifies a worker that its thread was woken."""
         ...
 
     async def stop(self, grace: float) -> None:
@@ -158,7 +160,7 @@ class Follower(Protocol):
         ...
 
     def took_all(self) -> bool:
-        """Return whether nothing was lost since the last time this was asked; else the journal has it."""
+        """Return whether no event was lost since the last call. Lost events can be read from the journal."""
         ...
 
 
@@ -170,11 +172,11 @@ class Bus(Protocol):
         ...
 
     def wanted_in(self, space_id: str) -> bool:
-        """Return whether anybody follows that space, or all of them."""
+        """Return whether there are subscribers to that space, or to all spaces."""
         ...
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
-        """Return whether anybody follows all of that thread or run: live events need not be made for nobody."""
+        """Return whether the thread or run has subscribers. Without any, live events need not be created."""
         ...
 
     def subscribe(
@@ -195,7 +197,7 @@ class Bus(Protocol):
         ...
 
     def shared(self, key: str) -> Sequence[JSON]:
-        """The values that other processes share under the key, one of each."""
+        """Return the values that other processes share under the key, one of each."""
         ...
 
 
@@ -213,14 +215,14 @@ class Models(Protocol):
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts: the more alike two texts are in meaning, the smaller the angle between their vectors.
+    """Generator of text embeddings: the closer two texts are in meaning, the smaller the angle between their vectors.
 
-    Vectors of embedders with different names are never compared, so a `name` stands for a model and its settings.
+    Vectors of embedders with different names are never compared, so a `name` identifies a model and its settings.
     """
 
     @property
     def name(self) -> str: ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """The vectors of the texts, in their order and of one size, of any length but 0. Raises `ModelError`."""
+        """Return the vectors of the texts, in their order and of one size, of any length but 0. Raises `ModelError`."""
         ...

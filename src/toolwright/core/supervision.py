@@ -84,7 +84,7 @@ _of_thread = _OfThread()
 
 
 def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
-    """The deadlines of the loop that this thread runs."""
+    """Return the deadlines of the loop that this thread runs."""
     deadlines = _of_thread.last
     if deadlines is None or deadlines.loop is not loop:
         deadlines = _of_thread.last = Deadlines(loop)
@@ -214,11 +214,14 @@ class Supervision(Generic[T]):
             raise self._cancelled
 
     def result(self) -> T:
-        """The result of work that has ended by itself; raises what it has raised."""
+        """Return the result of finished work, or raise its exception."""
         return self._task.result()
 
     async def _run(self) -> T:
-        """The work; whoever waits goes on in the loop's next turn, when the task has ended."""
+        """Run the work and return its result.
+
+        Waiting tasks resume in the loop's next iteration, when the task has ended.
+        """
         self._begun = True
         if self._watched:
             self._task.remove_done_callback(self._on_end)
@@ -254,7 +257,7 @@ class Supervision(Generic[T]):
 
 
 async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
-    """The result of the work, or the error that would end the loop if a task raised it, or the program."""
+    """Return the result of the work, or the error that would end the loop if a task raised it, or the program."""
     try:
         return await work, None
     except (KeyboardInterrupt, SystemExit) as error:

@@ -11,7 +11,7 @@ CUT = " … ("
 
 
 def brief(text: str, most: int = MOST_WORDS) -> str:
-    """The text, cut where it is longer than `most` characters."""
+    """Return the text, cut where it is longer than `most` characters."""
     if len(text) <= most:
         return text
     kept = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
@@ -28,7 +28,7 @@ def words(error: BaseException) -> str:
 
 
 def first_error(error: BaseException) -> BaseException:
-    """The error itself, of a group what it begins with."""
+    """Return the error itself, or the first one of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
@@ -38,9 +38,9 @@ _FEW = 5  # errors of a group
 
 
 def error_text(error: BaseException, text: str) -> str:
-    """The words of an error, or its type's name; both for one that only names the key which it has not found.
+    """Return the message of an error, or its type's name; both for an error that only names a missing key.
 
-    Behind those of a group stand those of its first errors.
+    The messages of a group are followed by those of its first errors.
     """
     if isinstance(error, KeyError) and len(error.args) == 1 and text == repr(error.args[0]):
         return f"{type(error).__name__}: {text}"
@@ -52,13 +52,13 @@ def error_text(error: BaseException, text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text as a sentence of its own: with a full stop, where what it quotes at its end has none."""
+    """Return the text as a sentence: with a full stop, unless a quotation at its end has one."""
     stripped = text.rstrip()
     return stripped if stripped.endswith((".", "!", "?", "…")) else f"{stripped}."
 
 
 def quantity(number: int | float, noun: str) -> str:
-    """The number and the noun, in the plural but for 1."""
+    """Return the number and the noun, in the plural but for 1."""
     count = f"{number:g}" if isinstance(number, float) else str(number)
     if number == 1:
         return f"{count} {noun}"
@@ -69,7 +69,7 @@ _LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and tak
 
 
 def hint(name: str, options: Iterable[str]) -> str:
-    """The option that was perhaps meant by a name."""
+    """Return the option that was perhaps meant by a name."""
     names = sorted(options)
     close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:

@@ -205,7 +205,7 @@ _WORDS: dict[int | str, str] = {
 def answers(
     shape: type[Shape], description: str, status: int = 200, errors: tuple[int, ...] = ()
 ) -> Responses:
-    """A route's answers: the good one, and the errors that it shares with others."""
+    """Return a route's answers: the good one, and the errors that it shares with others."""
     good: Responses = {status: {"model": shape, "description": description}}
     return good | failures(*errors)
 
@@ -229,7 +229,7 @@ _LIMITER = RunVar[CapacityLimiter]("toolwright_answers")
 
 
 def _one_at_a_time() -> CapacityLimiter:
-    """The limiter of the event loop's large answers."""
+    """Return the limiter of the event loop's large answers."""
     try:
         return _LIMITER.get()
     except LookupError:
@@ -287,7 +287,7 @@ class Answer(Response):
 
 
 def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """The HTTP answer whose body is `body`."""
+    """Return the HTTP answer whose body is `body`."""
     return Answer(body, status, headers)
 
 
@@ -305,7 +305,7 @@ def listed(
 def page_json(
     rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> tuple[list[JSON], JSONObject]:
-    """The items of a page until they have `MOST_SHOWN` letters; and `more: true` if it ends early, or nothing.
+    """Return the items of a page until they have `MOST_SHOWN` letters; and `more: true` if it ends early, or nothing.
 
     A journal has ended its pages before, see `PageLimit`; this holds for lists that are made otherwise.
     """
@@ -372,7 +372,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
 
 
 def status_of(error: type[errors.ToolwrightError]) -> int:
-    """The status of an error's class."""
+    """Return the status of an error's class."""
     for each in error.__mro__:
         if each in STATUSES:
             return STATUSES[each]
@@ -397,7 +397,7 @@ class Frames:
         self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
     def of(self, event: Event) -> bytes:
-        """The event's frame. A recorded event is known by its number, a live one by being the same object."""
+        """Return the event's frame. A recorded event is known by its number, a live one by being the same object."""
         whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
         key = id(event) if event.n is None else (whose, event.n)
         entry = self._frames.get(key)
@@ -410,5 +410,5 @@ class Frames:
         return made
 
     def made(self, event: Event) -> bytes:
-        """The event's frame, made again, and not kept."""
+        """Return the event's frame, made again, and not kept."""
         return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))

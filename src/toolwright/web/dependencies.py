@@ -125,7 +125,7 @@ async def person_of(serving: Serving, named: Named) -> Caller:
 
 
 def address_of(connection: HTTPConnection) -> str | None:
-    """The address that a connection comes from."""
+    """Return the address that a connection comes from."""
     return None if connection.client is None else connection.client.host
 
 

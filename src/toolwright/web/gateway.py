@@ -64,7 +64,7 @@ def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
 
 
 def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
-    """The gateway of a runtime that it opens when it starts, and closes when it stops."""
+    """Return the gateway of a runtime that it opens when it starts, and closes when it stops."""
     serving = _serving(options)
 
     @asynccontextmanager

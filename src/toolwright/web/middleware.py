@@ -46,7 +46,7 @@ RETRY_AFTER = "1"  # seconds
 
 
 def answer_error(error: ToolwrightError) -> Answer:
-    """An error of the core as its answer."""
+    """Return an error of the core as its answer."""
     status = status_of(type(error))
     if status == INTERNAL:
         log.error("A request failed.", exc_info=error)

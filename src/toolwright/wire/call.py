@@ -22,12 +22,12 @@ from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, docum
 
 
 def message_id_of(call_id: str) -> str:
-    """The id of the message that shows a call: made of the call's, so that it is posted once."""
+    """Return the id of the message that shows a call: made of the call's, so that it is posted once."""
     return f"msg_{call_id.removeprefix('call_')}"
 
 
 def call_shown_by(message_id: str) -> str:
-    """The id of the call that a message shows, if it shows one: `message_id_of` read backwards."""
+    """Return the id of the call that a message shows, if it shows one: `message_id_of` read backwards."""
     return f"call_{message_id.removeprefix('msg_')}"
 
 
@@ -69,7 +69,7 @@ def shown_call(
 
 
 def arguments_json(text: str) -> JSON:
-    """The arguments as JSON; as the model wrote them where that is none."""
+    """Return the arguments as JSON; as the model wrote them where that is none."""
     try:
         return json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
@@ -77,7 +77,7 @@ def arguments_json(text: str) -> JSON:
 
 
 def agent_entity_id(call: CallRow) -> str | None:
-    """The entity of the agent that made the call."""
+    """Return the entity of the agent that made the call."""
     return None if call.agent is None else entity_id_of(call.agent)
 
 

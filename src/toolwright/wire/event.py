@@ -45,7 +45,7 @@ _MANY = 2**62  # bytes: more than there are, for what is not counted
 
 
 def bounded(draft: EventDraft) -> EventDraft:
-    """The draft; of one whose payload is too large only the ids, and `truncated: true`."""
+    """Return the draft; of one whose payload is too large only the ids, and `truncated: true`."""
     payload = _bounded(draft.payload)
     return draft if payload is draft.payload else EventDraft(type=draft.type, payload=payload)
 
@@ -150,7 +150,7 @@ def mcp_held_event(server: str, tool: str) -> EventDraft:
 
 
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
-    """The event that ends a call: `tool.done` with its result, or `tool.error` with its error."""
+    """Return the event that ends a call: `tool.done` with its result, or `tool.error` with its error."""
     if result.status == "error":
         return LazyEventDraft("tool.error", _tool_payload, call_id, name, error_object(result))
     payload: JSONObject = {"result": result.result}

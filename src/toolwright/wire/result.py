@@ -11,7 +11,7 @@ from toolwright.wire.text import clean_json, readable
 
 
 def result_to_json(result: ToolResult) -> JSONObject:
-    """A result for the journal, with nothing lost; `result_from_json` reads it. Attachments as in S2 §5."""
+    """Return a result for the journal, with nothing lost; `result_from_json` reads it. Attachments as in S2 §5."""
     written: JSONObject = {"status": result.status}
     if result.result is not None or result.status == "success":
         written["result"] = result.result
@@ -48,7 +48,7 @@ def result_from_json(written: JSONObject) -> ToolResult:
 
 
 def attachment_to_json(attachment: Attachment | AttachmentRef) -> JSONObject:
-    """An attachment as S2 §5 spells it; a reference has the type `file`."""
+    """Return an attachment as S2 §5 spells it; a reference has the type `file`."""
     written: JSONObject = {"name": attachment.name, "mimeType": attachment.mime_type}
     if isinstance(attachment, AttachmentRef):
         written |= {"id": attachment.id, "type": "file", "path": attachment.path, "size": attachment.size}
@@ -64,7 +64,7 @@ def attachment_to_json(attachment: Attachment | AttachmentRef) -> JSONObject:
 
 
 def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
-    """The attachment that `attachment_to_json` wrote."""
+    """Return the attachment that `attachment_to_json` wrote."""
     name, mime_type = cast("str", written["name"]), cast("str", written["mimeType"])
     width, height = cast("int | None", written.get("width")), cast("int | None", written.get("height"))
     if written.get("type") != "file":
@@ -106,7 +106,7 @@ def model_text(result: ToolResult) -> str:
 
 
 def error_object(result: ToolResult) -> JSONObject:
-    """An error as an object, its `error_data` beside the text."""
+    """Return an error as an object, its `error_data` beside the text."""
     written: JSONObject = {"error": result.error or "The tool failed."}
     if result.error_code is not None:
         written["error_code"] = result.error_code
@@ -117,12 +117,12 @@ def error_object(result: ToolResult) -> JSONObject:
 
 
 def openai_message(call_id: str, result: ToolResult) -> JSONObject:
-    """The message of OpenAI's chat completions that answers the call."""
+    """Return the message of OpenAI's chat completions that answers the call."""
     return {"role": "tool", "tool_call_id": call_id, "content": model_text(result)}
 
 
 def anthropic_block(call_id: str, result: ToolResult) -> JSONObject:
-    """The content block of Anthropic's messages that answers the call."""
+    """Return the content block of Anthropic's messages that answers the call."""
     failed = result.status == "error"
     return {"type": "tool_result", "tool_use_id": call_id, "content": model_text(result), "is_error": failed}
 
@@ -165,7 +165,7 @@ def _mcp_image(attachment: Attachment | AttachmentRef) -> JSONObject:
 
 
 def shown_text(result: ToolResult) -> str:
-    """The text that a model reads of a result, with the names of its files that are no images."""
+    """Return the text that a model reads of a result, with the names of its files that are no images."""
     pictures = images(result)
     named = [each.name for each in result.attachments if each not in pictures]
     text = model_text(result)
@@ -173,7 +173,7 @@ def shown_text(result: ToolResult) -> str:
 
 
 def images(result: ToolResult) -> list[Attachment]:
-    """The images of a result whose bytes are there."""
+    """Return the images of a result whose bytes are there."""
     return [
         each
         for each in result.attachments

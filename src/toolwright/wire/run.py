@@ -197,7 +197,7 @@ class RunProgress(Shape, title="RunStatusShape"):
 
 
 def run_json(run: RunRow) -> JSONObject:
-    """A run without its steps."""
+    """Return a run without its steps."""
     fields: JSONObject = {
         "id": run.id,
         "agentId": run.agent,
@@ -334,7 +334,7 @@ class SentPrompt(Shape, title="SentPromptShape"):
 def sent_prompt_json(
     prompt: SentPromptRow, message: Callable[[Message], JSONObject], *, whole: bool = True
 ) -> JSONObject:
-    """A sent prompt, its messages as `message` shows them; without its system text and tools unless `whole`."""
+    """Return a sent prompt, its messages as `message` shows them; without its system text and tools unless `whole`."""
     fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
     if prompt.within is not None:
         fields["parentCallId"] = prompt.within

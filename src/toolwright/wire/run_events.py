@@ -38,11 +38,11 @@ class RunRecords(Protocol):
     """The records that events only name."""
 
     async def call(self, call_id: str) -> RecordedCall:
-        """The call. Raises `NotFound`."""
+        """Return the call. Raises `NotFound`."""
         ...
 
     async def text(self, thread_id: str, seq: int) -> str:
-        """The text of the thread's message at that place, empty if there is none."""
+        """Return the text of the thread's message at that place, empty if there is none."""
         ...
 
     async def result(self, run_id: str) -> RunResult:
@@ -68,7 +68,7 @@ class RunEvents:
     async def of(
         self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
     ) -> AsyncGenerator[RunEvent]:
-        """The values of one event: none for most types, several where one was missed."""
+        """Return the values of one event: none for most types, several where one was missed."""
         match type_:
             case "message.delta":
                 delta = self._grown(payload)
@@ -176,7 +176,7 @@ def _progress(payload: JSONObject) -> CallProgress:
 
 
 def _result(type_: str, payload: JSONObject) -> ToolResult | None:
-    """The result that the event holds, None if it is not there."""
+    """Return the result that the event holds, or None if it is not there."""
     if type_ == "tool.error":
         return failure_of(payload)
     if "result" not in payload:
@@ -190,7 +190,7 @@ _IDS = frozenset({"streamId", "toolCallId", "toolName", "error", "error_code"})
 
 
 def failure_of(payload: JSONObject) -> ToolResult:
-    """The result whose error an event holds, without its stack."""
+    """Return the result whose error an event holds, without its stack."""
     code, more = payload.get("error_code"), {name: each for name, each in payload.items() if name not in _IDS}
     return ToolResult.fail(
         str(payload.get("error", "The tool failed.")),

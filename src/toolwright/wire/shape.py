@@ -87,7 +87,7 @@ def spelt(name: str, *older: str) -> Any:  # what pydantic gives for a field
 
 
 def documented(kind: Any) -> PlainSerializer:  # a type, as pydantic takes it
-    """The mark of a field that the document describes as that type, and a client reads in its own way."""
+    """Return the mark of a field that the document describes as that type, and a client reads in its own way."""
     return PlainSerializer(_same, return_type=kind)
 
 
@@ -133,7 +133,7 @@ def read(kind: type[T], answer: JSON) -> T:
 
 
 def read_field(kind: type[T], answer: JSON, name: str) -> T:
-    """One field of an answer as a value of that kind: `{"thread": {…}}`."""
+    """Return one field of an answer as a value of that kind: `{"thread": {…}}`."""
     return read(kind, _field(answer, name))
 
 
@@ -166,7 +166,7 @@ def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
 
 
 def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:
-    """The broken items of an answer; nothing if it names none."""
+    """Return the broken items of an answer; nothing if it names none."""
     broken = answer.get("broken") if isinstance(answer, dict) else None
     return tuple(_each(BrokenItem, broken or [], "broken"))
 

@@ -25,7 +25,7 @@ _BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters that show nothing
 
 
 def plain_line(text: str) -> str:
-    """The text, clean, on one line."""
+    """Return the text, clean, on one line."""
     return " ".join(clean_text(text).split())
 
 
@@ -58,7 +58,7 @@ def seems_more(name: str) -> bool:
 
 
 def clean_json(value: JSON) -> JSON:
-    """A JSON value with clean texts, keys included."""
+    """Return a JSON value with clean texts, keys included."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):

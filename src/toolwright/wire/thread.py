@@ -29,7 +29,7 @@ class Thread(Shape, title="ThreadShape"):
 
 
 def thread_json(thread: ThreadRow) -> JSONObject:
-    """A thread; `status` is `running` while a run is open in it, and `terminated` once none can be any more.
+    """Return a thread; `status` is `running` while a run is open in it, and `terminated` once none can be any more.
 
     `activeAgentId` is the agent that answers since it was handed over, null while that is its own.
     """
@@ -54,7 +54,7 @@ class Child(Thread, title="ChildShape"):
 
 
 def child_json(thread: ThreadRow) -> JSONObject:
-    """A thread as its parent knows it."""
+    """Return a thread as its parent knows it."""
     return {**thread_json(thread), "reference": thread.id, "childStatus": thread.child_status}
 
 

@@ -115,7 +115,7 @@ def assemble(
     inline_wait: float = INLINE_WAIT,
     answer_limits: tuple[float, float] = ANSWER_LIMITS,
 ) -> Runtime:
-    """The runtime of these parts, not yet started."""
+    """Return the runtime of these parts, not yet started."""
     store, motor, clock, ids = parts.store, parts.motor, parts.clock, parts.new_id
     shared = _shared(catalog, parts, settings, answer_limits)
     services, agents, environment = shared.services, shared.agents, shared.environment
@@ -223,7 +223,7 @@ def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
 
 
 def _toolkit_parts(shared: _Shared, equipment: BuiltinTools) -> ToolkitParts:
-    """The parts of the toolkits that are given to loops of others."""
+    """Return the parts of the toolkits that are given to loops of others."""
     parts = shared.parts
     return ToolkitParts(
         store=parts.store,
@@ -253,7 +253,7 @@ def _semantics(parts: Parts) -> "Semantics | None":
 
 
 def _equipment(store: Store, spaces: Spaces, speech: Speech, semantics: "Semantics | None") -> BuiltinTools:
-    """The built-in tools by toolkit."""
+    """Return the built-in tools by toolkit."""
     kits = {
         SPACES: SpacesToolkit(spaces, speech),
         MIND: MindToolkit(store),

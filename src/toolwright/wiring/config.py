@@ -217,7 +217,7 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
 
 
 def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
-    """All faults as one line."""
+    """Return all errors as one line."""
     said = "; ".join(f"{fault['path']} {fault['message']}".strip().rstrip(".") for fault in faults)
     return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
 
@@ -238,7 +238,7 @@ def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> l
 
 
 def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
-    """The file with the tools of the OpenAPI documents that its agents name, and the faults of these."""
+    """Return the file with the tools of the OpenAPI documents that its agents name, and the errors of these."""
     agents: list[AgentEntry] = []
     faults: list[Fault] = []
     for number, entry in enumerate(found.agents):

@@ -35,7 +35,7 @@ _POSTGRES = "toolwright.adapters.store.postgres"
 
 
 async def revision(settings: Settings, *, locks: bool = False) -> str | None:
-    """The database's revision; None if it has no tables yet, or is an SQLite file that is not there.
+    """Return the database's revision, or None if it has no tables yet, or is an SQLite file that is not there.
 
     Raises `StoreError` if it cannot be read, if newer code has migrated it so that this code cannot use it, or if this
     process `locks` it and reaches it through a connection pooler.
@@ -154,7 +154,7 @@ async def cluster(settings: Settings) -> Cluster:
 
 
 async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
-    """Every row of the journal that cannot be read; it must be at the newest revision."""
+    """Return every row of the journal that cannot be read; it must be at the newest revision."""
     path = settings.sqlite_path
     if path is not None:
         return await asyncio.to_thread(inspect_sqlite, path)

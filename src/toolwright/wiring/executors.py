@@ -41,7 +41,7 @@ class HttpTools:
         self._executor: HttpExecutor | None = None
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
-        """The result of the call's request."""
+        """Return the result of the call's request."""
         if self._executor is None:
             module = import_module(
                 "toolwright.adapters.executors.http"
@@ -85,7 +85,7 @@ class LazyMcp:
         return self._connections
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """The result of a call."""
+        """Return the result of a call."""
         try:
             await self._load()
         except MissingExtra as error:
@@ -94,7 +94,7 @@ class LazyMcp:
         return await self._executor(prepared, state)
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        """The tools that the server listed last."""
+        """Return the tools that the server listed last."""
         try:
             servers = await self._load()
         except MissingExtra as error:
@@ -102,7 +102,7 @@ class LazyMcp:
         return await servers.listing(target, seconds)
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
-        """The prompts that the server offers."""
+        """Return the prompts that the server offers."""
         try:
             servers = await self._load()
         except MissingExtra as error:
@@ -110,13 +110,13 @@ class LazyMcp:
         return await servers.prompts(target, seconds)
 
     async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
-        """A prompt with these arguments."""
+        """Return a prompt with these arguments."""
         return await (await self._loaded()).prompt(target, name, arguments)
 
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """The state of a task."""
+        """Return the state of a task."""
         return await (await self._loaded()).task(target, task_id, output, session)
 
     async def answer_task(

@@ -267,7 +267,7 @@ def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there (0: on any port), as `serve` makes it; raises `CannotServe`."""
+    """Return a socket that listens there (0: on any port), as `serve` makes it. Raises `CannotServe`."""
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

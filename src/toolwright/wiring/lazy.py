@@ -49,7 +49,7 @@ class NamedModels:
         return known
 
     def _wrap(self, model: object) -> Model:
-        """A model object of pydantic-ai, kept beside its wrapping so that its id stays its own."""
+        """Return a model object of pydantic-ai, kept beside its wrapping so that its id stays its own."""
         if id(model) not in self._wrapped:
             adapter = import_module("toolwright.adapters.models.providers.model")
             self._wrapped[id(model)] = (model, adapter.PydanticAIModel(model))
@@ -72,12 +72,12 @@ class OneModel:
 
 
 def models_of(model: object | None) -> NamedModels | OneModel:
-    """The models of an app: found by their names, or that one in the place of all."""
+    """Return the models of an app: found by their names, or that one in the place of all."""
     return NamedModels() if model is None else OneModel(model)
 
 
 def open_mcp() -> ModuleType:
-    """The module of the MCP server; raises `MissingExtra` where the SDK is not installed."""
+    """Return the module of the MCP server. Raises `MissingExtra` where the SDK is not installed."""
     try:
         import_module("mcp")
     except ImportError as error:
@@ -86,7 +86,7 @@ def open_mcp() -> ModuleType:
 
 
 def open_console(tool_uis: Sequence[ToolUI]) -> "OpenPart":
-    """The console with these components of the app; raises `MissingExtra` where NiceGUI is not installed."""
+    """Return the console with these components of the app. Raises `MissingExtra` where NiceGUI is not installed."""
     try:
         import_module("nicegui")
     except ImportError as error:
@@ -95,7 +95,7 @@ def open_console(tool_uis: Sequence[ToolUI]) -> "OpenPart":
 
 
 def open_embedder(name: str) -> "OpenAIEmbedder":
-    """The embedder `openai:MODEL`; raises `ModelRefused` if there is no key for its provider."""
+    """Return the embedder `openai:MODEL`. Raises `ModelRefused` if there is no key for its provider."""
     key = os.environ.get(KEY, "").strip()
     if not key:
         raise ModelRefused(f"The embedder {name!r} has no key: set the environment variable {KEY}.")

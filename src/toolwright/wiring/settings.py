@@ -42,12 +42,12 @@ _ELSEWHERE = ("APP",)  # read by the command line, not by the settings
 
 
 def variable(setting: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return PREFIX + setting.upper()
 
 
 def file_variable(setting: str) -> str:
-    """The environment variable that names a file with the value of a setting."""
+    """Return the environment variable that names a file with the value of a setting."""
     return f"{variable(setting)}_FILE"
 
 
@@ -59,7 +59,7 @@ def told(error: ValidationError, settings: Sequence[str]) -> str:
 
 
 def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
-    """The sentence that names the variables of our prefix which nothing reads, None if there are none."""
+    """Return the sentence that names the variables of our prefix which nothing reads, or None if there are none."""
     known = [variable(name) for name in (*settings, *_ELSEWHERE)]
     known += [file_variable(name) for name in settings if name in SECRETS]
     unknown = sorted(

@@ -76,7 +76,7 @@ def open_telemetry(
     environment: Mapping[str, str] | None = None,
     load: Callable[[str], ModuleType] = import_module,
 ) -> Telemetry | None:
-    """The telemetry that is wanted, None if none is. `load` finds modules by their names.
+    """Return the telemetry that is wanted, or None if none is. `load` finds modules by their names.
 
     Raises `MissingExtra`, or `DefinitionError` for an exporter that there is not. If only an endpoint is set and the
     extra is missing, the log warns once.

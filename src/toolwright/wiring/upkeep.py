@@ -105,7 +105,7 @@ def _check_target(source: Path, target: Path, *, force: bool) -> None:
 
 @contextmanager
 def _partial(target: Path) -> Generator[Path]:
-    """The folder in which the backup is put together, empty, ours alone, and gone afterwards."""
+    """Yield the folder in which the backup is put together, empty, ours alone, and gone afterwards."""
     folder = beside(target, "partial")
     folder.mkdir(mode=0o700, exist_ok=True)
     opened = os.open(folder, os.O_RDONLY)
@@ -251,7 +251,7 @@ async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Store]:
-    """The journal, which must be there. Raises `InvalidRequest` for one in memory."""
+    """Yield the journal, which must be there. Raises `InvalidRequest` for one in memory."""
     if settings.database_url.startswith(MEMORY):
         raise InvalidRequest(
             "A journal in memory is that of one process alone: it cannot be reached from here."

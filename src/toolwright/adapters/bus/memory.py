@@ -132,7 +132,7 @@ def _size(event: Event) -> int:
 
 
 def _joined(before: Event, event: Event) -> tuple[Event, int]:
-    """The newer of two events of a stream, with the deltas of both; and how many bytes more that may take."""
+    """Return the newer of two events of a stream, with the deltas of both; and how many bytes more that may take."""
     old, new = before.payload.get("delta"), event.payload.get("delta")
     if isinstance(old, str) and isinstance(new, str):
         return changed(event, payload={**event.payload, "delta": old + new}), len(old) * ESCAPED

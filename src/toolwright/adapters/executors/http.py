@@ -106,7 +106,7 @@ def _phrase(status: int) -> str:
 
 
 def _value(text: str, values: int) -> JSON:
-    """The JSON that a text is; the text where it is none, or none that can be kept."""
+    """Return the JSON that a text is; the text where it is none, or none that can be kept."""
     try:
         return parse_json(text, values=values)
     except TooManyValues as error:
@@ -116,7 +116,7 @@ def _value(text: str, values: int) -> JSON:
 
 
 def _text(content: bytes, kind: str, charset: str) -> str | None:
-    """The content as text, None if it is none."""
+    """Return the content as text, or None if it is none."""
     if _JSON.fullmatch(kind) or _TEXT.fullmatch(kind) or charset:
         return content.decode(_codec(charset), "replace").removeprefix("\ufeff")
     try:
@@ -135,7 +135,7 @@ def _content_type(answer: Answer) -> tuple[str, str]:
 
 
 def _codec(charset: str) -> str:
-    """A codec of texts that are sent over the web; not one of the others that Python has."""
+    """Return a codec of texts that are sent over the web; not one of the others that Python has."""
     try:
         name = codecs.lookup(charset or "utf-8").name
     except (LookupError, ValueError):
@@ -149,7 +149,7 @@ def _encoding(answer: Answer) -> str:
 
 
 def unpacked(answer: Answer, most: int) -> bytes:
-    """The content unpacked, never more of it than the limit."""
+    """Return the content unpacked, never more of it than the limit."""
     encoding = _encoding(answer)
     if not encoding or not answer.content:
         return answer.content
@@ -203,7 +203,7 @@ class HttpExecutor:
         )
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
-        """The result of the call's request."""
+        """Return the result of the call's request."""
         tool = prepared.tool
         if tool.execution is None:
             return ToolResult.fail(f"Tool {tool.name!r} has no URL to call.", error_code="no_executor")
@@ -255,7 +255,7 @@ def open_exchange(
 
 
 def _ask(request: HttpRequest, call_id: str, traced: Sequence[tuple[str, str]] = ()) -> Ask:
-    """The call's request with headers of ours, which the tool's own replace."""
+    """Return the call's request with headers of ours, which the tool's own replace."""
     ours = (
         ("Accept", "application/json"),
         ("Accept-Encoding", "gzip, deflate"),
@@ -274,7 +274,10 @@ def _template(url: str) -> str:
 
 
 async def _files(paths: Sequence[str], state: ThreadState) -> dict[str, FileContent]:
-    """The files of the thread that a request sends. Raises `HttpFailure` for one that is not there, or for too many."""
+    """Return the files of the thread that a request sends.
+
+    Raises `HttpFailure` for one that is not there, or for too many.
+    """
     refs: dict[str, AttachmentRef] = {}
     for path in paths:
         try:

@@ -59,7 +59,7 @@ class Ask:
     content_type: str = "application/json"
 
     def encoded(self) -> list[tuple[bytes, bytes]]:
-        """All headers as they are sent; the tool's own go before ours of the same name."""
+        """Return all headers as they are sent; the tool's own go before ours of the same name."""
         own = {name.lower() for name, _ in self.headers}
         rest = [(name, text) for name, text in self.ours if name.lower() not in own]
         if self.content is not None:
@@ -113,7 +113,7 @@ def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) ->
 
 
 def _encoded(body: Body | None, key: str) -> tuple[bytes | None, str]:
-    """The bytes of a body and their type."""
+    """Return the bytes of a body and their type."""
     if body is None:
         return None, ""
     if body.parts is None:
@@ -128,7 +128,7 @@ def _encoded(body: Body | None, key: str) -> tuple[bytes | None, str]:
 
 
 def _boundary(key: str, parts: Sequence[Part]) -> str:
-    """A text that is in none of the parts."""
+    """Return a text that is in none of the parts."""
     for number in count():
         boundary = hashlib.sha256(f"{number} {key}".encode()).hexdigest()[:32]
         if not any(boundary.encode() in part.content for part in parts):
@@ -150,7 +150,7 @@ class Exchange:
         self._most = most
 
     async def __call__(self, ask: Ask, trusted: bool) -> Answer:
-        """The last answer of up to five redirects. Raises `HttpFailure`."""
+        """Return the last answer of up to five redirects. Raises `HttpFailure`."""
         pool = self._open if trusted else self._guarded
         who = f"The service at {ask.url.host!r}"
         for _ in range(MAX_REDIRECTS + 1):
@@ -231,7 +231,7 @@ def _reason(error: httpcore.ConnectError) -> str:
 
 
 def redirected(ask: Ask, status: int, location: str) -> Ask:
-    """The next request: 303, and 301 or 302 after a POST, become a GET; no credentials go to another origin.
+    """Return the next request: 303, and 301 or 302 after a POST, become a GET; no credentials go to another origin.
 
     Raises `HttpFailure` for a place that is none, or that is not spoken to over HTTP.
     """
@@ -284,7 +284,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,  # as the library has it
     ) -> httpcore.AsyncNetworkStream:
-        """A connection to the first of the name's addresses that answers."""
+        """Return a connection to the first of the name's addresses that answers."""
         addresses = await self._addresses(host, port)
         if not all(self._judge(host, port, ip_address(address)) for address in addresses):
             raise AddressRefused
@@ -317,7 +317,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
 
 
 def pool(dialer: Dialer, tls: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
-    """A pool that no variable of the environment sends through a proxy."""
+    """Return a pool that no variable of the environment sends through a proxy."""
     return httpcore.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=CONNECTIONS,

@@ -39,7 +39,7 @@ class _NativeTool(StructuredTool):
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[StructuredTool]:
-    """A `StructuredTool` for each of ours: `create_agent(…, tools=toolset.for_langchain())`.
+    """Return a `StructuredTool` for each of ours: `create_agent(…, tools=toolset.for_langchain())`.
 
     Arguments are validated here; a failure is a message with the status `error`, images are shown to the model, and the
     artifact of a message is the `ToolResult`. `invoke` works where no event loop runs and where one does.
@@ -113,7 +113,7 @@ def _check_arguments(native: BaseTool) -> None:
 
 
 def _invented(native: BaseTool) -> set[str]:
-    """The fields that LangChain makes of `*args` and `**kwargs` in a signature, and does not pass on."""
+    """Return the fields that LangChain makes of `*args` and `**kwargs` in a signature, and does not pass on."""
     form = cast("object", native.get_input_schema())
     if not (isinstance(form, type) and issubclass(form, BaseModel)):
         return set()
@@ -182,7 +182,7 @@ def _schema_of(native: BaseTool) -> JSONObject:
 
 
 def _parts(content: list[Any]) -> object:
-    """The blocks of a message as texts and images; as they are where one of them is neither."""
+    """Return the blocks of a message as texts and images; as they are where one of them is neither."""
     read = [_part(each) for each in content]
     return content if None in read else read
 

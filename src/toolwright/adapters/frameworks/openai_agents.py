@@ -18,7 +18,7 @@ from toolwright.wire.result import images, shown_text
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[FunctionTool]:
-    """A `FunctionTool` for each of ours: `Agent(…, tools=toolset.for_openai_agents())`.
+    """Return a `FunctionTool` for each of ours: `Agent(…, tools=toolset.for_openai_agents())`.
 
     Arguments are validated here, and every failure is text that the model reads; images are shown to it.
     """

@@ -24,7 +24,7 @@ from toolwright.wire.result import images, shown_text
 
 
 def native_tools(toolset: Toolset, state: ThreadState | None) -> list[Tool[Any]]:
-    """A `pydantic_ai.Tool` for each of ours: `Agent(…, tools=toolset.for_pydantic_ai())`.
+    """Return a `pydantic_ai.Tool` for each of ours: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
     Arguments are validated here, and every failure is a failed result that the model reads; images are shown to it.
     """

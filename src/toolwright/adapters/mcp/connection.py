@@ -87,7 +87,7 @@ class Connection:
         return not self.is_busy and self._clock() - self.used_at > seconds
 
     async def listed(self, server: McpServer, seconds: float) -> McpListing:
-        """The tools that an agent with these options has of the last list, and how the server is now.
+        """Return the tools that an agent with these options has of the last list, and how the server is now.
 
         The first list is waited for so long, in seconds, counted from the beginning of the connection.
         """
@@ -130,7 +130,7 @@ class Connection:
         return view
 
     async def session(self) -> OpenSession:
-        """The session, as soon as there is one. Raises `McpUnavailable` where the next attempt fails too."""
+        """Return the session, as soon as there is one. Raises `McpUnavailable` where the next attempt fails too."""
         self.used_at = self._clock()
         attempts = 0
         while self._session is None or self._session.over.is_set():
@@ -174,7 +174,7 @@ class Connection:
             await self._keep()
 
     def logging(self) -> AbstractContextManager[None]:
-        """A block in which nothing is logged of the values that the target was filled in with."""
+        """Return a block in which nothing is logged of the values that the target was filled in with."""
         return logging_without(lambda: self.redactor)
 
     async def _keep(self) -> None:

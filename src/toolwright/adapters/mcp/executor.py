@@ -65,7 +65,7 @@ class McpExecutor:
         self._connections = connections
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """The result of the call, or the task that the server has made of it."""
+        """Return the result of the call, or the task that the server has made of it."""
         relation, tool = prepared.tool.relation, prepared.tool
         if not isinstance(relation, McpCall):
             return ToolResult.fail(f"Tool {tool.name!r} has no MCP server.", error_code="no_executor")
@@ -134,7 +134,10 @@ class _Call:
         return changed(result, error=_with_way_out(result.error, self._relation.server))
 
     async def _answered(self, connection: Connection) -> types.CallToolResult | RemoteTask:
-        """The server's answer. The call is sent again only if the server refused it unread, for its lost session."""
+        """Return the server's answer.
+
+        The call is sent again only if the server refused it unread, for its lost session.
+        """
         try:
             return await self._answer(await connection.session())
         except MCPError:
@@ -143,7 +146,7 @@ class _Call:
             return await self._answer(await connection.session())
 
     async def _answer(self, session: OpenSession) -> types.CallToolResult | RemoteTask:
-        """The server's answer, after all that it has asked before."""
+        """Return the server's answer, after all that it has asked before."""
         answers: dict[str, Any] | None = None
         state: str | None = None
         for _ in range(MOST_ROUNDS):
@@ -232,7 +235,7 @@ class _Call:
         return self._asked <= MOST_QUESTIONS
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
-        """A person's answer."""
+        """Return a person's answer."""
         if not self._may_ask():
             return nobody()
         source = self._relation.server.name
@@ -250,7 +253,7 @@ class _Call:
     async def sample(
         self, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
-        """The answer of the agent's model, if the server's configuration allows that."""
+        """Return the answer of the agent's model, if the server's configuration allows that."""
         if not self._relation.server.sampling:
             return types.ErrorData(code=types.INVALID_REQUEST, message="Sampling is not allowed here.")
         if not self._may_ask():
@@ -337,7 +340,7 @@ def _legacy_task(server: str, created: Mapping[str, Any]) -> RemoteTask:
 
 
 def _task_id(given: object) -> str:
-    """The id that a server gives a task. Raises `RuntimeError` for one that the journal cannot keep."""
+    """Return the id that a server gives a task. Raises `RuntimeError` for one that the journal cannot keep."""
     if not isinstance(given, str) or not given:
         raise RuntimeError("it has made a task without an id")
     if len(given) > MAX_ID or unwritable(given):
@@ -346,7 +349,7 @@ def _task_id(given: object) -> str:
 
 
 def _session_id(given: str | None) -> str | None:
-    """The id of a session, or None for one that the journal cannot keep."""
+    """Return the id of a session, or None for one that the journal cannot keep."""
     return None if given is None or len(given) > MAX_ID or unwritable(given) else given
 
 

@@ -130,7 +130,7 @@ class ToolsDispatcher(JSONRPCDispatcher):
         *,
         _related_request_id: RequestId | None = None,
     ) -> dict[str, Any]:
-        """The answer to a request."""
+        """Return the answer to a request."""
         answer = await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         if method == "tools/call" and isinstance(answer.get("task"), dict):
             return {"content": [], "_meta": {CREATED: answer["task"]}}  # what the SDK knows no result of
@@ -195,7 +195,7 @@ class ToolsDispatcher(JSONRPCDispatcher):
 
 
 async def _readable(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a call as the SDK can read it; one of many parts is looked at in a thread."""
+    """Return the answer to a call as the SDK can read it; one of many parts is looked at in a thread."""
     content: Any = answer.get("content")  # whatever the server sent
     many = isinstance(content, list) and len(cast("list[Any]", content)) > MANY_PARTS
     return dict(await asyncio.to_thread(readable_answer, answer) if many else readable_answer(answer))
@@ -232,5 +232,5 @@ def _is_usable(entry: Any) -> bool:  # whatever the server sent
 
 
 def _needed(entry: dict[str, Any]) -> dict[str, Any]:
-    """The part of a tool from which the SDK learns which arguments are sent as headers too."""
+    """Return the part of a tool from which the SDK learns which arguments are sent as headers too."""
     return {"name": entry["name"], "inputSchema": {"type": "object", **entry["inputSchema"]}}

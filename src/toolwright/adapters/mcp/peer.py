@@ -90,13 +90,13 @@ class Peer(Protocol):
     thread_id: str | None
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
-        """The answer of a person."""
+        """Return the answer of a person."""
         ...
 
     async def sample(
         self, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
-        """The answer of a model."""
+        """Return the answer of a model."""
         ...
 
 

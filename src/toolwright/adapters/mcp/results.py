@@ -34,14 +34,14 @@ _ANY_KIND = "application/octet-stream"
 
 
 async def judged(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
-    """The same as `result_of`, in a thread where it takes more than a millisecond."""
+    """Return the same as `result_of`, in a thread where it takes more than a millisecond."""
     if takes_long(answer):
         return await asyncio.to_thread(result_of, answer, output)
     return result_of(answer, output)
 
 
 def result_of(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
-    """The result of a call; `output` is the schema that describes its structured content.
+    """Return the result of a call; `output` is the schema that describes its structured content.
 
     The call has had its effect: whatever of its result cannot be read costs itself, with one line in its place.
     """
@@ -277,7 +277,7 @@ def _left_out(block: Any) -> dict[str, Any]:  # whatever the server sent
 
 
 def content_of(blocks: Sequence[types.ContentBlock]) -> tuple[list[str], list[Attachment]]:
-    """The texts of these blocks, and their files; a file that is not base64 is a line of text instead."""
+    """Return the texts of these blocks, and their files; a file that is not base64 is a line of text instead."""
     texts: list[str] = []
     files: list[Attachment] = []
     for block in blocks:
@@ -332,7 +332,7 @@ def _told_name(meta: Mapping[str, Any] | None) -> str | None:
 
 
 def _file_name(uri: str) -> str:
-    """The last part of a URI, as the name of a file."""
+    """Return the last part of a URI, as the name of a file."""
     try:
         path = urlsplit(uri).path
     except ValueError:

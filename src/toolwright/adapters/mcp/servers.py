@@ -55,7 +55,7 @@ _FAULTS = (MCPError, ValidationError, RuntimeError, ValueError)
 
 
 async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
-    """The prompts that the server lists now; none if it does not declare that it has prompts."""
+    """Return the prompts that the server lists now; none if it does not declare that it has prompts."""
     try:
         async with asyncio.timeout(seconds), connection.calling(NoPeer()):
             session = await connection.session()
@@ -69,7 +69,7 @@ async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
 
 
 async def _entries(session: OpenSession) -> list[JSON]:
-    """The entries of the list page by page, at most one more than are read."""
+    """Return the entries of the list page by page, at most one more than are read."""
     entries: list[JSON] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
@@ -84,7 +84,7 @@ async def _entries(session: OpenSession) -> list[JSON]:
 
 
 async def written_prompt(connection: Connection, name: str, arguments: Mapping[str, str]) -> McpPromptText:
-    """The prompt as the server writes it with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+    """Return the prompt as the server writes it with these arguments. Raises `McpUnavailable` and `McpRefused`."""
     async with connection.calling(NoPeer()):
         session = await connection.session()
         try:
@@ -125,7 +125,7 @@ _RESOURCE: TypeAdapter[types.InputRequiredResult | types.ReadResourceResult] = T
 async def read_resource(
     session: OpenSession, uri: str, answers: dict[str, Any] | None = None, state: str | None = None
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """The resource as the content of a result: text as text, bytes as a file. Raises `MCPError`."""
+    """Return the resource as the content of a result: text as text, bytes as a file. Raises `MCPError`."""
     answer = await _answer(session, uri, answers, state)
     if isinstance(answer, types.InputRequiredResult):
         return answer
@@ -198,7 +198,7 @@ async def task_state(
     output: JSONObject | None,
     by_nobody: AbstractAsyncContextManager[None],
 ) -> McpTaskState:
-    """The state of a task, whose structured result must fit `output`. Raises `McpUnavailable` or `McpTaskGone`.
+    """Return the state of a task, whose structured result must fit `output`. Raises `McpUnavailable` or `McpTaskGone`.
 
     While its result is fetched the server may ask something: within `by_nobody` no other call is taken for the asker.
     """
@@ -305,7 +305,7 @@ class _Refused(McpUnavailable):
 
 
 async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TIMEOUT) -> dict[str, Any]:
-    """The fields of the answer to a request about a task."""
+    """Return the fields of the answer to a request about a task."""
     try:
         answer = await session.client.send_request(request, Answer, seconds)
     except MCPError as error:
@@ -352,7 +352,7 @@ class McpConnections:
         self._sweeping: asyncio.Task[None] | None = None
 
     def of(self, target: McpTarget) -> Connection:
-        """The connection to that target, which is begun if there is none."""
+        """Return the connection to that target, which is begun if there is none."""
         connection = self._by_key.get(target.key)
         if connection is None:
             if len(self._by_key) >= self._most:
@@ -365,17 +365,17 @@ class McpConnections:
         return connection
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        """The tools that the server listed last; one that never did is waited for so long, in seconds."""
+        """Return the tools that the server listed last; one that never did is waited for so long, in seconds."""
         return await self.of(target).listed(target.server, seconds)
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
-        """The prompts that the server offers, asked for so long, in seconds."""
+        """Return the prompts that the server offers, asked for so long, in seconds."""
         connection = self.of(target)
         with connection.logging():
             return await listed_prompts(connection, seconds)
 
     async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
-        """A prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        """Return a prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
         connection = self.of(target)
         with connection.logging():
             return await written_prompt(connection, name, arguments)
@@ -383,7 +383,7 @@ class McpConnections:
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """The state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
+        """Return the state of a task. Raises `McpUnavailable`, and `McpTaskGone` where the server knows of none."""
         connection = self.of(target)
         with connection.logging(), within(session):
             nobody = connection.calling(NoPeer())

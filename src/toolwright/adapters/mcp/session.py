@@ -87,7 +87,7 @@ END_TIMEOUT = 2.0  # seconds for the word that a session is over
 async def open_session(
     target: McpTarget, open_client: OpenClient, callbacks: Callbacks
 ) -> AsyncGenerator[OpenSession]:
-    """A session that has begun. Raises `MCPError` or `OSError` where there is none to be had."""
+    """Yield a session that has begun. Raises `MCPError` or `OSError` where there is none to be had."""
     async with AsyncExitStack() as stack:
         over = asyncio.Event()
 

@@ -68,7 +68,7 @@ class JudgedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,  # as the library has it
     ) -> httpcore2.AsyncNetworkStream:
-        """A connection to the first of the name's addresses that answers."""
+        """Return a connection to the first of the name's addresses that answers."""
         try:
             addresses = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
@@ -112,7 +112,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer of the server, or one in its place."""
+        """Return the answer of the server, or one in its place."""
         url, caller = request.url, CALLER.get()
         earlier = SESSION.get() if request.method == "POST" and SESSION_ID in request.headers else None
         if earlier == request.headers.get(SESSION_ID):
@@ -220,7 +220,7 @@ def client(
 
 
 def _method(message: bytes) -> str | None:
-    """The method of a message that we have sent; None for an answer."""
+    """Return the method of a message that we have sent, or None for an answer."""
     method = json.loads(message).get("method")
     return method if isinstance(method, str) else None
 
@@ -233,7 +233,7 @@ def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 async def _in_words(answer: httpx2.Response, kind: str) -> httpx2.Response:
-    """The error that an answer means; one that is a message of the protocol as it is."""
+    """Return the error that an answer means; one that is a message of the protocol as it is."""
     body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_OF_AN_ERROR)
     if kind == "application/json" and _is_message(body):
         return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
@@ -244,7 +244,7 @@ async def _in_words(answer: httpx2.Response, kind: str) -> httpx2.Response:
 
 
 async def _beginning(answer: httpx2.Response, most: int) -> bytearray:
-    """The beginning of a body, a little more than `most` bytes of it at the most."""
+    """Return the beginning of a body, a little more than `most` bytes of it at the most."""
     body = bytearray()
     try:
         async for chunk in answer.aiter_raw():
@@ -275,7 +275,7 @@ def _phrase(status: int) -> str:
 
 
 def _fault(fault: str, code: int = NO_SERVER, status: int = 502) -> httpx2.Response:
-    """An error of the protocol that no server has sent."""
+    """Return an error of the protocol that no server has sent."""
     error = {"code": code, "message": sentence(fault)}
     content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
     return httpx2.Response(status, content=content.encode(), headers={"content-type": "application/json"})
@@ -334,7 +334,10 @@ def _is_closed(error: BaseException) -> bool:
 
 
 async def _started(command: list[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """The process. One that is cancelled while it starts is killed once it has: asyncio would leave its pipes open."""
+    """Return the process.
+
+    One that is cancelled while it starts is killed once it has: asyncio would leave its pipes open.
+    """
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *command,
@@ -391,7 +394,10 @@ async def _read(
 
 
 async def _message(line: bytes) -> SessionMessage | str | None:
-    """The message of a line; the beginning of a line that holds none; None for an empty one. Raises `Refused`."""
+    """Return the message of a line; the beginning of a line that holds none, or None for an empty one.
+
+    Raises `Refused`.
+    """
     if not line.strip():
         return None
     try:

@@ -25,7 +25,7 @@ class OpenAIEmbedder:
         self._url = f"{base_url.rstrip('/')}/embeddings"
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """The vectors of the texts. Raises `ModelUnavailable` or `ModelRefused`."""
+        """Return the vectors of the texts. Raises `ModelUnavailable` or `ModelRefused`."""
         check_provider(self.name)
         body = {"model": self._model, "input": [*texts], "encoding_format": "float"}
         try:

@@ -52,7 +52,7 @@ _PYDANTIC_AI = "toolwright.adapters.models.providers.model"
 
 
 def resolve(name: str) -> Model:
-    """A new model for `provider:model`, or `scripted:PATH.yaml` for offline runs.
+    """Return a new model for `provider:model`, or `scripted:PATH.yaml` for offline runs.
 
     Blocks while a provider's SDK is imported (1 to 4 seconds, once): call it in a thread from async code.
 
@@ -90,7 +90,7 @@ class Resolver:
         self._models: dict[str, Model] = {}
 
     def resolve(self, name: str) -> Model:
-        """The model of that name: see `resolve`."""
+        """Return the model of that name: see `resolve`."""
         model = self._models.get(name)
         if model is None:
             model = self._models[name] = resolve(name)

@@ -100,7 +100,7 @@ class Script:
     conditional: tuple[tuple[str, Turn], ...]
 
     def turn(self, step: int, last_message: str) -> Turn | None:
-        """The turn for step 1, 2, …: the rule is in `ScriptedModel`."""
+        """Return the turn for step 1, 2, …: the rule is in `ScriptedModel`."""
         for when, turn in self.conditional:
             if when in last_message:
                 return turn
@@ -319,7 +319,7 @@ class ScriptedModel:
         return turn
 
     def _script(self, request: ModelRequest) -> tuple[Script, int]:
-        """The list, and the number of the step in it: a prompt's own counts that prompt's steps only."""
+        """Return the list, and the number of the step in it: a prompt's own counts that prompt's steps only."""
         who = request.who
         if isinstance(self._scripts, Script):
             return self._scripts, request.step
@@ -409,7 +409,7 @@ class TrigramEmbedder:
     name = "trigrams"
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector of 4,096 numbers for each text."""
+        """Return a vector of 4,096 numbers for each text."""
         return [_vector(text) for text in texts]
 
 

@@ -63,7 +63,7 @@ class Request:
     variables: list[JSON] = field(default_factory=list[JSON])
 
     def configuration(self, definitions: JSONObject) -> JSONObject:
-        """The schema and the execution of the tool."""
+        """Return the schema and the execution of the tool."""
         schema: JSONObject = {"type": "object", "properties": self.properties}
         if self.required:
             schema["required"] = [*self.required]
@@ -102,7 +102,7 @@ def read_request(
 
 
 def response_fields(document: Document, operation: Node) -> list[str]:
-    """The paths of the fields that the first success of an operation declares."""
+    """Return the paths of the fields that the first success of an operation declares."""
     answers = entries(operation, "responses")
     for status in sorted(answers, key=lambda each: (each.upper() == "2XX", each)):
         if not status.startswith("2"):
@@ -124,19 +124,19 @@ def description_of(operation: Node, method: str, path: str, longest: int) -> str
 
 
 def shortened(text: str, longest: int) -> str:
-    """The text, cut so that it has so many characters with the mark of the cut."""
+    """Return the text, cut so that it has so many characters with the mark of the cut."""
     return text if len(text) <= longest else brief(text, max(1, longest - 24))
 
 
 def literal(text: str) -> str:
-    """A text of the document within a URL: no placeholder of ours is in it."""
+    """Return a text of the document within a URL: no placeholder of ours is in it."""
     return quote(text, safe=_SAFE)
 
 
 def model_of(
     document: Document, name: str, raw: Node
 ) -> Any:  # a model of the library, of the document's version
-    """A part of the document, read by the library; its schemas and examples are validated otherwise."""
+    """Return a part of the document, read by the library; its schemas and examples are validated otherwise."""
     model = getattr(v3_0 if document.old else v3_1, name)
     fields = entries(raw)
     if not fields:
@@ -165,7 +165,7 @@ def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tup
 
 
 def _names(declared: list[tuple[Any, Node]], slots: list[str]) -> dict[tuple[str, str], str]:
-    """The arguments of parameters: their names, with their place where two have the same name."""
+    """Return the arguments of parameters: their names, with their place where two have the same name."""
     names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     in_order = sorted(
@@ -277,7 +277,7 @@ def _whole(request: Request, made: JSON, required: bool) -> None:
 
 
 def _without_reference(reader: SchemaReader, schema: Node) -> JSON:
-    """The schema itself, where it is a reference to one of an object that can be spread into arguments."""
+    """Return the schema itself, where it is a reference to one of an object that can be spread into arguments."""
     target = resolved(schema)
     if target is schema or not isinstance(target, Mapping) or _COMBINED & target.keys():
         return reader.read(schema)
@@ -348,7 +348,7 @@ def _add_encoding(request: Request, document: Document, media: Node, kind: Kind)
 
 
 def _chosen(content: Mapping[str, Node]) -> tuple[str, Kind, Node]:
-    """The content type that a body is sent as: JSON if there is a choice."""
+    """Return the content type that a body is sent as: JSON if there is a choice."""
     known: list[tuple[str, Kind, Node]] = [
         (media, kind, each)
         for media, each in content.items()

@@ -69,7 +69,10 @@ class _Operation:
 
 
 def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
-    """The tools of a document that came from this URL, if it did. Raises `DefinitionError` for one that is none."""
+    """Return the tools of a document that came from this URL, if it did.
+
+    Raises `DefinitionError` for one that is none.
+    """
     old = _is_old(document)
     resolving: Any = jsonref  # which is untyped
     root: Node = resolving.replace_refs(document, loader=_no_other, lazy_load=True)
@@ -111,7 +114,7 @@ class _ApiReader:
         self._taken: set[str] = set()
 
     def tool(self, operation: _Operation) -> JSONObject:
-        """The configuration of the operation's tool. Raises one of `_FAULTS`."""
+        """Return the configuration of the operation's tool. Raises one of `_FAULTS`."""
         form, document = self._form, self._document
         resolved(operation.broken)
         if operation.method not in METHODS:
@@ -171,7 +174,7 @@ class _ApiReader:
         return name
 
     def _base(self, operation: _Operation) -> str:
-        """The address below which the operation is served."""
+        """Return the address below which the operation is served."""
         if self._form.base_url is not None:
             return self._form.base_url.rstrip("/")
         for whole in (operation.node, operation.item, self._document.root):
@@ -237,7 +240,7 @@ def _operations(root: Node) -> Iterator[_Operation]:
 
 
 def _wanted(root: Node, form: ApiForm) -> Iterator[_Operation]:
-    """The operations that are chosen. Raises `DefinitionError` for a choice that none matches."""
+    """Yield the operations that are chosen. Raises `DefinitionError` for a choice that none matches."""
     only = form.only or OnlyForm()
     operations = [*_operations(root)]
     for each in operations:

@@ -52,7 +52,7 @@ def resolved(node: Node) -> Node:
 
 
 def part(node: Node, *path: str | int) -> Node:
-    """The part of an object at that path, None if there is none."""
+    """Return the part of an object at that path, or None."""
     for name in path:
         node = resolved(node)
         if not isinstance(node, Mapping):
@@ -67,13 +67,13 @@ def last_name(node: Node) -> str:
 
 
 def members(node: Node, *path: str | int) -> list[Node]:
-    """The items of the list at that path; none if there is no list."""
+    """Return the items of the list at that path; none if there is no list."""
     found = part(node, *path)
     return cast("list[Node]", found) if isinstance(found, list) else []
 
 
 def entries(node: Node, *path: str | int) -> dict[str, Node]:
-    """The names and values of the object at that path; none if there is no object."""
+    """Return the names and values of the object at that path; none if there is no object."""
     found = part(node, *path)
     return (
         {str(name): each for name, each in cast("Mapping[Any, Node]", found).items()}
@@ -95,7 +95,7 @@ class Inheritance:
                     self._children.setdefault(id(parent), []).append(name)
 
     def below(self, schema: Node) -> list[str]:
-        """The names of the schemas that extend this one, also by way of others."""
+        """Return the names of the schemas that extend this one, also by way of others."""
         names: list[str] = []
         left = [*self._children.get(id(schema), ())]
         while left:
@@ -252,7 +252,7 @@ class SchemaReader:
         return {"anyOf": [made, {"type": "null"}], **described} if made else described
 
     def _discriminated(self, node: Mapping[str, Node], discriminator: Mapping[str, Node]) -> JSON:
-        """The alternatives of a schema, each with its value of the discriminating property; None without any."""
+        """Return the alternatives of a schema, each with its value of the discriminating property; None without any."""
         name = discriminator.get("propertyName")
         if not isinstance(name, str):
             return None
@@ -300,7 +300,7 @@ class SchemaReader:
 
 
 def field_paths(schema: Node) -> list[tuple[str, ...]]:
-    """The paths of the fields that a schema declares; none where it declares no properties at its top."""
+    """Return the paths of the fields that a schema declares; none where it declares no properties at its top."""
     paths: dict[tuple[str, ...], None] = {}
     if not _collect(schema, (), (), paths) or len(paths) > _MOST_FIELDS:
         return []
@@ -334,7 +334,7 @@ def _collect(
 
 
 def _mapped(mapping: Node) -> dict[str, list[str]]:
-    """The values of a discriminator by the names of the schemas that they choose."""
+    """Return the values of a discriminator by the names of the schemas that they choose."""
     values: dict[str, list[str]] = {}
     for each, target in entries(mapping).items():
         values.setdefault(str(target).rpartition("/")[2], []).append(each)

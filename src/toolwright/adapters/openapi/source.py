@@ -51,7 +51,10 @@ def is_path(source: object) -> bool:
 
 
 def load(source: object, folder: Path | None = None) -> JSONObject:
-    """The document of a path, a text or an object; a path is relative to the folder. Raises `DefinitionError`."""
+    """Return the document of a path, a text or an object; a path is relative to the folder.
+
+    Raises `DefinitionError`.
+    """
     if isinstance(source, Mapping):
         return _checked(cast("Mapping[str, object]", source))
     if is_path(source):
@@ -75,7 +78,7 @@ async def fetch(
     network: httpcore.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> JSONObject:
-    """The document at a URL. One that is not trusted reaches no private address that is not allowed (D13).
+    """Return the document at a URL. One that is not trusted reaches no private address that is not allowed (D13).
 
     Raises `DefinitionError`.
     """
@@ -105,13 +108,13 @@ async def fetch(
 
 
 def shown_url(url: str) -> str:
-    """The URL without user, password and query, which may be secret."""
+    """Return the URL without user, password and query, which may be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def read(content: bytes) -> JSONObject:
-    """The document of a JSON or YAML text. Raises `DefinitionError`."""
+    """Return the document of a JSON or YAML text. Raises `DefinitionError`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -166,7 +169,7 @@ class _Composer:
         self._top: Any = None
 
     def value_of(self, text: str) -> JSON:
-        """The value of the first document of the text."""
+        """Return the value of the first document of the text."""
         loader: Any = getattr(
             yaml, "CSafeLoader", yaml.SafeLoader
         )  # the library's, where it was built with it

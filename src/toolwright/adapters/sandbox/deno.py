@@ -114,7 +114,7 @@ class Names:
         self._filenames = [options.filename or "", *options.modules]
 
     def import_map(self, source: str) -> dict[str, str]:
-        """All that can be imported. Files and Node's modules have no way even to be refused by Deno itself."""
+        """Return all that can be imported. Files and Node's modules have no way even to be refused by Deno itself."""
         options = self._options
         media = _TYPES[options.language]
         closed = {f"node:{name}": "none:node" for name in NODE_MODULES}
@@ -130,7 +130,7 @@ class Names:
         }
 
     def put_into(self, text: str) -> str:
-        """The text with the names that people know, and without our own frames."""
+        """Return the text with the names that people know, and without our own frames."""
         if ":" not in text:
             return text
         ours_gone = _FRAME_OF_OURS.sub("", _CLOSED.sub("Nothing of that name can be imported.", text))
@@ -153,7 +153,7 @@ def _data_url(source: str, media: str, name: str) -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """A folder that nothing is shared with, and nothing of our own environment."""
+    """Return a folder that nothing is shared with, and nothing of our own environment."""
     return {"DENO_DIR": str(folder), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"}
 
 

@@ -44,7 +44,7 @@ _SLEPT = "TimeoutError: sleep limit exceeded"
 
 
 def read(value: object) -> JSON:
-    """The value as JSON; raises `InvalidJSON` also for a cycle."""
+    """Return the value as JSON. Raises `InvalidJSON` also for a cycle."""
     copy = plain(value)
     path = _cycle(copy, (), ())
     if path is not None:
@@ -53,7 +53,7 @@ def read(value: object) -> JSON:
 
 
 def raised(message: str, source: str) -> str:
-    """The message of an error that was raised as it is, where Monty could only say that it cannot make it."""
+    """Return the message of an error that was raised as it is, where Monty could only say that it cannot make it."""
     if not message.startswith(_UNMADE):
         return message
     made = {f"{name}: {given}" for name, given in _MADE.findall(source)}
@@ -68,7 +68,7 @@ def slept_too_long(message: str) -> bool:
 
 
 def _cycle(value: JSON, path: Path, above: tuple[type, ...]) -> Path | None:
-    """The path of the first cycle, None if there is none."""
+    """Return the path of the first cycle, or None."""
     if isinstance(value, str):
         return path if _CYCLES.get(value) in above else None
     if not isinstance(value, dict | list):

@@ -192,7 +192,7 @@ class Talk:
             return b"\n"
 
     def _understood(self, line: bytes) -> JSONObject | None:
-        """The line as a message, if it is one."""
+        """Return the line as a message, if it is one."""
         try:
             said = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):

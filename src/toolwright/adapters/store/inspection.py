@@ -19,7 +19,7 @@ PAGE = 1_000  # rows that are looked at together
 
 
 def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:
-    """Each reader, and the statement that gives all rows which it reads."""
+    """Yield each reader, and the statement that gives all rows which it reads."""
     compiled = Compiler(dialect)
     for reader in READERS:
         yield reader, compiled(reader.query).sql
@@ -31,7 +31,7 @@ def broken_in(reader: Reader[object], rows: Sequence[Row]) -> tuple[BrokenRow, .
 
 
 def inspect_sqlite(path: Path) -> list[BrokenRow]:
-    """Every broken row of an SQLite journal, which nothing is written to."""
+    """Return every broken row of an SQLite journal, which nothing is written to."""
     found: list[BrokenRow] = []
     try:
         with closing(sqlite3.connect(path, timeout=5.0)) as connection:

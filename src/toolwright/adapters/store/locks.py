@@ -54,7 +54,7 @@ class FileLock:
 
 
 def beside(database: Path, ending: str) -> Path:
-    """The file `<database>.<ending>` next to the database itself: all links to one database share it."""
+    """Return the file `<database>.<ending>` next to the database itself: all links to one database share it."""
     real = database.resolve()
     return real.with_name(f"{real.name}.{ending}")
 

@@ -44,7 +44,7 @@ def migrate(connection: Connection) -> None:
 
 
 def sqlite_engine(path: Path) -> sqlalchemy.Engine:
-    """An engine whose transactions hold DDL too: Python's own driver would commit before each."""
+    """Return an engine whose transactions hold DDL too: Python's own driver would commit before each."""
 
     def creator() -> sqlite3.Connection:
         return connect(path)

@@ -14,7 +14,7 @@ from toolwright.core.text import sentence
 
 
 async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
-    """The journal in an SQLite file, made if it is not there. `publish` gets the committed events."""
+    """Return the journal in an SQLite file, made if it is not there. `publish` gets the committed events."""
     await asyncio.to_thread(upgrade_sqlite, path)
     try:
         return SqlStore(SqliteDriver(path, publish))

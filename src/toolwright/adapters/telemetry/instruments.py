@@ -23,7 +23,7 @@ MOST_WAITING = 10_000  # calls of which a process knows the trace context
 
 
 def traceparent_of(context: Context | None) -> str | None:
-    """The text of the context, the current one for None; None if nothing is traced in it."""
+    """Return the text of the context, the current one for None, or None if nothing is traced in it."""
     carrier: dict[str, str] = {}
     W3C.inject(carrier, context)
     return carrier.get(HEADER)
@@ -47,11 +47,11 @@ class Waiting:
             self._calls.popitem(last=False)
 
     def get(self, call_id: str) -> str | None:
-        """The context of the call, None if it is not known here."""
+        """Return the context of the call, or None if it is not known here."""
         return self._calls.get(call_id, (None, None))[0]
 
     def agent(self, call_id: str) -> str | None:
-        """The agent of the call, None if the call is not known here."""
+        """Return the agent of the call, or None if the call is not known here."""
         return self._calls.get(call_id, (None, None))[1]
 
 

@@ -30,5 +30,5 @@ class Meters(MeterProvider):
         super().__init__(readers, resource(), shutdown_on_exit=False)
 
     def text(self) -> str:
-        """The figures now."""
+        """Return the figures now."""
         return generate_latest(self._registry).decode()

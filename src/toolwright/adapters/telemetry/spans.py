@@ -117,7 +117,7 @@ def _call_attributes(call: Call) -> dict[str, str | int]:
 
 
 def _type_of(stack: str) -> str:
-    """The type of the exception that a traceback ends with."""
+    """Return the type of the exception that a traceback ends with."""
     raised = cast("list[str]", _RAISED.findall(stack))  # one group
     return raised[-1] if raised else "Exception"
 
@@ -154,7 +154,7 @@ class WatchedModel:
         return window_of(self._model)
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The model's own answer."""
+        """Return the model's own answer."""
         provider, _, named = self.name.partition(":")
         model, began, span = named or provider, time_ns(), INVALID_SPAN
         asked: dict[str, str | bool] = {
@@ -197,7 +197,7 @@ class WatchedModel:
 
 
 async def _next(events: AsyncGenerator[ModelEvent], context: Context) -> ModelEvent | None:
-    """The next event, with the span current only while the model works: between two events others go on."""
+    """Return the next event, with the span current only while the model works: between two events others go on."""
     token = attach(context)
     try:
         return await anext(events, None)
@@ -340,11 +340,11 @@ class RunSpans:
         return WatchedModel(model, self._instruments, parent, self._redact, compacted)
 
     def summarizer(self, model: Model) -> Model:
-        """The model with a span of the run for its answer."""
+        """Return the model with a span of the run for its answer."""
         return WatchedModel(model, self._instruments, self._led.context, self._redact, compacted=False)
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The work, with the call's span as the current one."""
+        """Return the work, with the call's span as the current one."""
         span = self._calls.get(call_id)
         token = attach(self._led.context if span is None else span.context)
         try:
@@ -423,7 +423,7 @@ class RunSpans:
         self._calls.pop(call.id).end(call, outcome)
 
     def _next_within(self, span: CallSpan) -> OpenSpan:
-        """The next step in the conversation of a prompt tool, which this call is."""
+        """Return the next step in the conversation of a prompt tool, which this call is."""
         last = self._end_within(span.call.id)
         step = OpenSpan(self._instruments, "step", span.context, 1 if last is None else last + 1)
         self._steps_within[span.call.id] = step
@@ -438,7 +438,7 @@ class RunSpans:
         return step.number
 
     def _step_for(self, number: int) -> OpenSpan:
-        """The step in progress; one that was begun in another process has another span here."""
+        """Return the step in progress; one that was begun in another process has another span here."""
         return self._begin_step(number) if self._step is None else self._step
 
     def _begin_step(self, number: int) -> OpenSpan:

@@ -76,21 +76,21 @@ class OpenTelemetry:
     def lead(
         self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
     ) -> RunTrace | None:
-        """The spans of a run."""
+        """Return the spans of a run."""
         with suppress_errors():
             return RunSpans(self._instruments, self._waiting, run, agent, calls, redact)
         return None
 
     def current(self) -> str | None:
-        """The trace context of the current span."""
+        """Return the trace context of the current span."""
         return traceparent_of(None)
 
     def of_call(self, call_id: str) -> str | None:
-        """The trace context of a call that waits."""
+        """Return the trace context of a call that waits."""
         return self._waiting.get(call_id)
 
     def request(self, method: str, template: str) -> AbstractContextManager["HttpSpan"]:
-        """A client's span for a request."""
+        """Return a client's span for a request."""
         return self._request(method, template)
 
     @contextmanager
@@ -129,7 +129,7 @@ class OpenTelemetry:
         self._metrics.streams.add(change)
 
     def exposition(self) -> str | None:
-        """The figures as text."""
+        """Return the figures as text."""
         return None if self._exposition is None else self._exposition()
 
     async def close(self) -> None:
@@ -212,7 +212,7 @@ _UNKNOWN = "unknown_service"
 
 
 def exporter_of(signal: str, name: str) -> Any:  # as the library whose it is has typed it
-    """An exporter by the name that OpenTelemetry's variables have for it."""
+    """Return an exporter by the name that OpenTelemetry's variables have for it."""
     if name == "otlp":
         protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
         name = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
@@ -232,7 +232,7 @@ def resource() -> Resource:
 
 
 def use_providers(*, content: bool) -> OpenTelemetry:
-    """The telemetry of a program that has set its providers up by itself."""
+    """Return the telemetry of a program that has set its providers up by itself."""
     return OpenTelemetry(trace.get_tracer_provider(), metrics.get_meter_provider(), content=content)
 
 
@@ -269,7 +269,7 @@ def _tracers(exporters: Sequence[str]) -> SdkTracerProvider:
 
 
 def _meters(exporters: Sequence[str]) -> tuple[MeterProvider, Callable[[], str] | None]:
-    """The provider, and its figures as text if it is one of ours."""
+    """Return the provider, and its figures as text if it is one of ours."""
     ours = import_module(
         "toolwright.adapters.telemetry.meters"
     )  # by name: a program with its own needs it not

@@ -160,7 +160,7 @@ class Conversation:
         return FAILED
 
     async def _full_payload(self, event: Event) -> JSONObject:
-        """The event's payload; a message that was too large for it is fetched."""
+        """Return the event's payload; a message that was too large for it is fetched."""
         message = event.payload.get("message")
         if not event.payload.get("truncated") or not isinstance(message, dict):
             return event.payload

@@ -60,7 +60,7 @@ async def filled(terminal: Terminal, schema: JSON, given: Mapping[str, JSON]) ->
 
 
 def fields_of(schema: JSON) -> Mapping[str, JSONObject]:
-    """The fields of an object's schema, with their own."""
+    """Return the fields of an object's schema, with their own."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return {}
@@ -108,7 +108,7 @@ class Approvals:
                 return  # it is over, or somebody else has answered
 
     async def _answer(self, call: Call, terms: Terms) -> JSONObject | None:
-        """The answer, None for a line that is none; the end of the lines refuses."""
+        """Return the answer, or None for a line that is none; the end of the lines refuses."""
         reason = " (and why)" if terms.reason else ""
         edit = " / [e]dit" if terms.edit else ""
         line = await self._terminal.read(f"[y]es / [n]o{reason}{edit}")
@@ -163,7 +163,7 @@ class Questions:
                 return  # it is over, or somebody else has answered
 
     async def _answer(self, asked: JSONObject) -> JSONObject:
-        """The answer, of which each line is a field; the end of the lines cancels."""
+        """Return the answer, of which each line is a field; the end of the lines cancels."""
         schema = asked.get("requestedSchema")
         content = await self._content(schema)
         if not isinstance(content, dict):
@@ -209,7 +209,7 @@ class WaitingCalls:
                 return  # nothing more is typed; or it is over, or somebody else has answered
 
     async def _result(self, line: str, call: Call, schema: JSONObject) -> JSON | ToolResult:
-        """The result that the line means. Raises `EOFError` at the end of the lines."""
+        """Return the result that the line means. Raises `EOFError` at the end of the lines."""
         word, _, rest = line.partition(" ")
         if word == DECLINE:
             return _declined(rest)
@@ -237,5 +237,5 @@ def _json_or_text(line: str) -> JSON:
 
 
 def _arguments(call: Call) -> JSONObject:
-    """The arguments of a call, which were validated to be an object."""
+    """Return the arguments of a call, which were validated to be an object."""
     return cast("JSONObject", json.loads(call.arguments or "{}"))

@@ -39,7 +39,7 @@ class Lines:
         asyncio.get_running_loop().remove_reader(self._file)
 
     async def next(self) -> str | None:
-        """The next line, None at the end, however often it is asked for."""
+        """Return the next line, None at the end, however often it is asked for."""
         line = await self._lines.get()
         if line is None:
             self._lines.put_nowait(None)
@@ -94,7 +94,7 @@ def spelled(arguments: str) -> str:
 
 
 def shortened(value: JSON) -> str:
-    """A value in one line of at most 160 characters, safe to print."""
+    """Return a value in one line of at most 160 characters, safe to print."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     line = " ".join(clean_text(text).split())
     return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
@@ -108,7 +108,7 @@ def duration(seconds: float | None) -> str:
 
 
 def table_of(calls: list[SeenCall]) -> Table:
-    """A table of the calls, in their order."""
+    """Return a table of the calls, in their order."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("#", justify="right", min_width=2)
     table.add_column("tool", no_wrap=True)

@@ -98,7 +98,7 @@ async def _line() -> str:
 
 @contextmanager
 def _worker(url: str, key: str) -> Generator[None]:
-    """The outside worker, in a process of its own."""
+    """Yield the outside worker, in a process of its own."""
     command = [sys.executable, "-m", "toolwright.cli.demo.worker", url]
     with subprocess.Popen(command, env={**os.environ, KEY: key}) as process:  # noqa: S603 - our own module
         try:
@@ -134,7 +134,7 @@ class _Weather(BaseHTTPRequestHandler):
 
 @contextmanager
 def weather_service() -> Generator[str]:
-    """The service, and its URL, until the block ends."""
+    """Yield the service, and its URL, until the block ends."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Weather) as server:
         Thread(target=server.serve_forever, daemon=True, name="weather").start()
         try:

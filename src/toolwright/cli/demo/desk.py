@@ -47,7 +47,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
     def column(self, name: str) -> Sequence[str]:
-        """The values of a column. Raises `ValueError` that names the columns there are."""
+        """Return the values of a column. Raises `ValueError` that names the columns there are."""
         if name not in self.columns:
             close = get_close_matches(name, self.columns, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -56,7 +56,7 @@ class Table:
         return [row[place] for row in self.rows]
 
     def totals(self, label: str, value: str) -> dict[str, float]:
-        """The sums of one column by another, the largest first."""
+        """Return the sums of one column by another, the largest first."""
         sums: dict[str, float] = {}
         for name, number in zip(self.column(label), self.column(value), strict=True):
             sums[name] = sums.get(name, 0) + (int(number) if number.isdecimal() else float(number))
@@ -64,7 +64,7 @@ class Table:
 
 
 def read_table(folder: Path, file: str) -> Table:
-    """The table of a CSV file of that folder. Raises `ValueError` where there is no such file."""
+    """Return the table of a CSV file of that folder. Raises `ValueError` where there is no such file."""
     path = folder / Path(file).name
     if path.suffix != ".csv" or not path.is_file():
         there = ", ".join(sorted(each.name for each in folder.glob("*.csv")))
@@ -79,7 +79,7 @@ ENDINGS = {"markdown": "md", "text": "txt"}
 
 
 def demo_app(folder: Path, *others: tw.Agent) -> tw.App:
-    """The app of an analyst whose tools read and write in that folder, and of other agents."""
+    """Return the app of an analyst whose tools read and write in that folder, and of other agents."""
     tools = [_reader(folder), _drawer(folder), _writer(folder)]
     return tw.App(agents=[tw.Agent("analyst", tw.Prompt("analyst", SYSTEM, tools=tools)), *others])
 
@@ -148,7 +148,7 @@ HOTEL = {"type": "object", "properties": {"hotel": {"type": "string"}}, "require
 
 
 def host(weather_url: str) -> tw.Agent:
-    """The agent, whose weather comes from there."""
+    """Return the agent, whose weather comes from there."""
     weather = {
         "name": "current_weather",
         "description": "The weather in a city.",

@@ -70,7 +70,7 @@ class Caller:
                         yield _event(json.loads(line.removeprefix("data:")))
 
     async def sign_in_path(self) -> str:
-        """A path of the gateway that signs in at the console, once."""
+        """Return a path of the gateway that signs in at the console, once."""
         return str((await self._post("/console/links", {}))["path"])
 
     async def close(self) -> None:

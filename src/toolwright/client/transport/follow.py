@@ -48,7 +48,7 @@ class SseParser:
         self._id = ""
 
     def feed(self, chunk: bytes) -> Iterator[Sse]:
-        """The events that are complete with `chunk`; the iterator must be read to its end before the next."""
+        """Yield the events that are complete with `chunk`; the iterator must be read to its end before the next."""
         for line in self._lines(self._after_mark(chunk)):
             made = self._take(line)
             if made is not None:
@@ -154,7 +154,7 @@ class Place:
 
 
 async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Event]:
-    """The events of a stream, forever: recorded ones each once and in order, live ones as they come."""
+    """Return the events of a stream, forever: recorded ones each once and in order, live ones as they come."""
     async with aclosing(signals(http, path, after)) as events:
         async for event in events:
             if event.type != CONNECTED:

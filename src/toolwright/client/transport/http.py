@@ -45,7 +45,7 @@ class Identity:
             _carried("authorization", token)
 
     async def headers(self) -> dict[str, str]:
-        """The headers of one request."""
+        """Return the headers of one request."""
         if self._token is None:
             return self._fixed
         issued = self._token if isinstance(self._token, str) else self._token()
@@ -108,7 +108,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> Toolwright
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a `Retry-After` names; a date there is not read."""
+    """Return the seconds that a `Retry-After` names; a date there is not read."""
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
@@ -144,7 +144,7 @@ def _without_words(status: int, body: bytes) -> str:
 
 
 def shown_in(body: bytes) -> JSONObject:
-    """The JSON object that a body is; an empty one if it is none."""
+    """Return the JSON object that a body is; an empty one if it is none."""
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):
@@ -258,7 +258,7 @@ class Http:
     async def once(
         self, method: str, path: str, body: JSONObject | None = None, query: Query | None = None
     ) -> Answer:
-        """The answer, whatever its status."""
+        """Return the answer, whatever its status."""
         content = None if body is None else dumps(body).encode("ascii")
         headers = {} if body is None else {"content-type": "application/json"}
         async with self._send(method, path, query, headers, content, self._timeout) as response:
@@ -268,7 +268,7 @@ class Http:
     async def stream(
         self, path: str, query: Query, headers: Mapping[str, str]
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """The bytes of a stream of events, as they come. A silence that is too long is a lost connection."""
+        """Yield the bytes of a stream of events, as they come. A silence that is too long is a lost connection."""
         asked = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
         async with self._send("GET", path, query, asked, None, self._patience) as response:
             if response.status_code != OK:
@@ -347,7 +347,7 @@ def segment(text: str) -> str:
 
 
 def delay(error: ToolwrightError | None, failed: int) -> float:
-    """The seconds to wait after the n-th failure, from 1; longer if the server asks for it."""
+    """Return the seconds to wait after the n-th failure, from 1; longer if the server asks for it."""
     asked: float | None = getattr(error, "retry_after", None)
     return min(max(nth(failed - 1), asked or 0.0), LONGEST_PAUSE)
 

@@ -53,7 +53,7 @@ def check_once(prompt: Prompt, children: Sequence[AgentCall]) -> None:
 
 
 def check_properties(name: str, parameters: JSONObject, *properties: str | None) -> JSONObject:
-    """The parameters, if what is to be found in the arguments may be in them."""
+    """Return the parameters if they can contain the designated arguments. Raises `DefinitionError` otherwise."""
     for each in properties:
         if each is not None and not takes(parameters, each):
             raise DefinitionError(
@@ -89,9 +89,9 @@ class Declared(Protocol):
 
 
 def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAgent:
-    """The agent ready to speak, side by side; `model` is used instead of that of its prompts.
+    """Return the agent, ready to run, with all its sides. `model` replaces the model of its prompts.
 
-    Raises `DefinitionError` where a name leads nowhere, or one prompt calls itself.
+    Raises `DefinitionError` for an unknown name and for a prompt that calls itself.
     """
     activation = _Activation(agent, app, model)
     bare: dict[SideName, ActiveAgent] = {
@@ -139,7 +139,7 @@ class _Activation:
         self._model = model
 
     def side(self, name: SideName, side: Side) -> ActiveAgent:
-        """The agent through the prompt of one side."""
+        """Return the agent through the prompt of one side."""
         prompt = self._prompt_of(self._agent, name)
         made = self._with_form(self._through(prompt, name, side, ()), prompt)
         names = {*made.by_name, *reserved(self._agent.toolkits)} - {READ_RESULT}
@@ -159,7 +159,7 @@ class _Activation:
         return made
 
     def _with_form(self, made: ActiveAgent, prompt: Prompt) -> ActiveAgent:
-        """The side with the form of its answers, where its prompt has an output."""
+        """Return the side with the form of its answers, where its prompt has an output."""
         if not isinstance(prompt.output, Output):
             return made
         if self._agent.type == "dual_ai":
@@ -228,7 +228,10 @@ class _Activation:
         )
 
     def _callee(self, callee: Callee, prompt: Prompt) -> Tool | AgentCall:
-        """The tool that it is, or that calls it; of a resumable agent only how it is called."""
+        """Return the tool itself, or a tool that calls the named agent or prompt.
+
+        Of a resumable agent only its call form is read.
+        """
         if isinstance(callee, Tool):
             return callee
         name = callee if isinstance(callee, str) else _name_in(callee, prompt)
@@ -319,7 +322,7 @@ class _Activation:
         return prompt
 
     def _check_names(self, prompt: Prompt, tools: Toolset, children: tuple[AgentCall, ...]) -> None:
-        """No tool may stand in the place of a built-in one (D11)."""
+        """Raise `DefinitionError` if a tool has the name of a built-in tool (D11)."""
         lifecycle = LIFECYCLE if any(each.config.resumable for each in children) else ()
         taken = {*reserved(self._agent.toolkits), *lifecycle}
         for tool in tools:
@@ -369,7 +372,7 @@ def _all(voices: Iterable[ActiveAgent]) -> Iterable[ActiveAgent]:
 
 
 def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
-    """The types that plain text has for the whole agent."""
+    """Return the types that plain text has for the whole agent."""
     through = list(_all(voices))
     relations = [relation.config for each in through for relation in each.relations]
     immediates = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
@@ -384,7 +387,7 @@ def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
 
 
 def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
-    """The active agent, and those below it, with the layers of values below a thread's."""
+    """Return the active agent and its callees with their default values, which a thread's values override."""
     agent, prompt = active.agent, active.prompt
     try:
         layers = (types.stored(env), types.stored(agent.env), types.stored(prompt.env))
@@ -396,7 +399,7 @@ def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
 
 
 def _hidden(active: ActiveAgent) -> Iterable[str]:
-    """Names scoped to immediate children, except those designated as their name or first message."""
+    """Yield names scoped to immediate children, except those designated as their name or first message."""
     for relation in active.relations:
         immediate = relation.config.immediate
         if isinstance(immediate, Immediate):

@@ -24,23 +24,27 @@ from toolwright.core.value import changed
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveAgent:
-    """An agent ready to speak through one of its prompts: that of a side, or that of a prompt tool below it.
+    """An agent ready to run with one of its prompts: that of a side, or that of a prompt tool.
 
-    `model` None means the one in the settings, `max_steps` None the settings' limit. `sides` are the agent through
-    the prompts of its sides, `nested` through those of its prompt tools, by the tool's name. `stops` says what ends
-    the side's turn. `relations` are the agents that it may run in threads of their own.
+    `model` None means the model in the settings, `max_steps` None the limit in the settings. `sides` holds the agent
+    with
+    the prompt of each side, `nested` with the prompt of each prompt tool, by the tool's name. `stops` is the rule that
+    ends the side's turn. `relations` are the agents that it can run in child threads.
 
-    `tenvs` are the prompt's and the agent's, merged; `needs` is what the prompt's tools declare, `secret_tenvs` the
-    names of secrets among what the whole agent needs. `variables` are those of the prompt, of its tools and of the
-    prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
-    names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
-    `types` are those of values that are given as plain text, by what the whole agent declares.
-    Of an agent that `has_relations` one of its prompts has them; one of an agent that `has_schema_tools` has those.
-    `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
-    run at once, and to no model (D6). `mcp` are the servers whose tools it has beside its own,
-    `instructions` the words of these servers for the model, by their names. `form` is what its
-    answers must be, None for any; `settings` are the model's. `parallel` is how many calls of read-only tools run at
-    once.
+    `tenvs` are the prompt's and the agent's, merged. `needs` are those that the prompt's tools require; `secret_tenvs`
+    are
+    the names of secrets among those that the whole agent requires. `variables` are required by the prompt, its tools
+    and
+    its prompt tools. `env` are the default layers, which a thread's and its user's values override: app, agent, prompt.
+    `secrets` are the names and values of secrets in all layers of the whole agent. `tool_env` are the values of single
+    tools. `types` are the types of values that are given as plain text, as the whole agent declares them.
+    An agent that `has_relations` has a prompt with relations; one that `has_schema_tools` has schema tools.
+    `scoped` are the names that a side declares as scoped (D5). `hidden` are those whose values are passed to immediate
+    children and to no model (D6). `mcp` are the servers whose tools it has in addition to its own; `instructions` are
+    the
+    texts of these servers for the model, by server name. `form` is the required form of its answers, or None.
+    `settings`
+    are the model's. `parallel` is the number of read-only calls that can run at once.
     """
 
     agent: Agent
@@ -85,11 +89,11 @@ class ActiveAgent:
 
     @property
     def missing_home_tenvs(self) -> MissingTenvs:
-        """Values that its tools need and its home thread would lack: nobody brings tenvs there (D4)."""
+        """The tenvs that the agent's tools require and its home thread cannot provide (D4)."""
         return self.lacking({})
 
     def lacking(self, brought: Mapping[str, JSON]) -> MissingTenvs:
-        """Values that its tools need and a thread with these tenvs would lack; each prompt's see its own (D4)."""
+        """Return the required tenvs that a thread with these tenvs does not provide, for each prompt (D4)."""
         total = MissingTenvs()
         for active in self.voices:
             total |= lacking(active.needs, {**active.tenvs, **brought})
@@ -97,7 +101,7 @@ class ActiveAgent:
 
     @property
     def voices(self) -> Iterator["ActiveAgent"]:
-        """The agent through every prompt that it may speak through, also those of prompt tools."""
+        """Yield the agent with each prompt that it can use, including prompt tools."""
         for side in self.sides.values():
             yield side
             yield from side.below
@@ -126,7 +130,7 @@ class ActiveAgent:
 
     @property
     def values_set(self) -> frozenset[str]:
-        """The names of the values that the agent, its prompts and its tools set; not those of the app."""
+        """Return the names of the values set by the agent, its prompts and its tools, without those of the app."""
         names: set[str] = set()
         for voice in self.voices:
             _, *own = voice.env
@@ -134,7 +138,7 @@ class ActiveAgent:
         return frozenset(names)
 
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
-        """A copy, every side with these tools behind its own."""
+        """Return a copy with these tools added to every side, after its own."""
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
             tools = Toolset([*side.tools, *more])
@@ -142,7 +146,7 @@ class ActiveAgent:
         return sides[self.side]
 
     def without_toolkits(self) -> "ActiveAgent":
-        """A copy that has no toolkits, and is told nothing of what they are about."""
+        """Return a copy without toolkits and without the prompt texts about them."""
         bare = changed(self.agent, toolkits=())
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
@@ -150,7 +154,7 @@ class ActiveAgent:
         return sides[self.side]
 
     def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
-        """A copy that is offered these tools; calls are `taken` by those."""
+        """Return a copy that offers these tools to the model; calls are executed by the tools `taken`."""
         return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})
 
 
@@ -161,7 +165,7 @@ Callees = Mapping[str, Tool | Prompt | Agent]
 def passed_secrets(
     relations: Iterable[AgentCall], callees: Callees, prompts: Mapping[str, Prompt]
 ) -> Iterator[str]:
-    """The names that these relations pass on, and that tools of their children, or of those below them, keep secret."""
+    """Yield the names passed on by these relations that tools of their descendants keep secret."""
     for relation in relations:
         child = callees.get(relation.config.name)
         if relation.config.pass_tenvs and isinstance(child, Agent):
@@ -170,7 +174,7 @@ def passed_secrets(
 
 
 def _secrets_of(agent: Agent, callees: Callees, prompts: Mapping[str, Prompt]) -> frozenset[str]:
-    """The secret tenvs of all tools that the agent, and whatever it calls, may come to."""
+    """Return the secret tenvs of all tools that the agent and its callees can reach."""
     secrets: set[str] = set()
     seen: set[int] = set()
     left: list[object] = [agent]
@@ -211,7 +215,7 @@ OTHER: dict[SideName, SideName] = {"side_a": "side_b", "side_b": "side_a"}
 
 @dataclass(frozen=True, slots=True)
 class CallSummary:
-    """A call of a step that is over: its tool, the JSON text of its arguments, and whether it went well."""
+    """A finished call of a step: its tool, the JSON text of its arguments, and whether it succeeded."""
 
     name: str
     arguments: str
@@ -219,14 +223,14 @@ class CallSummary:
 
 
 def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
-    """The model has answered with a text and no calls: the run as it is then, and why it ends, if it does."""
+    """Return the run after an answer without calls, and its stop reason if it ends."""
     if not active.stops.stop_on_response:
         return run, None
     return side_over(active, run, "end_turn")
 
 
 def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> tuple[Run, StopReason | None]:
-    """The run and its stop reason once all calls of a step are answered."""
+    """Return the run and its stop reason once all calls of a step are answered."""
     stops = active.stops
     if not stops.ending:
         return run, None
@@ -247,7 +251,10 @@ def after_calls(active: ActiveAgent, run: Run, made: Sequence[CallSummary]) -> t
 
 
 def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, StopReason | None]:
-    """The turn of a side is over: of an agent with two sides the other one speaks, unless that was the last turn."""
+    """Return the run after a side's turn has ended, and its stop reason if it ends.
+
+    Of an agent with two sides the other one is next, unless this was the last turn.
+    """
     if active.agent.type == "ai_human":
         return run, reason
     run = changed(run, side=OTHER[run.side], turn=run.turn + 1)
@@ -264,7 +271,7 @@ def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
 
 
 def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: SideName | None = None) -> int:
-    """Number of steps that prompt has made in the run, on that side if one is named."""
+    """Return the number of steps that the prompt has made in the run, on the given side only if one is named."""
     if speaker is None:
         return run.step_count
     own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]

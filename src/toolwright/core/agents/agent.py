@@ -241,7 +241,7 @@ class Agent:
             raise DefinitionError(f"{whose}: {error.message}") from None
 
     def _check_people(self, whose: str) -> None:
-        """Check what the agent is to people, and set `open_to` where it is left out."""
+        """Validate the fields about people, and set the default of `open_to`."""
         if self.open_to is None:
             object.__setattr__(self, "open_to", "members" if self.toolkits else "everyone")
         if isinstance(self.open_to, str) and self.open_to not in get_args(OpenTo):
@@ -314,12 +314,12 @@ for _name in _OWN:
 
 
 def entity_id_of(agent_id: str) -> str:
-    """The entity of the agent with that id."""
+    """Return the entity of the agent with that id."""
     return f"ent_{agent_id.removeprefix('agt_')}"
 
 
 def home_thread_id_of(agent_id: str) -> str:
-    """The home thread of the agent with that id."""
+    """Return the home thread of the agent with that id."""
     return f"thr_{agent_id.removeprefix('agt_')}"
 
 
@@ -341,10 +341,12 @@ _ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What an agent's home tools reach in a thread: the id under which it keeps what it is told there, and the person
-    to whose spaces they are limited, or None if they are not limited.
+    """The ids and limits of an agent's home tools in a thread.
 
-    `plans` is the id under which plans are kept: a person's plans are their own also where the memory is shared.
+    `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None if
+    they
+    are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the memory is
+    shared.
     """
 
     keeper: str
@@ -353,7 +355,7 @@ class Reach:
 
 
 def reach_of(agent: Agent, person: str | None) -> Reach:
-    """Return what the agent's home tools reach in a thread that belongs to that person, or to no one."""
+    """Return the reach of the agent's home tools in a thread of the given person, or of no one."""
     if person is None or agent.home_tools == "all":
         return Reach(keeper=agent.id, plans=agent.id)
     own = keeper_of(agent.id, person)
@@ -366,7 +368,7 @@ def agent_of_keeper(keeper: str) -> str:
 
 
 def user_of_keeper(keeper: str) -> str | None:
-    """Return the user for whom something is kept under that id, or None if it is the agent's own."""
+    """Return the user for whom data is stored under that id, or None if it is the agent's own."""
     user_id = keeper.partition("/")[2]
     for mark, escaped in reversed(_ESCAPED):
         user_id = user_id.replace(escaped, mark)
@@ -374,7 +376,7 @@ def user_of_keeper(keeper: str) -> str | None:
 
 
 def agent_id_of(entity_id: str) -> str:
-    """The id that the agent with that entity would have; whether there is one is another question."""
+    """Return the agent id that belongs to an entity id. The agent need not exist."""
     return f"agt_{entity_id.removeprefix('ent_')}"
 
 

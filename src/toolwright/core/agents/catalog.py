@@ -40,12 +40,13 @@ RESERVED = {REQUESTS.id: "composed requests", APP_TOOLS.id: "calls of the app's 
 
 
 class Catalog:
-    """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
+    """The app's agents and tools, by name or id. Raises `DefinitionError` for an unknown name.
 
-    `models` are used instead of those of the prompts, by the agents' ids. `handlers` execute the schema tools that
-    composed requests bring, `requests` are saved ones, by name, which delegates are made of. `servers` are MCP servers.
-    `configured` are the agents of a configuration file: hosts may call their tools too. `context` is the context policy
-    of agents that have none, `parallel` the number of calls that these may run at once.
+    `models` replace those of the prompts, by the agents' ids. `handlers` execute the schema tools of composed requests,
+    `requests` are saved ones, by name, from which delegates are built. `servers` are MCP servers. `configured` are the
+    agents of a configuration file: hosts can call their tools too. `context` is the context policy of agents without
+    one,
+    `parallel` the number of calls that these agents can run at once.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Catalog:
         self._check_immediate()
 
     def _check_names(self) -> None:
-        """No name is the id of another: agents are named by either. None is that of composed requests."""
+        """Raise `DefinitionError` if a name is another agent's id, or the id of composed requests."""
         for agent in self._agents.values():
             for reserved, purpose in RESERVED.items():
                 if reserved in (agent.name, agent.id):
@@ -160,7 +161,7 @@ class Catalog:
         return list(self._by_id.values())
 
     def agent(self, name_or_id: str) -> Agent:
-        """The agent of that name or id, else `NotFound`."""
+        """Return the agent with a name or id. Raises `NotFound`."""
         if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise NotFound(
                 f"An agent is named by its name or id, which is text, not {brief_value(name_or_id)}."
@@ -171,7 +172,7 @@ class Catalog:
         return agent
 
     def active(self, agent_id: str) -> ActiveAgent:
-        """The agent ready to run, else `NotFound`."""
+        """Return the agent with a name or id, ready to run. Raises `NotFound`."""
         active = self._active.get(agent_id)
         if active is None:
             raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
@@ -196,15 +197,17 @@ class Catalog:
                 )
 
     def find(self, agent_id: str) -> ActiveAgent | None:
-        """The active agent by its id, None if it is not configured."""
+        """Return the active agent by its id, or None if it is not configured."""
         return self.app_tools if agent_id == APP_TOOLS.id else self._active.get(agent_id)
 
     @cached_property
     def app_tools(self) -> ActiveAgent:
-        """The agent by which hosts outside call the app's tools, and what is exposed as one; made when first needed.
+        """Return the agent through which external hosts call the app's tools, and what is exposed as one.
 
-        The tools that only an agent has are among them, with that agent's values. Latent ones are not: nobody
-        would execute them. Raises `DefinitionError` for what cannot be called so.
+        Built on first use.
+        Includes the tools that only one agent has, with that agent's values. Excludes latent tools, which have no
+        handler.
+        Raises `DefinitionError` for a tool that cannot be called this way.
         """
         tools: dict[str, Callee] = {tool.name: tool for tool in self.tools}
         for each in [*self._prompts.values(), *self._agents.values()]:
@@ -254,7 +257,7 @@ class Catalog:
         return frozenset(names)
 
     def reached(self, voices: Iterable[ActiveAgent]) -> list[ActiveAgent]:
-        """Return all agents that these prompts hand over to, run as children or delegate to, and those of these."""
+        """Return all agents that these prompts hand over to, run as children or delegate to, directly or indirectly."""
         found: dict[str, ActiveAgent] = {}
         left = [called for voice in voices for called in self._called(voice)]
         while left:
@@ -265,14 +268,14 @@ class Catalog:
         return [*found.values()]
 
     def _called(self, voice: ActiveAgent) -> Iterator[ActiveAgent]:
-        """The agents that a prompt calls itself, also as delegates; all of the app where its calls choose freely."""
+        """Yield the agents that a prompt calls, also as delegates; all agents if a call may choose any delegate."""
         named = [self.find(each.agent_id) for each in voice.calls_agents]
         for name in voice.delegates:
             named += [*self._active.values()] if name is None else [self.find_named(name)]
         yield from (each for each in named if each is not None and each.agent_id not in RESERVED)
 
     def reached_by(self, tool: Tool) -> list[ActiveAgent]:
-        """Return the agents that a call of this tool of the app can come to, the one that it calls first."""
+        """Return the agents that a call of an app tool can reach, the directly called one first."""
         if isinstance(tool.relation, AgentCall):
             called = self.find(tool.relation.agent_id)
             return [] if called is None else [called, *self.reached(called.voices)]
@@ -280,14 +283,14 @@ class Catalog:
         return [] if below is None else self.reached([below, *below.below])
 
     def find_named(self, name_or_id: str) -> ActiveAgent | None:
-        """The active agent by its name or id, None if it is not declared here."""
+        """Return the active agent by its name or id, or None if it is not declared here."""
         try:
             return self._active.get(self.agent(name_or_id).id)
         except NotFound:
             return None
 
     def with_model(self, agent_id: str, model: str) -> "Catalog":
-        """A copy in which the agent uses that model."""
+        """Return a copy in which the agent uses that model."""
         return Catalog(
             agents=self.agents,
             prompts=list(self._prompts.values()),
@@ -303,7 +306,7 @@ class Catalog:
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:
-        """The agent ready to run, but for its toolkits; raises `DefinitionError` where a name leads nowhere."""
+        """Return the agent ready to run, without its toolkits. Raises `DefinitionError` for an unknown name."""
         return activated(agent, self, self._env, self._models.get(agent.id))
 
     @property
@@ -318,7 +321,7 @@ class Catalog:
 
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
-        """Tools, and what is exposed as one, by name: all that a prompt can call."""
+        """All that a prompt can call, by name: tools, and agents and prompts exposed as tools."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
         called = [each for each in self._agents.values() if each.name in self._called_names]
         return {each.name: each for each in [*called, *exposed, *self.tools]}
@@ -330,7 +333,7 @@ class Catalog:
 
 
 def _called_agents(agents: Sequence[Agent], prompts: Sequence[Prompt]) -> list[Agent]:
-    """Return the agents that prompts bring along with `Agent.as_tool`, also the ones that these bring."""
+    """Return the agents that prompts include with `Agent.as_tool`, directly or indirectly."""
     sides = [side.prompt for agent in agents for side in agent.sides.values()]
     called: list[Agent] = []
     for prompt in [*prompts, *sides]:
@@ -341,7 +344,7 @@ def _called_agents(agents: Sequence[Agent], prompts: Sequence[Prompt]) -> list[A
 
 
 def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
-    """Tools that a prompt brings, and does not only name."""
+    """Return the tools that a prompt contains, without those that it only names."""
     return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
 
 

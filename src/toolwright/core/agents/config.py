@@ -1,4 +1,4 @@
-"""An agent as JSON configures it (API §3): read, every fault by its path; and the configured agent as it is kept."""
+"""Configuration of an agent as JSON (API §3): validated, with the path of every error; and the stored agent."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
@@ -105,7 +105,7 @@ class ModelSettingsForm(Form):
 
 
 class ContextForm(Form):
-    """How long requests become, and what happens to older parts of a conversation."""
+    """Limits of a request's length, and how older parts of a conversation are shortened."""
 
     max_tokens: Annotated[int, Field(ge=LEAST_TOKENS, lt=2**31)] | None = None
     start_at: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.start_at
@@ -178,9 +178,9 @@ class Identity:
 
 
 def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, trusted: bool) -> Agent:
-    """The agent of that configuration; `tools` are the app's, by name.
+    """Return the agent of a configuration; `tools` are the app's, by name.
 
-    `trusted` says whether the operator wrote it: the addresses of its HTTP tools are then taken as written (D13).
+    `trusted` is true if the operator wrote it: its HTTP tools may then reach private addresses (D13).
     Raises `InvalidConfiguration` with every invalid path.
     """
     try:
@@ -243,7 +243,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
 
 
 def _output(schema: JSONObject | None, faults: list[Fault]) -> Output | None:
-    """Return the declared output; errors of its schema are added to the faults."""
+    """Return the declared output, or None. Errors of its schema are added to `faults`."""
     try:
         return None if schema is None else Output(schema, "output")
     except InvalidConfiguration as error:
@@ -275,7 +275,7 @@ LENGTHS: Mapping[str, int] = {
 
 
 def length_faults(config: JSON) -> list[Fault]:
-    """The texts of a configuration that are too long to be given; one that is kept is read and runs all the same."""
+    """Return errors for texts that are too long for a new configuration. A stored one is still accepted."""
     faults = [
         _too_long(path, most)
         for places, most in LENGTHS.items()
@@ -306,7 +306,7 @@ def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[st
 
 
 def check_script(config: JSON, allowed: Set[str]) -> None:
-    """Refuse a configuration that names a script, a file of the server, as a model, if it is not among those allowed.
+    """Reject a configuration whose model is a script file on the server, unless the script is allowed.
 
     Raises `InvalidConfiguration`.
     """
@@ -400,14 +400,14 @@ def _env(env: EnvForm) -> dict[str, str | JSONObject]:
 
 
 def invalid_value(faults: list[Fault]) -> InvalidConfiguration:
-    """The error of an invalid configuration: its first fault in words, all of them in the details."""
+    """Return the error of an invalid configuration. The message has its first error, the details have all of them."""
     first = faults[0]
     where = f"{first['path']} " if first["path"] else ""
     return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*faults])
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
-    """Fault of one field; which of two kinds pydantic took it for is left out of the path."""
+    """Return the error of one field. The path omits the member of a union that pydantic selected."""
     named = [str(part) for part in path if part not in (TEXT, OBJECT)]
     return {"path": ".".join(named), "message": message}
 

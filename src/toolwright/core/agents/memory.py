@@ -1,13 +1,12 @@
 """Memory of an agent: blocks in its prompt, archival passages, and their search by keyword.
 
-The words of a query are what white space parts. A passage matches if each of them stands somewhere in its content or
-in one of its tags, also within another word. Case does not matter, nor how an accent is encoded, and no character is
-a wildcard. Of the `CANDIDATES` newest passages that match, those come first in which all words stand side by side as
-in the query; then those in which more of them are whole words; then the newer ones. A journal finds the candidates by
-an index of `folded_passage`; their rank is found here.
+A query is split at white space into keywords. A passage matches if its content or one of its tags contains each of
+them, also inside another word. Case and the encoding of accents are ignored, and no character is a wildcard. Of the
+`CANDIDATES` newest matching passages those with the exact phrase are first, then those with more whole-word matches,
+then the newer ones. A journal finds the candidates with an index of `folded_passage`; they are ranked here.
 
-Where an embedder finds passages by what they mean too (`core.agents.vectors`), both rankings become one by reciprocal
-rank fusion: a passage gets 1 / (60 + its rank) of each ranking that it is in.
+If an embedder also finds passages by meaning (`core.agents.vectors`), both rankings are merged by reciprocal rank
+fusion: a passage gets 1 / (60 + its rank) from each ranking that contains it.
 """
 
 import re
@@ -31,9 +30,9 @@ MOST_BLOCKS, MOST_LINKED, MOST_TAGS = 20, 20, 20
 
 @value
 class Block:
-    """A core memory block: a text under a label, which its agent alone changes.
+    """A core memory block: a text under a label, which only its agent changes.
 
-    `is_shared` says whether other agents are linked to it, who read it too.
+    `is_shared` is true if other agents are linked to it and read it too.
     """
 
     agent_id: str
@@ -56,7 +55,7 @@ class Passage:
 
 @value
 class Vector:
-    """What an embedder made of a passage's text: a direction of length 1, as float32 in little-endian bytes."""
+    """Embedding of a passage's text: a unit vector, as float32 in little-endian bytes."""
 
     embedder: str
     floats: bytes
@@ -64,7 +63,7 @@ class Vector:
 
 @value
 class PlacedVector:
-    """A passage's vector, None if it has none, and its place: those of later passages are higher."""
+    """A passage's vector, or None, and its position, which increases with each later passage."""
 
     place: int
     id: str
@@ -103,7 +102,7 @@ def check_label(label: str) -> None:
 
 
 def check_passage(content: str, tags: Sequence[str]) -> None:
-    """Check what is to be a passage; raises `InvalidRequest`."""
+    """Validate a new passage. Raises `InvalidRequest`."""
     if not content.strip():
         raise invalid_value("content", "is needed")
     _check_size("content", content, MAX_PASSAGE)
@@ -145,13 +144,13 @@ _UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # what some index ta
 
 @value
 class Query:
-    """A query: its words as they are compared, in order."""
+    """A query: its normalized keywords, in order."""
 
     words: tuple[str, ...]
 
 
 def read_query(text: str) -> Query:
-    """The query of that text; raises `InvalidRequest` for one without words, or with too many."""
+    """Parse a search text. Raises `InvalidRequest` if it has no keywords, or too many."""
     if len(text) > LONGEST_QUERY:
         fault = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
         raise invalid_value("query", fault)
@@ -165,24 +164,24 @@ def read_query(text: str) -> Query:
 
 
 def folded(text: str) -> str:
-    """The text as it is compared: without case, accents composed."""
+    """Return the text as it is compared: without case, accents composed."""
     composed = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _UNINDEXED.sub("\ufffd", composed)
 
 
 def folded_passage(passage: Passage) -> str:
-    """All of the passage that is searched, as it is compared: its content and its tags, a line each."""
+    """Return the searched text of a passage, normalized for comparison: its content and its tags, one per line."""
     return folded("\n".join([passage.content, *passage.tags]))
 
 
 def is_match(passage: Passage, query: Query) -> bool:
-    """Return whether every word of the query stands in the passage."""
+    """Return whether the passage contains every keyword of the query."""
     text = folded_passage(passage)
     return all(word in text for word in query.words)
 
 
 def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Passage]:
-    """The first `limit` of these matches by their rank; they come with the newest first."""
+    """Return the first `limit` matches by rank. `matches` are sorted newest first."""
     phrase = " ".join(query.words)
     whole = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in dict.fromkeys(query.words)]
 
@@ -194,7 +193,7 @@ def ranked(candidates: Sequence[Passage], query: Query, limit: int) -> list[Pass
 
 
 def fused(*rankings: Sequence[Passage]) -> list[Passage]:
-    """One ranking of several, the best passage first; of equals the one that an earlier ranking has."""
+    """Merge several rankings into one, best passage first. A tie goes to the earlier ranking."""
     passages: dict[str, Passage] = {}
     scores: dict[str, float] = {}
     for ranking in rankings:

@@ -22,7 +22,7 @@ _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
 
 @value
 class Goal:
-    """Something that the agent wants; `status` and `priority` are the agent's own words."""
+    """A goal of an agent; `status` and `priority` are free text of the agent."""
 
     agent_id: str
     id: str
@@ -44,11 +44,12 @@ class Memory:
 
 @value
 class Plan:
-    """Something that the agent is to be reminded of at `next_run_at`, with `cron` repeatedly.
+    """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
-    `timezone` is an IANA name, in which the fields of `cron` are read. A person's plan wakes the thread `thread_id`,
-    in which it was set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it
-    comes after a span of time, whatever the clock is set to meanwhile.
+    `timezone` is the IANA time zone of the fields of `cron`. A person's plan wakes the thread `thread_id`, in which it
+    was
+    set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it is due after that
+    duration, even if the clock is changed in the meantime.
     """
 
     agent_id: str
@@ -69,13 +70,16 @@ class Plan:
 
 
 def plan_timer(agent_id: str, plan_id: str) -> str:
-    """The name of the timer of that plan."""
+    """Return the name of the timer of that plan."""
     return f"plan:{agent_id}:{plan_id}"
 
 
 @value
 class GoalChange:
-    """A new goal, which needs a description, or a change of the one with that `id`: what is None stays as it is."""
+    """A new goal, or a change of the goal with that `id`.
+
+    A new goal requires a description. In a change, None leaves a field unchanged.
+    """
 
     id: str | None = None
     description: str | None = None
@@ -85,7 +89,7 @@ class GoalChange:
 
 @value
 class MemoryChange:
-    """A memory, new or in the place of the one with that key."""
+    """A memory, new or in place of the one with that key."""
 
     key: str
     value: str
@@ -93,9 +97,10 @@ class MemoryChange:
 
 @value
 class PlanChange:
-    """A new plan, or a change of the one with that `id`: what is None stays as it is.
+    """A new plan, or a change of the plan with that `id`. None leaves a field unchanged.
 
-    A new one needs name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"), `scheduled_at`
+    A new plan requires name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"),
+    `scheduled_at`
     (ISO 8601) and `cron`.
     """
 
@@ -120,9 +125,9 @@ def changed_goals(
     new_id: Callable[[int], str],
     now: datetime,
 ) -> dict[str, Goal]:
-    """The goals that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
+    """Return new and changed goals, by id. `kept` are the stored goals, `new_id` returns the id of the nth change.
 
-    Raises `InvalidRequest` with the paths of what is invalid.
+    Raises `InvalidRequest` with all invalid paths.
     """
     newest = max([now, *(goal.created_at for goal in kept.values())])
     ids = _ids("goal", [each.id for each in changes], new_id)
@@ -144,7 +149,10 @@ def changed_goals(
 def changed_memories(
     kept: Mapping[str, Memory], changes: Sequence[MemoryChange], agent_id: str, now: datetime
 ) -> dict[str, Memory]:
-    """The memories that are new or changed, by key. Raises `InvalidRequest` with the paths of what is invalid."""
+    """Return new and changed memories, by key.
+
+    Raises `InvalidRequest` with all invalid paths.
+    """
     paths = [f"memories.{n}.key" for n in range(len(changes))]
     keys = [_key(path, change.key) for path, change in zip(paths, changes, strict=True)]
     _check_once("key", paths, keys)
@@ -164,10 +172,10 @@ def changed_plans(
     now: datetime,
     thread_id: str | None = None,
 ) -> dict[str, Plan]:
-    """The plans that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
+    """Return new and changed plans, by id. `kept` are the stored plans, `new_id` returns the id of the nth change.
 
     They wake the thread `thread_id`, or the agent's home thread.
-    Raises `InvalidRequest` with the paths of what is invalid.
+    Raises `InvalidRequest` with all invalid paths.
     """
     ids = _ids("plan", [each.id for each in changes], new_id)
     new: dict[str, Plan] = {}
@@ -191,7 +199,7 @@ def changed_plans(
 
 
 def in_order_of_time(plans: Iterable[Plan]) -> list[Plan]:
-    """The plans, the next one first."""
+    """Return the plans, the next one first."""
     return sorted(plans, key=lambda plan: (plan.next_run_at, plan.id))
 
 
@@ -205,7 +213,7 @@ def _goal(where: str, change: GoalChange, was: Goal) -> Goal:
 
 
 def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -> Schedule:
-    """Schedule: as was said now, else as before; a cron may be read in another zone from now on."""
+    """Return the plan's new schedule, or its old one if not changed. A cron's time zone can be changed alone."""
     if was is not None and not change.says_when and change.timezone is None:
         return Schedule(
             next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone, relative=was.relative
@@ -225,7 +233,7 @@ def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -
 
 
 def _ids(noun: str, given: Sequence[str | None], new_id: Callable[[int], str]) -> list[str]:
-    """The id of each change, a new one where none is given."""
+    """Return the id of each change, with a new id for each change without one."""
     paths = [f"{noun}s.{n}.id" for n in range(len(given))]
     ids = [new_id(n) if one is None else _id(paths[n], one) for n, one in enumerate(given)]
     _check_once(noun, paths, ids)
@@ -244,7 +252,7 @@ def _id(where: str, given: str) -> str:
 
 
 def _check_once(noun: str, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse what is given twice at once: which of them should count?"""
+    """Raise `InvalidRequest` if the same item is changed twice in one request."""
     seen = set[str]()
     for path, name in zip(paths, names, strict=True):
         if name in seen:
@@ -266,7 +274,10 @@ def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
 
 
 def _text(where: str, given: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
-    """The given text, else the kept one; `InvalidRequest` for neither, or one that is blank or too long."""
+    """Return the given text, or the stored one if none is given.
+
+    Raises `InvalidRequest` if both are missing, or the text is blank or too long.
+    """
     if given is None and kept is not None:
         return kept
     if given is None or not _short(where, given, most).strip():
@@ -275,7 +286,7 @@ def _text(where: str, given: str | None, kept: str | None, most: int = LONGEST_T
 
 
 def _short(where: str, given: str, most: int = LONGEST_NAME) -> str:
-    """The text, which may be empty; refused if it is too long."""
+    """Return the text, which can be empty. Raises `InvalidRequest` if it is too long."""
     if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(where, f"must be text, not {brief_value(given)}")
     if len(given) > most:
@@ -284,7 +295,7 @@ def _short(where: str, given: str, most: int = LONGEST_NAME) -> str:
 
 
 def _key(where: str, given: str) -> str:
-    """The key of a memory, as every journal can keep it."""
+    """Return the key of a memory, as every journal can keep it."""
     key = _text(where, given, None, LONGEST_NAME)
     if unwritable(key):
         raise invalid_value(where, "must be text without NUL characters or halves of characters")

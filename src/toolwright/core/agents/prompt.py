@@ -33,7 +33,7 @@ _MOST_TOKENS = 2**31
 
 
 def declared_settings(whose: str, declared: object) -> ModelSettings | None:
-    """The settings that a prompt declares; raises `DefinitionError` for a name or a value that is none."""
+    """Return the settings of a prompt. Raises `DefinitionError` for an unknown name or an invalid value."""
     if declared is None or isinstance(declared, ModelSettings):
         return declared
     if not isinstance(declared, Mapping):
@@ -111,17 +111,20 @@ _CONTEXT_HINTS = {
 @refuse_fields(_CONTEXT_HINTS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """How long the requests to a model may become, and what happens to older parts of a conversation.
+    """Limits of the length of a model's requests, and how older parts of a conversation are shortened.
 
-    `max_tokens` is the most tokens of a request: system text, tools and messages. By default it is what the model
-    takes, less the room for its answer; without a limit where that is not known, until the provider names it. From
-    `start_at` of these tokens on, the conversation is made shorter: old results of tools become references that the
-    model can open with `read_result`, then older turns become a summary, or are left out with a note where there is
-    none. The newest messages, up to the share `keep` of the tokens, stay as they are. Both shares are of the tokens
-    that the system text and the tools leave of `max_tokens`.
+    `max_tokens` is the maximum number of tokens of a request: system text, tools and messages. The default is the
+    model's
+    context window, less the room for its answer; if that is unknown there is no limit until the provider reports one.
+    From
+    `start_at` of these tokens on, the conversation is shortened: old tool results become references that the model can
+    open
+    with `read_result`, then older turns become a summary, or are omitted with a note if there is no summary. The newest
+    messages, up to the share `keep` of the tokens, are left unchanged. Both shares are of the tokens that remain of
+    `max_tokens` after the system text and the tools.
 
-    `summarize` says whether summaries are written; `summarize_with` is the model that writes them, by default the
-    agent's own, and `instructions` tell it what they must keep.
+    `summarize` enables summaries; `summarize_with` is the model that writes them, by default the agent's own, and
+    `instructions` tell it what they must contain.
 
     Raises `DefinitionError`.
     """
@@ -279,7 +282,7 @@ class Prompt:
         }
 
     def judge(self, parameters: JSONObject) -> Judge | None:
-        """Return the judge of arguments with these parameters by the declared model, or None if there is no model."""
+        """Return the validator of arguments by the declared model, or None if there is no model."""
         if self.required_schema is None:
             return None
         judge = Judge(parameters, self.name, complete=read_required(self.required_schema, self.name)[1])
@@ -294,14 +297,14 @@ def keep(declared: object, *names: str) -> None:
 
 
 def deep_copy(value: object) -> object:
-    """A copy of dicts and lists, and of those within them; all else is as it is."""
+    """Copy nested dicts and lists. Other values are shared."""
     if isinstance(value, Mapping):
         return {name: deep_copy(each) for name, each in cast("Mapping[object, object]", value).items()}
     return [deep_copy(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def check_values(whose: str, tenvs: object, env: object) -> None:
-    """Refuse tenvs that are no JSON object, and env that is not texts by name. No value is in the words."""
+    """Raise `DefinitionError` unless tenvs are a JSON object and env is text by name. No value is in the message."""
     try:
         named = plain_names(tenvs)
         if not isinstance(named, dict):

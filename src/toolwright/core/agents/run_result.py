@@ -45,7 +45,7 @@ class RunResult:
 
 
 def last_text(messages: tuple[Message, ...]) -> str:
-    """What the agent said last, empty if it only made calls."""
+    """Return the agent's last text, empty if it only made calls."""
     return next(
         (each.content for each in reversed(messages) if each.role == "assistant" and each.content), ""
     )

@@ -1,6 +1,6 @@
-"""Schedules of plans: an agent's words read as an instant, and the next time of a cron (S3 `set_plans`).
+"""Schedules of plans: parse times and durations, and compute the next time of a cron schedule (S3 `set_plans`).
 
-Everything is computed from an instant that is given; the rules of time zones are read from their data files.
+All results are computed from a given timestamp and the time zone database.
 """
 
 import re
@@ -63,12 +63,13 @@ def read_schedule(
     cron: str | None = None,
     timezone: str | None = None,
 ) -> Schedule:
-    """Reads a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
+    """Parse a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
 
     `run_after` is a number of milliseconds, or text such as "5 hours" or "1h30m". `scheduled_at` is ISO 8601. Without
-    an offset it is read in `timezone`: a time that the clocks skip is the one as long after the gap, of a time that
-    comes twice it is the first. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises
-    `InvalidRequest`.
+    an
+    offset it is read in `timezone`: a time that the clocks skip is moved by the gap, of a time that occurs twice the
+    first
+    is used. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises `InvalidRequest`.
     """
     if timezone is not None:
         _zone(timezone)
@@ -98,10 +99,11 @@ def read_duration(value: float | str) -> timedelta:
 
 
 def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
-    """The first time of a cron after that instant, in UTC. Raises `InvalidRequest`, also if there is none.
+    """Return the first time of a cron schedule after a timestamp, in UTC.
 
-    A time at which the clocks skip an hour is the first one after the gap; of an hour that comes twice, a cron that
-    names its hour takes the first.
+    Raises `InvalidRequest`, also if there is none.
+    A time that the clocks skip is replaced by the first one after the gap. Of an hour that occurs twice, a schedule
+    that names its hour uses the first.
     """
     fields = _fields(cron)
     try:

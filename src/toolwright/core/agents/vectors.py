@@ -1,7 +1,7 @@
-"""Vectors of passages: what is embedded, how it lies as bytes, and which vectors are nearest to a query's.
+"""Vectors of passages: the embedded text, the stored bytes, and the search for the nearest vectors.
 
-All vectors have length 1, so that the order of distances is that of the angles between them. Distances are compared
-with `math.dist`, the quickest way through plain floats that the standard library has.
+All vectors have length 1, so that the order of distances is that of the angles between them. Distances are computed
+with `math.dist`, the fastest way for plain floats in the standard library.
 """
 
 import math
@@ -35,18 +35,18 @@ class VectorMatch:
 
 
 def embedded_text(passage: Passage) -> str:
-    """The beginning of a passage that an embedder is shown: its content, then its tags, a line each."""
+    """Return the start of a passage as sent to an embedder: its content, then its tags, one per line."""
     return shortened("\n".join([passage.content, *passage.tags]))
 
 
 def shortened(text: str) -> str:
-    """The first `MAX_EMBEDDED` bytes of the text, without what UTF-8 cannot say."""
+    """Return the first `MAX_EMBEDDED` bytes of the text, without characters that UTF-8 cannot encode."""
     clean = text.encode("utf-8", "replace")
     return clean[:MAX_EMBEDDED].decode("utf-8", "ignore")
 
 
 def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
-    """The vector of that direction; None where the numbers have none, as those of an embedder that finds no meaning.
+    """Return the normalized vector, or None if the numbers have no direction.
 
     Raises `ValueError` if they are too many.
     """
@@ -62,9 +62,9 @@ def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
 def nearest(
     query: Vector, rows: Iterable[PlacedVector], before: Sequence[VectorMatch] = ()
 ) -> list[VectorMatch]:
-    """The nearest to the query of `rows` and those found `before`, at most `MOST_NEAR`; of equals the newer first.
+    """Return the rows nearest to the query, including those found `before`, at most `MOST_NEAR`; ties newest first.
 
-    Only vectors of the same embedder and size are compared. The rows come with the newest first.
+    Only vectors of the same embedder and size are compared. The rows are sorted newest first.
     """
     direction, size = _direction(query.floats), len(query.floats)
     near = [*before]
@@ -82,7 +82,7 @@ def _direction(floats: bytes) -> list[float]:
 
 
 def _in_order(floats: "array[float]") -> "array[float]":
-    """The floats as little-endian ones, or those as this machine has them."""
+    """Swap the bytes of the floats on big-endian machines: stored vectors are little-endian."""
     if byteorder == "big":
         floats.byteswap()
     return floats

@@ -1,1 +1,1 @@
-"""Arguments of calls: signatures, schemas, judgement, and faults."""
+"""Arguments of calls: signatures, schemas, validation and errors."""

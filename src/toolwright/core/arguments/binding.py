@@ -29,12 +29,12 @@ _SCALARS: dict[object, Callable[[object], bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """Makes values of a type from their JSON.
+    """Builder of a type's values from their JSON.
 
-    With `copies` the values share nothing with each other, also where pydantic takes a default for unchanging.
-    Without `extra` no type takes fields that it does not know, as its schema says: else a union would lose them.
-    Without `classes` nothing but whole numbers change, into floats: a value that the schema has accepted needs no
-    strict look for that.
+    With `copies` the values share nothing with each other, even if pydantic considers a default immutable. Without
+    `extra`
+    types reject unknown fields, as their schema does; otherwise a union would lose them. Without `classes` only whole
+    numbers change, into floats: a value that the schema has accepted needs no strict validation for that.
     """
 
     adapter: TypeAdapter[object]
@@ -43,9 +43,9 @@ class Builder:
     classes: bool = True
 
     def build(self, value: JSON) -> object:
-        """The value; raises pydantic's `ValidationError`.
+        """Return the value, validated strictly from JSON. Raises pydantic's `ValidationError`.
 
-        Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text.
+        From JSON pydantic accepts a string for an enum, and only a string for a string.
         """
         if not self.classes:
             return self.adapter.validator.validate_python(value)
@@ -56,7 +56,7 @@ class Builder:
 
 
 def is_plain_scalar(annotation: Any, value: object) -> bool:  # any annotation
-    """Return whether the value is of that type and the type is so simple that nobody else must be asked."""
+    """Return whether the type is a simple scalar and the value an instance of it."""
     fits = _SCALARS.get(annotation)
     return fits is not None and fits(value)
 
@@ -73,10 +73,10 @@ def is_shared(value: object) -> bool:
 
 
 def fresh(adapter: TypeAdapter[object], value: object) -> Callable[[], object] | None:
-    """A maker of the default for each call; None where the value can serve them all.
+    """Return a factory of the default, or None if all calls can share the value.
 
-    A value of another Python type, such as a text for an enum or a tuple for a list, is built from its JSON. Raises
-    pydantic's `ValidationError` for one that the type refuses in both.
+    A value of another Python type, such as a string for an enum or a tuple for a list, is built from its JSON. Raises
+    pydantic's `ValidationError` if the type rejects both.
     """
     build = functools.partial(_from_python, adapter, value)
     try:
@@ -94,7 +94,7 @@ def _from_python(adapter: TypeAdapter[object], value: object) -> object:
 
 
 def misfit_default(value: object, error: ValidationError) -> str:
-    """The end of a sentence that begins with the parameter: what its type says of the default."""
+    """Return the end of an error message about a default that its type rejects; the parameter precedes it."""
     first = error.errors(include_url=False)[0]
     within = spell(place_in(plain(value), first["loc"]))
     if within:
@@ -104,7 +104,7 @@ def misfit_default(value: object, error: ValidationError) -> str:
 
 
 def place_in(value: JSON, location: tuple[int | str, ...]) -> Path:
-    """The steps of pydantic's location that the value has; the others are names of a union's branches."""
+    """Return the steps of a pydantic location that exist in the value, without the names of union branches."""
     steps: list[str | int] = []
     for step in location:
         match value, step:
@@ -122,8 +122,9 @@ def place_in(value: JSON, location: tuple[int | str, ...]) -> Path:
 class Argument:
     """One parameter: its name in JSON and in Python.
 
-    `builder` builds what differs from its JSON (models, enums, dataclasses), `number` asks for a float, and
-    `default` makes what the function itself does not know.
+    `builder` builds a value that differs from its JSON (models, enums, dataclasses), `number` converts it to a float,
+    and
+    `default` creates a default that the function itself does not have.
     """
 
     key: str
@@ -134,17 +135,18 @@ class Argument:
 
     @property
     def as_is(self) -> bool:
-        """Return whether the JSON value is what the function gets."""
+        """Return whether the function gets the JSON value unchanged."""
         return (
             self.key == self.parameter and not self.number and self.builder is None and self.default is None
         )
 
 
 class Binding:
-    """Turns arguments that the schema accepts into keyword arguments; it coerces nothing.
+    """Converts validated arguments into keyword arguments, without coercion.
 
-    `state` names the parameter for the `ThreadState`, `dependencies` those for values that functions give; a handler
-    that has some of these has them injected. `model` is the parameter and builder of `args=Model`.
+    `state` names the parameter for the `ThreadState`, `dependencies` the parameters for values of dependencies; a
+    handler
+    with some of these has them injected. `model` is the parameter and builder of `args=Model`.
     """
 
     __slots__ = ("_as_is", "_changed", "_model", "dependencies", "injects", "state")
@@ -165,7 +167,7 @@ class Binding:
         self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Raises `ArgumentFault` for what a validator of the user's own refuses."""
+        """Return the keyword arguments. Raises `ArgumentFault` if one of the user's own validators rejects a value."""
         if self._as_is:
             return arguments  # type: ignore[return-value]  # the values of JSON are objects
         if self._model is not None:
@@ -194,7 +196,7 @@ def _made(key: str, default: Callable[[], object]) -> object:
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
-    """A value of the user's own types; raises `ArgumentFault` for what they refuse."""
+    """Return an instance of a type of the user's. Raises `ArgumentFault` for values that the type rejects."""
     try:
         return builder.build(value)
     except ValidationError as error:

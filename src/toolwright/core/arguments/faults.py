@@ -1,4 +1,4 @@
-"""Faults of a tool call's arguments, in plain words with every path (D3)."""
+"""Validation errors of a tool call's arguments, as messages with every path (D3)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One invalid place and what is wrong there, as `must be an integer, not a string`."""
+    """One invalid position and its error, such as `must be an integer, not a string`."""
 
     path: Path
     text: str
@@ -38,7 +38,7 @@ class Fault:
 
 
 class ArgumentFault(Exception):
-    """Arguments that the tool does not take, with all their faults."""
+    """Arguments that the tool rejects, with all their errors."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(invalid_text(faults))
@@ -46,19 +46,19 @@ class ArgumentFault(Exception):
 
 
 def invalid_text(faults: Sequence[Fault]) -> str:
-    """All faults in one text for the model; the same fault is told once."""
+    """Return all errors in one text for the model, without duplicates."""
     return f"Invalid arguments: {list_faults(faults)}."
 
 
 def list_faults(faults: Sequence[Fault]) -> str:
-    """The faults behind one another, the same one told once, and how many more there are."""
+    """Return the errors in one line, without duplicates, and the number of further ones."""
     texts = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
     more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
     return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
 
 
 def find_faults(errors: Iterable[jsonschema_rs.ValidationError]) -> list[Fault]:
-    """The faults that a validator's errors stand for."""
+    """Return our errors for a validator's errors."""
     return [fault for error in errors for fault in _faults(error)]
 
 
@@ -79,7 +79,7 @@ def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
 
 
 def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -> Iterator[Fault]:
-    """The faults of the branch that was most likely meant, or all types if none came close."""
+    """Yield the errors of the branch that was most likely meant, or all types if none came close."""
     path = tuple(error.instance_path)
     branches = _flat(branches, path)
     close = [branch for branch in branches if branch and not any(_misses(each, path) for each in branch)]
@@ -103,12 +103,12 @@ _MOST_WAYS = 5
 
 
 def _distance(branch: Branch) -> tuple[int, int]:
-    """How far a value is from a branch of a union: constants that it misses, then faults."""
+    """Return the distance of a value from a branch of a union: differing constants, then errors."""
     return sum(map(_is_tag, branch)), len(branch)
 
 
 def _listed_ways(ways: list[tuple[Fault, ...]], above: int) -> str:
-    """The faults of each of several branches that are equally close, their paths from the union on."""
+    """Return the errors of each of several branches that are equally close, their paths from the union on."""
     texts = [
         f"({'; '.join(str(Fault(fault.path[above:], fault.text)) for fault in way)})"
         for way in ways[:_MOST_WAYS]
@@ -202,7 +202,7 @@ def _words(error: jsonschema_rs.ValidationError) -> str:
 
 
 def type_name(value: JSON) -> str:
-    """The JSON type of a value, with its article."""
+    """Return the JSON type of a value, with its article."""
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""The one judge of arguments: from what a model wrote, however large, to JSON that the tool's schema accepts (D3)."""
+"""Validator of arguments: from a model's text, however large, to JSON that the tool's schema accepts (D3)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -23,7 +23,10 @@ _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
 
 def faults_of(validator: jsonschema_rs.Validator, arguments: JSON) -> list[Fault]:
-    """The faults of arguments or of a result that the validator refuses; of large ones some, in the first items."""
+    """Return the validation errors of arguments or of a result.
+
+    Of large ones only some are returned, in the first items.
+    """
     if not has_more_values(arguments, EXACT):
         return find_faults(validator.iter_errors(arguments))
     cut = _first_items(arguments)
@@ -103,7 +106,7 @@ class Judge:
         self._has_usual_numbers: NumberCheck | None = None  # from the second call on
 
     def compile(self) -> jsonschema_rs.Validator:
-        """The compiled schema; raises `DefinitionError` if it is not a valid one."""
+        """Return the compiled schema. Raises `DefinitionError` if it is not a valid one."""
         if self._validator is None:
             self._validator = compile_schema(self.schema, self._name)
             self._accepts = self._validator.is_valid
@@ -134,7 +137,7 @@ class Judge:
         return exact if self._complete is None else self._complete(exact)
 
     def _read_exactly(self, arguments: JSONObject) -> JSONObject:
-        """The slow way, which knows every number by its path, for what is odd or at fault."""
+        """Validate with the slow reader, which knows every number by its path; for unusual or invalid arguments."""
         special = _inspect_object(arguments)
         if self._takes_nothing:
             return {}
@@ -149,7 +152,7 @@ class Judge:
 
 
 def _inspect_object(arguments: JSONObject) -> bool:
-    """Refuse what is too deep or out of range; tell whether there are numbers that need a second look."""
+    """Reject values that are too deep or out of range. Returns whether there are numbers to normalize."""
     special = False
     for key, item in arguments.items():
         kind = type(item)
@@ -170,7 +173,7 @@ def _count(text: str | bytes) -> None:
 
 
 def _inspect(value: JSON, path: Path, depth: int) -> bool:
-    """Refuse what is too deep or out of range; tell whether there are numbers to settle."""
+    """Reject values that are too deep or out of range. Returns whether there are numbers to normalize."""
     if isinstance(value, float):
         if value - value != 0.0:
             raise ArgumentFault([Fault(path, "is out of the range of numbers")])
@@ -189,7 +192,7 @@ def _inspect(value: JSON, path: Path, depth: int) -> bool:
 
 
 def _written(raw: object) -> str:
-    """An object given by Python code, as text: what is no JSON shows here, and the caller's stays its own."""
+    """Serialize an object given by Python code, which is not changed. Raises if a value is not JSON."""
     if not isinstance(raw, Mapping):
         raise ArgumentFault([Fault((), f"must be JSON text or an object, not {type(raw).__name__}")])
     try:
@@ -222,7 +225,7 @@ class ResultJudge:
         self._validator: jsonschema_rs.Validator | None = None
 
     def faults(self, result: JSON) -> list[Fault]:
-        """The faults of that result."""
+        """Return the errors of that result."""
         if self._validator is None:
             self._validator = compile_schema(self._schema, self._name)
         return [] if self._validator.is_valid(result) else faults_of(self._validator, result)

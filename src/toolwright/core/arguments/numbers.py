@@ -19,10 +19,11 @@ Place: TypeAlias = tuple[JSON, str]
 
 
 class Numbers:
-    """Puts the numbers of a validated value into the form that their place in the schema asks for.
+    """Converts the numbers of a validated value into the form that the schema requires.
 
-    The schema has accepted the value before, so a place that says `integer` holds a whole number. Of alternatives
-    one that accepts the value counts: the first to which the value is right as it is, else the first.
+    The schema has accepted the value, so a position of type `integer` holds a whole number. Of alternatives the first
+    one
+    counts that accepts the value unchanged, or otherwise the first that accepts it.
     """
 
     def __init__(self, schema: JSONObject) -> None:
@@ -31,13 +32,13 @@ class Numbers:
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     def normalize(self, value: JSONObject) -> JSONObject:
-        """The value with its numbers in their form; raises `ArgumentFault` for one that no float can hold."""
+        """Return the value with normalized numbers. Raises `ArgumentFault` for a number that no float can hold."""
         normal = _Normalization(self).at(value, (self._root, "#"), ())
         assert isinstance(normal, dict), "an object stays one"
         return normal
 
     def resolve(self, reference: JSON) -> Place | None:
-        """The place that a local reference leads to."""
+        """Return the target of a local reference, or None."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         place: JSON = self._root
@@ -76,7 +77,7 @@ class _Normalization:
         ] = {}  # the parts are kept, so that their ids stay theirs
 
     def at(self, value: JSON, place: Place, path: Path) -> JSON:
-        """The value as this place asks for it; the same object where it is right."""
+        """Return the value as this place asks for it; the same object where it is right."""
         schema, pointer = place
         if not isinstance(schema, dict) or not isinstance(value, int | float | dict | list) or value is True:
             return value
@@ -160,7 +161,7 @@ def float_is_whole(value: float) -> bool:
 
 
 def types_of(schema: JSONObject) -> list[str]:
-    """The types that a schema names; whole constants (`const`, `enum`) are integers."""
+    """Return the types that a schema names; whole constants (`const`, `enum`) are integers."""
     named = schema.get("type")
     names = (
         [named]
@@ -230,10 +231,10 @@ _ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
 
 
 def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
-    """A check of values that the schema accepts: whether `Numbers` would leave them as they are.
+    """Return a check of valid values: whether `Numbers` would leave them unchanged.
 
-    It may say no of one that is right, never yes of one that is not: not of one with a number out of range, nor of
-    one that is nested too deep. Of a very large schema it always says no.
+    It can return a false negative, never a false positive. It returns false for numbers out of range, for values
+    nested too deep, and always for a very large schema.
     """
     compiler = _Compiler(numbers)
     try:
@@ -271,7 +272,7 @@ class _Compiler:
         self._parts = _MOST_PARTS
 
     def at(self, schema: JSON, level: int) -> JSONObject:
-        """The check of one place, so many levels down."""
+        """Return the check of one place, so many levels down."""
         self._count()
         if schema is False:
             return _ANYTHING  # nothing is accepted here
@@ -291,7 +292,7 @@ class _Compiler:
         return self._any(schema) if scalar is None else scalar
 
     def _referred(self, schema: JSONObject, level: int) -> JSONObject:
-        """The check of a place that only refers to another one, or takes null beside it; else of any JSON."""
+        """Return the check of a position that only contains a reference, perhaps with null; otherwise of any JSON."""
         names = [name for name in _ELSEWHERE if name in schema]
         if len(names) > 1 or not _OWN.isdisjoint(schema):
             return self._any(schema)
@@ -313,7 +314,7 @@ class _Compiler:
         return {"properties": checks} if checks else _ANYTHING
 
     def _any(self, schema: JSON) -> JSONObject:
-        """The check of JSON whose places are not told apart: no float where an integer may be asked for."""
+        """Return a check of any JSON: no float where the schema could ask for an integer."""
         name = _NO_FLOAT if self._has_integers(schema) else _ANY_FLOAT
         return {"$ref": f"#/definitions/{name}-{_LEVELS}"}
 

@@ -15,7 +15,7 @@ _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
 
 
 class SchemaFault(Exception):
-    """A schema is not a valid one: the `path` of what is wrong, empty if unknown, and why in few words."""
+    """An invalid schema: the `path` of the error, empty if unknown, and a short reason."""
 
     def __init__(self, path: Path, why: str) -> None:
         self.path = path
@@ -25,7 +25,7 @@ class SchemaFault(Exception):
 
 
 def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
-    """A validator that never fetches anything; raises `DefinitionError` for a schema that is none.
+    """Return a validator that never fetches anything. Raises `DefinitionError` for a schema that is none.
 
     `name` is the tool's, for the error, which names the place. Formats are checked too.
     """
@@ -39,8 +39,10 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
 
 
 def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:
-    """A validator of results by a schema that somebody else has written, such as an MCP server: `format` in it is an
-    annotation. Raises `SchemaFault`."""
+    """Return a validator of results for a third-party schema, such as an MCP server's. Raises `SchemaFault`.
+
+    `format` in it is an annotation.
+    """
     return _compiled(schema, formats=False)
 
 
@@ -54,7 +56,7 @@ def _compiled(schema: JSONObject, *, formats: bool) -> jsonschema_rs.Validator:
 
 
 def _referring(schema: JSON, why: str) -> Path:
-    """The path of the first reference, or dialect, that an error names; empty if none."""
+    """Return the path of the first reference, or dialect, that an error names; empty if none."""
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()
@@ -70,9 +72,9 @@ def _referring(schema: JSON, why: str) -> Path:
 
 
 def closed(schema: JSON) -> JSON:
-    """A schema made by pydantic without its titles, with objects that take no unknown properties.
+    """Return a pydantic schema without titles, whose objects allow no unknown properties.
 
-    Only places where a schema stands are touched: a property called `title` stays.
+    Only subschemas are changed: a property called `title` is kept.
     """
     if not isinstance(schema, dict):
         return schema
@@ -85,7 +87,7 @@ def closed(schema: JSON) -> JSON:
 
 
 def with_definitions(schema: JSONObject, definitions: JSON) -> JSONObject:
-    """The schema with those definitions that it refers to, also by way of others; without any where it needs none."""
+    """Return the schema with only those definitions that it refers to, directly or indirectly."""
     if not isinstance(definitions, dict):
         return schema
     used: set[str] = set()
@@ -100,7 +102,7 @@ def with_definitions(schema: JSONObject, definitions: JSON) -> JSONObject:
 
 
 def _referred(schema: JSON) -> Iterator[str]:
-    """The names of the definitions that a schema refers to itself."""
+    """Yield the names of the definitions that a schema refers to itself."""
     parts: list[JSON] = [schema]
     while parts:
         part = parts.pop()
@@ -126,7 +128,7 @@ _SINGLE = frozenset(
 
 
 def with_parts(schema: JSONObject, path: Path, change: Callable[[JSON, Path], JSON]) -> JSONObject:
-    """A copy whose own schemas, one level down, are what `change` makes of each and its path."""
+    """Return a copy in which each direct subschema is replaced by `change(subschema, path)`."""
     return {key: _inside(key, value, (*path, key), change) for key, value in schema.items()}
 
 

@@ -40,7 +40,7 @@ _ENTRY = re.compile(r"^\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$
 
 
 def first_paragraph(doc: str | None) -> str:
-    """The first paragraph on one line; empty if there is none."""
+    """Return the first paragraph on one line; empty if there is none."""
     lines: list[str] = []
     for line in inspect.cleandoc(doc or "").splitlines():
         if not line.strip() or _HEADING.match(line):
@@ -125,13 +125,13 @@ def read_signature(
 
 
 def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> Signature:
-    """The signature of a handler of a schema that was not made from it, and that its own binding fits."""
+    """Return the signature of a handler whose schema was declared apart from it and whose binding is its own."""
     waits = _waits(handler) or bool(binding.dependencies)
     return Signature(parameters=parameters, binding=binding, on_loop=runs_on_loop(handler), waits=waits)
 
 
 class _Parameters:
-    """A handler's parameters: the one for the state, its dependencies, and the others with their annotations."""
+    """A handler's parameters: the state, the dependencies, and the others with their annotations."""
 
     def __init__(self, handler: Handler, tool: str, scope: Mapping[str, object]) -> None:
         self.state: str | None = None
@@ -148,7 +148,7 @@ class _Parameters:
                 self._add(parameter)
 
     def only(self) -> str:
-        """The one parameter besides the state, which takes the model."""
+        """Return the single parameter other than the state, which receives the model."""
         if len(self.others) != 1:
             raise DefinitionError(
                 f"Tool {self._tool!r}: with args= the function takes one parameter besides the state, "
@@ -173,7 +173,7 @@ class _Parameters:
         )
 
     def untyped(self, name: str) -> DefinitionError:
-        """The error for a parameter without a type."""
+        """Return the error for a parameter without a type."""
         if name in ("self", "cls") and next(iter(self.others)) == name:
             return DefinitionError(
                 f"Tool {self._tool!r} is a method of no object yet: make the tool of a bound method, as in "
@@ -258,7 +258,7 @@ def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
 def _default(
     reader: TypeReader, key: str, seen: Annotation, field: FieldInfo, parameter: inspect.Parameter
 ) -> Callable[[], object] | None:
-    """What makes a call's default; None where there is none, or the function's own can serve all calls."""
+    """Return a factory of a call's default, or None if there is none or all calls can share the function's own."""
     if field.is_required():
         return None
     if field.default_factory is not None:
@@ -271,7 +271,7 @@ def _default(
 
 
 def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
-    """What pydantic's `Field` says of a parameter, in `Annotated` or as its default."""
+    """Return pydantic's `Field` of a parameter, from `Annotated` or its default."""
     kind = typing.cast("type[typing.Any]", hint)  # pydantic takes any annotation here
     if parameter.default is parameter.empty:
         return FieldInfo.from_annotation(kind)
@@ -288,7 +288,7 @@ def _assemble(
     required: list[JSON],
     tool: str,
 ) -> JSONObject:
-    """One schema of all parameters, the definitions that they share beside it."""
+    """Return one schema of all parameters, the definitions that they share beside it."""
     if not schemas:
         return dict(_NO_ARGUMENTS)
     definitions: JSON = None
@@ -317,7 +317,7 @@ def _json_schemas(
 
 
 def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, Builder]:
-    """The schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
+    """Return the schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"Tool {tool!r}: {what}= takes a pydantic model, not {model!r}.")
     if model is BaseModel:
@@ -342,7 +342,10 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
 
 
 def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Complete]:
-    """The schema of `required_schema=Model`, and what validates arguments by the model and fills in its defaults."""
+    """Return the schema of `required_schema=Model` and a function that completes arguments.
+
+    That function validates them by the model and adds its defaults.
+    """
     schema, builder = read_model(model, name, "required_schema")
     fields = {
         field.validation_alias if isinstance(field.validation_alias, str) else python_name: python_name

@@ -32,7 +32,7 @@ from toolwright.core.text import sentence
 
 
 def adapter_of(annotation: Any, what: str) -> TypeAdapter[object]:  # any annotation
-    """The adapter of a type; raises `DefinitionError`, whose sentence begins with `what`."""
+    """Return the adapter of a type. Raises `DefinitionError`, whose message begins with `what`."""
     try:
         with warnings.catch_warnings():
             # Only a model's field has an alias in pydantic's eyes; here it names the parameter in JSON.
@@ -57,7 +57,7 @@ def confused(members: tuple[Any, ...]) -> bool:  # any annotations
 
 
 def exactly(member: Any) -> Any:  # any annotation
-    """The member of a union, a literal so that it takes no boolean for a number and no number for a boolean."""
+    """Return the member of a union, a literal so that it takes no boolean for a number and no number for a boolean."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return member
@@ -102,12 +102,13 @@ _TypedDict = typing_extensions.TypedDict
 
 
 class TypeReader:
-    """Reads the annotations of one tool's parameters and refuses what a schema cannot say.
+    """Reads the annotations of one tool's parameters and rejects types that a schema cannot express.
 
-    `read` returns the annotation that pydantic shall see. Afterwards `builds` tells whether a value of the
-    types read so far differs from its JSON, so that pydantic has to build it for the handler, `classes` whether by
-    more than its floats, and `shares` whether values that are built would share a default, `extra` whether one of
-    the types takes fields that it does not know.
+    `read` returns the annotation for pydantic. Afterwards `builds` is true if a value of the types read so far differs
+    from
+    its JSON, so that pydantic has to build it for the handler; `classes` if it differs in more than its floats;
+    `shares` if
+    built values would share a default; `extra` if one of the types accepts unknown fields.
     """
 
     def __init__(self, tool: str) -> None:
@@ -224,7 +225,7 @@ class TypeReader:
     def _structure(
         self, annotation: Annotation, path: str, read: typing.Callable[[Annotation, str], Annotation]
     ) -> Annotation:
-        """A type with fields, which may come up again within itself."""
+        """Return a type with fields, which can refer to itself."""
         if annotation in self._open:
             return self._known.get(annotation, annotation)
         if annotation in self._known:
@@ -267,7 +268,7 @@ class TypeReader:
         return annotation
 
     def _typed_dict(self, annotation: Annotation, path: str) -> Annotation:
-        """The same TypedDict, of the class that pydantic takes also before Python 3.12."""
+        """Return the same TypedDict, of the class that pydantic accepts before Python 3.12 too."""
         if get_origin(annotation) is not None:
             raise self._fault(
                 path, f"has the generic TypedDict {annotation!r}; write out a TypedDict of its own"
@@ -331,14 +332,17 @@ class TypeReader:
     def judge_default(
         self, annotation: Annotation, value: object, path: str
     ) -> typing.Callable[[], object] | None:
-        """A maker of the default for each call, None where it can serve all; refuses one that its type refuses."""
+        """Return a factory of the default for each call, or None if all calls can share it.
+
+        Raises `DefinitionError` if the type rejects the default.
+        """
         try:
             return fresh(adapter_of(annotation, f"Tool {self._tool!r}: parameter {path!r}"), value)
         except ValidationError as error:
             raise self._fault(path, misfit_default(value, error)) from None
 
     def refuse(self, path: str, annotation: Annotation) -> DefinitionError:
-        """The error for a type that is not allowed."""
+        """Return the error for a type that is not allowed."""
         why = f"has the type {name_of(annotation)}, which a tool cannot take; allowed are {ALLOWED}"
         if annotation is Secret or isinstance(annotation, Secret):
             why = (
@@ -365,14 +369,14 @@ def noted(annotation: Annotation) -> str | None:
 
 
 def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:
-    """The fields of a model, its forward references resolved."""
+    """Return the fields of a model, its forward references resolved."""
     model: type[BaseModel] = annotation
     model.model_rebuild(raise_errors=False)
     return model.model_fields
 
 
 def name_of(annotation: Annotation) -> str:
-    """A type's name as its author wrote it."""
+    """Return a type's name as its author wrote it."""
     if get_origin(annotation) is None and isinstance(annotation, type):
         return annotation.__name__
     return repr(annotation).replace("typing.", "")

@@ -20,9 +20,9 @@ Function: TypeAlias = Callable[..., object]
 
 
 def read_hints(function: Function, what: str, scope: Mapping[str, object]) -> dict[str, Any]:
-    """The annotations of its parameters, those that are text too; `DefinitionError` begins with `what` it is.
+    """Return the annotations of a function's parameters, with string annotations evaluated.
 
-    `scope` holds the names of the place of definition.
+    `scope` holds the names at the definition. Raises `DefinitionError`, whose message begins with `what`.
     """
     own = inspect.unwrap(innermost(function))
     names: dict[str, object] = {"ThreadState": ThreadState, **getattr(own, "__globals__", {}), **scope}
@@ -36,7 +36,7 @@ def read_hints(function: Function, what: str, scope: Mapping[str, object]) -> di
 
 
 def innermost(function: Function) -> Function:
-    """The function whose annotations count: within a partial, of a method, of a class, of a callable object."""
+    """Return the function whose annotations count: that of a partial, a method, a class or a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function):
@@ -45,7 +45,7 @@ def innermost(function: Function) -> Function:
 
 
 def bound_names(function: Function) -> frozenset[str]:
-    """The names that a partial has given already."""
+    """Return the names that a partial has given already."""
     return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
 
 
@@ -66,7 +66,7 @@ Form: TypeAlias = Literal["plain", "async", "generator", "async generator"]
 
 
 def _missing() -> None:
-    """The function of a `Depends()` that has none."""
+    """Function of a `Depends()` without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,10 @@ class Depends:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dependency:
-    """A function that gives a value: `state` names its parameters for a `ThreadState`, `below` are those for others."""
+    """A dependency function.
+
+    `state` names its parameters for a `ThreadState`, `below` maps the others to dependencies.
+    """
 
     fn: Function
     name: str
@@ -113,7 +116,10 @@ class Dependency:
 
 
 def mark_of(hint: object, default: object, what: str) -> Depends | None:
-    """The mark of a parameter that is a dependency; `DefinitionError`, beginning with `what`, where it is misplaced."""
+    """Return the dependency mark of a parameter, or None.
+
+    Raises `DefinitionError`, whose message begins with `what`, if it is misplaced.
+    """
     if isinstance(default, Depends) or default is Depends:
         raise _misplaced(what, default, "has Depends as its default")
     if isinstance(hint, Depends) or hint is Depends:
@@ -143,9 +149,9 @@ def _misplaced(what: str, mark: object, why: str) -> DefinitionError:
 
 
 class DependencyReader:
-    """Reads the functions that dependencies lead to, each once.
+    """Reads dependency functions recursively, each once.
 
-    Raises `DefinitionError`, which begins with `what` depends on them. `scope` holds the names of its place.
+    Raises `DefinitionError`, whose message begins with `what`. `scope` holds the names at the definition.
     """
 
     def __init__(self, what: str, scope: Mapping[str, object]) -> None:
@@ -155,7 +161,7 @@ class DependencyReader:
         self._path: list[Function] = []
 
     def read(self, mark: Depends) -> Dependency:
-        """The function of that mark, with all that it depends on itself."""
+        """Return the function of a dependency mark, with its own dependencies."""
         if mark.fn in self._path:
             names = [name_of(each) for each in [*self._path[self._path.index(mark.fn) :], mark.fn]]
             raise DefinitionError(f"{self._what}: its dependencies are a cycle: {' → '.join(names)}.")
@@ -212,13 +218,13 @@ def _form(fn: Function) -> Form:
 
 
 def generator_function(fn: Function) -> Function:
-    """The function that yields: that of `@contextmanager` or `@asynccontextmanager`, or the function itself."""
+    """Return the generator function: the one under `@contextmanager`, or the function itself."""
     made: Any = getattr(fn, "__wrapped__", None)  # whatever a decorator has put there
     by_contextlib = getattr(fn, "__globals__", None) is vars(contextlib)
     return made if by_contextlib and callable(made) else fn
 
 
 def name_of(fn: Function) -> str:
-    """The name of a function for messages."""
+    """Return the name of a function for messages."""
     inner = fn.func if isinstance(fn, partial) else fn
     return str(getattr(inner, "__name__", type(inner).__name__))

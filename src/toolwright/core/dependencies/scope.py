@@ -34,7 +34,7 @@ log = logger("toolwright.dependencies")
 
 
 class Kept:
-    """A value, and the task that opens it, keeps it and cleans it up; `waiting` are those who ask while it opens."""
+    """A value, and the task that opens it, holds it and cleans it up. `waiting` counts the callers while it opens."""
 
     def __init__(self, name: str, opening: Opening, cleans_up: bool) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class Kept:
             self.opened.set_exception(error)
 
     async def clean_up(self) -> None:
-        """Let the task clean up, for as long as that may take; then it is cancelled, and left behind at last."""
+        """Wait for the task to clean up. After the limit it is cancelled, and abandoned if it does not end."""
         self._over.set()
         await asyncio.wait([self.task], timeout=CLEAN_UP)
         if not self.task.done():
@@ -80,7 +80,7 @@ class Kept:
 
 
 async def end(kept: list[Kept]) -> None:
-    """Cancel the tasks of these values, and leave those behind that swallow it."""
+    """Cancel the tasks of these values. Tasks that swallow the cancellation are abandoned."""
     for each in kept:
         each.task.cancel()
     if kept:
@@ -90,13 +90,13 @@ async def end(kept: list[Kept]) -> None:
 
 
 def _look(opened: "asyncio.Future[object]") -> None:
-    """The error is looked at, so that asyncio does not log it where everybody who asked has gone."""
+    """Retrieve the exception, so that asyncio does not log it if all callers were cancelled."""
     if not opened.cancelled():
         opened.exception()
 
 
 class Scope:
-    """Values by their keys, for as long as a run is in hand, or a call."""
+    """Values by key, for the lifetime of a run or a call."""
 
     __slots__ = ("_closed", "_kept", "_open", "_opening")
 
@@ -109,9 +109,10 @@ class Scope:
     async def value(
         self, key: Hashable, name: str, opening: Callable[[], Opening], *, cleans_up: bool
     ) -> object:
-        """The value of that key, opened if it is not there; raises what its function raises, to all who ask now.
+        """Return the value of a key; open it first if needed.
 
-        The last one who asks and is cancelled cancels the opening.
+        An exception of its function is raised to all waiting callers.
+        The opening is cancelled once the last waiting caller is cancelled.
         """
         kept = self._kept.get(key)
         if kept is None:
@@ -143,9 +144,9 @@ class Scope:
             del self._kept[key]
 
     async def close(self) -> None:
-        """Clean up, the value that was opened last first. A failure is logged; so is a clean-up that takes too long.
+        """Clean up, last opened first. Errors are logged, and clean-ups that take too long.
 
-        If whoever waits is cancelled, the clean-ups have little time left, and the cancellation is raised then.
+        If the caller is cancelled, the clean-ups get little more time; then the cancellation is raised.
         """
         self._closed = True
         if not self._opening and not self._open:
@@ -185,7 +186,7 @@ class Scoped(Protocol):
 
     @property
     def dependencies(self) -> Scope:
-        """The scope of the run in hand."""
+        """Return the scope of the current run."""
         ...
 
 
@@ -217,7 +218,10 @@ class Opener:
     async def values(
         self, dependencies: Mapping[str, Dependency], state: ThreadState
     ) -> AsyncGenerator[dict[str, object]]:
-        """The values of a call's parameters. What is kept for the call, all without a run, is cleaned up at its end."""
+        """Yield the values of a call's parameters.
+
+        Values with the scope of the call are cleaned up at its end; outside a run that applies to all values.
+        """
         own = Scope()
         place = Place(state.dependencies if isinstance(state, Scoped) else own, own)
         try:
@@ -261,7 +265,7 @@ class Opener:
 
     @asynccontextmanager
     async def _generator(self, dependency: Dependency, keywords: dict[str, object]) -> AsyncGenerator[object]:
-        """The value of a plain generator; each of its steps runs in a thread, in the same context variables."""
+        """Yield the value of a plain generator; each of its steps runs in a thread, in the same context variables."""
         steps, context = _Steps(dependency, keywords), copy_context()
         try:
             value = _or_raise(*await self._in_thread(lambda: context.run(steps.open), {}))
@@ -277,7 +281,7 @@ class Opener:
 
 
 class _Steps:
-    """The steps of a plain generator, in threads. One that is given up while it opens is closed there."""
+    """The steps of a plain generator, executed in threads. One that is abandoned while it opens is closed there."""
 
     def __init__(self, dependency: Dependency, keywords: dict[str, object]) -> None:
         self._name = dependency.name
@@ -287,7 +291,7 @@ class _Steps:
         self._is_open = self._given_up = False
 
     def open(self) -> object:
-        """What it yields."""
+        """Return the yielded value."""
         value = next(self._generator, _NOTHING)
         with self._lock:
             self._is_open = True
@@ -297,12 +301,12 @@ class _Steps:
         return _checked(self._name, value)
 
     def give_up(self) -> None:
-        """Nobody waits for it any more: a thread that is still opening it closes it then."""
+        """Mark the value as abandoned: a thread that is still opening it closes it then."""
         with self._lock:
             self._given_up = True
 
     def clean_up(self) -> None:
-        """Let it go on behind its `yield`, to its end."""
+        """Run the generator to its end, after its `yield`."""
         if next(self._generator, _NOTHING) is not _NOTHING:
             _log_second(self._name)
             self.close()
@@ -347,9 +351,9 @@ def _log_second(name: str) -> None:
 def overriding(
     overrides: dict[Function, Dependency], dependency: Function, other: Function
 ) -> Generator[None]:
-    """While the block lasts, `other` stands in for `dependency`; then what did so before.
+    """Replace `dependency` by `other` within the block, then restore the previous replacement.
 
-    Raises `DefinitionError` for what is no function, and if `other` would need a value that it gives itself.
+    Raises `DefinitionError` for a value that is not a function, and if `other` would require its own value.
     """
     for each in (dependency, other):
         if not callable(each):
@@ -368,7 +372,7 @@ def overriding(
 
 
 def _check(node: Dependency, overrides: dict[Function, Dependency], path: list[Function]) -> None:
-    """Refuse a way from the function that stands in, over others that do, back to what it stands in for."""
+    """Raise `DefinitionError` for a cycle from a replacement back to the replaced function."""
     for each in node.below.values():
         if each.fn in path:
             names = " → ".join(name_of(fn) for fn in [*path, each.fn])

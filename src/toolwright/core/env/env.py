@@ -53,7 +53,7 @@ class EnvRow:
 
 @value
 class EnvChange:
-    """One name of one owner is set to `row`, or taken away."""
+    """A variable of an owner is set to `row`, or deleted."""
 
     owner: str
     kind: EnvKind
@@ -62,16 +62,16 @@ class EnvChange:
 
 
 def always_secret(_: str) -> EnvType:
-    """The type of a value that is given without one, where nobody has declared it."""
+    """Return the type `secret`, for a value without a type or a declaration."""
     return "secret"
 
 
 def read_env(
     env: object, path: str = "env", type_of: Callable[[str], EnvType] = always_secret
 ) -> dict[str, EnvVar | None]:
-    """Env of a caller, checked; `type_of` says which type plain text has.
+    """Validate a caller's env; `type_of` returns the type of a plain text.
 
-    Raises `InvalidRequest`; no value is ever in its words.
+    Raises `InvalidRequest`, whose message has no value.
     """
     if env is None:
         return {}
@@ -86,7 +86,7 @@ def read_env(
 
 
 def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> dict[str, EnvVar]:
-    """The variables to be stored, where there is nothing to take away."""
+    """Return the variables to store, where deletion is not allowed."""
     for name, each in variables.items():
         if each is None:
             raise _invalid_value(f"{path}.{name}", "must be text, or an object with value and type")
@@ -94,14 +94,14 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
 
 
 def faulty_name(name: object) -> str | None:
-    """Reason why this is no name of a value, in words that follow "the name"; None if it is one."""
+    """Return the reason why a name is invalid, to follow "the name", or None if it is valid."""
     if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
         return None
     return f"{brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters"
 
 
 def checked_name(name: str, path: str = "env") -> str:
-    """The name of a value; `InvalidRequest` for what can be none."""
+    """Return a valid variable name. Raises `InvalidRequest` if it is invalid."""
     fault = faulty_name(name)
     if fault is not None:
         raise _invalid_value(path, f"has the name {fault}")
@@ -161,8 +161,9 @@ class Shown:
 
 @value
 class EnvTypes:
-    """The types of names where an agent is active: as its variables declare them, `text` for flags and for what
-    models are shown by being designated, else `secret`.
+    """The types of names where an agent is active.
+
+    These are the types that its variables declare, `text` for flags and for designated names, otherwise `secret`.
     """
 
     declared: Mapping[str, EnvType]
@@ -170,7 +171,7 @@ class EnvTypes:
     shown: tuple[Shown, ...] = ()
 
     def of(self, name: str, among: Collection[str] = ()) -> EnvType:
-        """The type of a value that is given without one, beside values of the names `among`."""
+        """Return the type of a value given without one, next to values of the names `among`."""
         if name in self.flags or any(each.has(name, among) for each in self.shown):
             return "text"
         return self.declared.get(name, "secret")
@@ -192,7 +193,7 @@ class EnvTypes:
         return variables
 
     def stored(self, env: object, path: str = "env") -> dict[str, EnvVar]:
-        """The variables to be stored, where there is nothing to take away."""
+        """Return the variables to store, where deletion is not allowed."""
         return stored_only(self.read(env, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
@@ -244,7 +245,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class NamedVariable(Variable):
-    """One that a URL or a header of an HTTP tool names, and nobody has declared: a secret unless a value says text."""
+    """An undeclared variable named in the URL or a header of an HTTP tool: a secret unless a value says text."""
 
 
 def declared_variables(whose: str, variables: Sequence[Variable]) -> None:
@@ -257,7 +258,7 @@ def declared_variables(whose: str, variables: Sequence[Variable]) -> None:
 
 
 def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
-    """One of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
+    """Return one of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
     by_name: dict[str, Variable] = {}
     for each in variables:
         previous = by_name.get(each.name, each)
@@ -278,10 +279,11 @@ RequestKind: TypeAlias = Literal["run", "child"]
 
 @value
 class VariablesRequest:
-    """Variables that somebody is asked for, in the thread `thread_id`.
+    """A request for missing variables, in the thread `thread_id`.
 
-    One of the kind `run` is that of the thread's own parked run. One of the kind `child` belongs to the parent:
-    `child` says which thread is to begin once the values are there, and `expires_at` until when.
+    A request of the kind `run` belongs to the thread's own suspended run. One of the kind `child` belongs to the
+    parent:
+    `child` is the thread that starts once the values are set, and `expires_at` its deadline.
     """
 
     id: str
@@ -297,8 +299,9 @@ class VariablesRequest:
 class Tenvs:
     """A thread's tenvs as attributes: `state.tenvs.vector_store_id`.
 
-    Those of the calling tool's model are built as it says, None or their default where they are optional and absent.
-    They are an instance of that model, whose properties and methods they have. All others are JSON as it was given.
+    Those of the calling tool's model are built by it, with None or their default if they are optional and missing. They
+    are
+    an instance of that model, with its properties and methods. All others are the JSON that was given.
     """
 
     __slots__ = ("_built", "_model", "_values")

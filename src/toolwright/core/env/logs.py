@@ -1,6 +1,6 @@
-"""Loggers that tell no secrets, and in which run and call they speak.
+"""Loggers that redact secrets and add the current run and call.
 
-What is logged while a thread is served is redacted like its records (D6).
+Records logged while a thread is served are redacted like its stored data (D6).
 """
 
 import json
@@ -18,9 +18,10 @@ from toolwright.core.text import escaped, sentence, spelled_out, words
 
 
 class _Secrets:
-    """The secrets of a block: what they are now, and from its end on those that they were at last.
+    """The secrets of a block: the current ones, and after its end the last ones.
 
-    Whatever was started within has a copy of the context, a cancelled timer until its time: it keeps no more than that.
+    Work started within has a copy of the context, such as a cancelled timer until its time: it keeps only the last
+    ones.
     """
 
     __slots__ = ("redactor",)
@@ -63,7 +64,7 @@ def is_first(*what: object) -> bool:
 
 
 def without_secrets(written: T) -> T:
-    """The same of objects, lists and texts, without the secrets of the thread that is being served."""
+    """Return objects, lists and texts without the secrets of the current thread."""
     secrets = _SECRETS.get()
     redactor = None if secrets is None else secrets.redactor()
     return cast("T", _clean(written, redactor)) if redactor else written
@@ -106,7 +107,7 @@ _FILTER = WithoutSecrets()
 
 
 def logger(name: str) -> logging.Logger:
-    """The logger of that name, which tells no secrets of the thread that is being served."""
+    """Return a logger that redacts the secrets of the current thread."""
     made = logging.getLogger(name)
     made.addFilter(_FILTER)  # once: the same filter is not added again
     return made
@@ -116,7 +117,7 @@ _log = logger("toolwright.internal")
 
 
 def internal_error(doing: str, error: BaseException) -> ServerFailed:
-    """Log a bug of our own with its traceback and return the error that reports it; `doing` says during what."""
+    """Log an internal error with its traceback and return the error that reports it. `doing` is the failed activity."""
     _log.error("Internal error while %s.", doing, exc_info=error)
     return ServerFailed(sentence(f"Internal error while {doing}: {words(error)}"))
 
@@ -133,7 +134,7 @@ def internal_errors(doing: str, *expected: type[Exception]) -> Generator[None]:
 
 
 def place() -> dict[str, str]:
-    """The ids of the run, thread, call and trace in which this is asked; those that there are."""
+    """Return the ids of the current run, thread, call and trace, as far as they are set."""
     run, call_id = _PLACE.get(), CALL_ID.get()
     if run is None:
         return {}
@@ -142,9 +143,9 @@ def place() -> dict[str, str]:
 
 
 class TextFormatter(logging.Formatter):
-    """Formats records as text, with the run and the call in which something was logged.
+    """Formats records as text, with their run and call.
 
-    One line per record; the lines of a traceback are indented. So what an exception says begins no line of its own.
+    One line per record; the lines of a traceback are indented, so that no line of an exception looks like a record.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -169,7 +170,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object."""
+        """Return the record as a JSON object on one line."""
         written = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,

@@ -1,9 +1,9 @@
 """Redaction: secrets, in each form they can take, are removed before text or JSON is recorded, shown or sent (D6).
 
-A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string in every spelling that JSON
-has, also of JSON within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or answered in it, and
-from 12 characters in base64 at every alignment. A shorter one counts only as a whole word. Where a text was cut by
-`brief`, the beginning of a secret is taken for the whole.
+A secret of 8 characters or more is found anywhere: literally, within a JSON string in every JSON spelling, also of JSON
+within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or encoded in it, and from 12 characters
+in base64 at every alignment. A shorter one counts only as a whole word. If a text was cut by `brief`, the beginning of
+a secret is treated as the secret.
 """
 
 import base64
@@ -27,7 +27,10 @@ _LOST, _LEGIBLE = "\ufffd", 4  # characters that must be left of a text for it t
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """All that are looked for as they are; other spellings of JSON are undone before (`json_escapes`)."""
+    """Yield all forms of a secret that are searched literally.
+
+    Other JSON spellings are decoded first (`json_escapes`).
+    """
     for text in (value, *_misread(value)):
         yield text
         yield json.dumps(text)[1:-1]
@@ -46,7 +49,7 @@ def forms_of(value: str) -> Iterator[str]:
 
 
 def _as_bytes(value: str) -> Iterator[bytes]:
-    """The bytes of a text, also those of a service that knows no UTF-8."""
+    """Yield the text in several encodings, including those of services without UTF-8."""
     yield value.encode()
     if not value.isascii():
         with suppress(UnicodeEncodeError):
@@ -124,7 +127,10 @@ class Unescaped:
 
 
 def layers(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
-    """The text with one layer of escapes undone, with two, and so on, each with the way from its places to ours."""
+    """Yield the text with one layer of escapes decoded, with two, and so on.
+
+    Each comes with a function that maps its positions to those of the original text.
+    """
     way: list[Unescaped] = []
 
     def place(inner: int) -> int:
@@ -141,7 +147,7 @@ def layers(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
 
 
 def recent(text: str, length: int) -> int:
-    """A place at least so far before the end at which no escape is cut through, but perhaps one within JSON in JSON."""
+    """Return a position at least that far before the end that cuts through no escape (except of JSON within JSON)."""
     place = max(0, len(text) - length - _SLACK)
     while place and (slash := text.rfind("\\", max(0, place - _LONGEST), place)) >= 0:
         place = slash
@@ -162,9 +168,9 @@ _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
 
 
 def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
-    """The text of an object or a list with every string and number as `clean` gives it; None if it is neither.
+    """Return the JSON text of an object or list with all strings and numbers cleaned, or None for other text.
 
-    Where two keys become equal it is written again, with the keys that `clean` gives to the whole.
+    `clean` cleans each of them. If two keys become equal, the whole is cleaned again, with distinct keys.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return None
@@ -196,7 +202,7 @@ _TRIES = 16  # places where it may turn out to be none, before every character i
 
 
 def open_end(text: str, word: str) -> int:
-    """The length of the longest end of the text with which the word begins, but not all of the word."""
+    """Return the length of the longest suffix of the text that is a proper prefix of the word."""
     tail = text[max(0, len(text) - len(word) + 1) :]
     place = tail.find(word[:_SEED])
     for _ in range(_TRIES):
@@ -263,17 +269,17 @@ class Redactor:
         return bool(self.secrets)
 
     def with_secrets(self, secrets: Iterable[tuple[str, str]]) -> "Redactor":
-        """One that knows these too; the same one if it knows them already."""
+        """Return a redactor that knows these secrets too, or the same one if it knows them already."""
         more = self.secrets.union(secrets)
         return self if more == self.secrets else Redactor(more)
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text without secrets."""
         hits = self._hits(text) if self.secrets else None
         return _without(text, hits) if hits else text
 
     def document(self, text: str) -> str:
-        """The text without secrets; a JSON object or list stays one, with its numbers and literals."""
+        """Return the text without secrets; a JSON object or list stays one, with its numbers and literals."""
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
@@ -281,20 +287,20 @@ class Redactor:
         return _without(text, hits) if clean is None else clean
 
     def attachment(self, part: Attachment | AttachmentRef) -> Attachment | AttachmentRef:
-        """A file without secrets in what is told of it; its bytes are left alone."""
+        """Return a file with its description redacted. Its bytes are left alone."""
         return self.new_file(part) if isinstance(part, Attachment) else self._reference(part)
 
     def new_file(self, file: Attachment) -> Attachment:
-        """A new file with its name and type redacted."""
+        """Return a new file with its name and type redacted."""
         return changed(file, name=self.text(file.name), mime_type=self.text(file.mime_type))
 
     def _reference(self, ref: AttachmentRef) -> AttachmentRef:
         return changed(ref, name=self.text(ref.name), description=self.optional(ref.description))
 
     def so_far(self, text: str) -> tuple[str, int]:
-        """Of a text that still grows, what can be shown of it without secrets; and how much was held back.
+        """Return the part of a growing text that can be shown without secrets, and the number of characters held back.
 
-        However it goes on, what is shown now is the beginning of what will be shown then.
+        The returned part is a prefix of all later ones, however the text continues.
         """
         cut = self._open_place(text, 0)
         pieces: list[str] = []
@@ -309,7 +315,7 @@ class Redactor:
         return "".join((*pieces, text[done:cut])), len(text) - cut
 
     def _hits(self, text: str) -> list[Hit]:
-        """The secrets that are in the text, in order; none within another."""
+        """Return the secrets that are in the text, in order; none within another."""
         hits = self._as_they_are(text)
         if "\\" not in text or not (self._respelled or "\\u" in text or "\\/" in text):
             return hits
@@ -325,7 +331,7 @@ class Redactor:
         return [(*hit.span(), names[hit[0]]) for hit in pattern.finditer(text)]
 
     def _search(self, text: str) -> tuple[re.Pattern[str], dict[str, str]] | None:
-        """A pattern of the forms that are in the text, and whose they are; None where there are none."""
+        """Return a pattern of the forms in the text and their owners, or None if there are none."""
         if len(text) < self._shortest:
             return None
         hits = {form: name for form, name in self._long.items() if form in text}
@@ -336,7 +342,7 @@ class Redactor:
         return re.compile("|".join(_alternatives(hits, words, begun))), {**begun, **words, **hits}
 
     def _cut_off(self, text: str) -> dict[str, str]:
-        """The beginnings of secrets that stand where the text was cut."""
+        """Return the prefixes of secrets at which the text was cut off."""
         begun: dict[str, str] = {}
         likely = [(form, name) for form, name in self._long.items() if form[:LONG] in text]
         *cut, _ = text.split(CUT) if likely else ("",)
@@ -348,11 +354,11 @@ class Redactor:
         return begun
 
     def optional(self, text: str | None) -> str | None:
-        """The text without secrets, if there is one."""
+        """Return the text without secrets, if there is one."""
         return None if text is None else self.text(text)
 
     def json(self, value: JSON) -> JSON:
-        """The value with its strings and keys without secrets; the same object where there was nothing to do."""
+        """Return the value with redacted strings and keys, or the same object if nothing changed."""
         if isinstance(value, str):
             return self.document(value)
         if isinstance(value, dict):
@@ -366,7 +372,7 @@ class Redactor:
         return value if name is None else f"[redacted:{name}]"
 
     def object(self, value: JSONObject) -> JSONObject:
-        """The object without secrets. Of two keys that become equal, both stay: the later one is numbered."""
+        """Return the object without secrets. Of two keys that become equal, both stay: the later one is numbered."""
         items = {name: self.json(item) for name, item in value.items()}
         keys = {name: self.text(name) for name in value}
         if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):
@@ -380,7 +386,7 @@ class Redactor:
         return clean
 
     def result(self, result: ToolResult) -> ToolResult:
-        """A tool's result without secrets; the bytes of files are left alone."""
+        """Return a tool's result without secrets; the bytes of files are left alone."""
         if not self.secrets:
             return result
         more = result.error_data
@@ -395,7 +401,7 @@ class Redactor:
         )
 
     def _open_place(self, text: str, since: int) -> int:
-        """The place of a text, not before `since`, from which on it could be the start of a secret."""
+        """Return the earliest position, from `since` on, from which the text could be the start of a secret."""
         rest = text[since:]
         place = len(rest) - self._open_end(rest)
         if "\\" in rest:
@@ -405,7 +411,7 @@ class Redactor:
         return since + place
 
     def _open_end(self, text: str) -> int:
-        """Number of characters at the end of a text that could start a secret, or one that was cut."""
+        """Return the number of characters at the end of a text that could start a secret, or one that was cut."""
         longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
         longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
         for begun in range(1, len(CUT)):
@@ -429,7 +435,7 @@ def _without(text: str, hits: Iterable[Hit]) -> str:
 
 
 def _apart(hits: Iterable[Hit]) -> list[Hit]:
-    """The hits in order, the longest of those that begin together, and none that begins within another."""
+    """Return the hits in order, without overlaps: the longest of those with the same start."""
     apart: list[Hit] = []
     done = 0
     for hit in sorted(hits, key=lambda hit: (hit[0], -hit[1])):

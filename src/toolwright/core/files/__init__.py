@@ -1,1 +1,1 @@
-"""Files of a thread as values, and those that are not committed yet."""
+"""Files of a thread as values, and staged files."""

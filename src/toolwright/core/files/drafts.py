@@ -1,4 +1,4 @@
-"""Files as one call sees them: those of its thread, and on top what the call itself has written so far."""
+"""Files as one call sees them: those of its thread, and the call's own uncommitted changes."""
 
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -28,15 +28,15 @@ class KnownFiles(Protocol):
     """The files that a thread has; a path is asked for in its folded form, for a thread may have very many."""
 
     async def at(self, folded: str) -> File | None:
-        """The file at that path."""
+        """Return the file at that path."""
         ...
 
     async def all(self) -> Sequence[File]:
-        """All of them."""
+        """Return all known files."""
         ...
 
     async def taken(self, folded: Sequence[str]) -> Set[str]:
-        """Those of the paths at which there is a file."""
+        """Return the paths that already exist."""
         ...
 
 
@@ -61,7 +61,7 @@ class FileDrafts:
         self._changes = dict(changes or {})
 
     def copy(self) -> "FileDrafts":
-        """A copy to which others may be added."""
+        """Return a copy to which others may be added."""
         return FileDrafts(self._files, self._changes)
 
     @property
@@ -70,14 +70,14 @@ class FileDrafts:
         return tuple(self._changes.values())
 
     async def free_path(self, name: str) -> str:
-        """The path of a new file of that name: also one that this call has deleted is not free yet."""
+        """Return the path of a new file of that name: also one that this call has deleted is not free yet."""
         return await free_path(safe_name(name), self._taken_paths)
 
     async def _taken_paths(self, folded: Sequence[str]) -> Set[str]:
         return {path for path in folded if path in self._changes} | await self._files.taken(folded)
 
     async def files(self) -> list[File]:
-        """All files as the call sees them, by path."""
+        """Return all files as the call sees them, by path."""
         seen = {fold(file.path): file for file in all_of(await self._files.all())}
         for folded, change in self._changes.items():
             if change.file is None:
@@ -87,13 +87,13 @@ class FileDrafts:
         return sorted(seen.values(), key=lambda file: file.path)
 
     async def at(self, path: str) -> File | None:
-        """The file at a path, None if there is none."""
+        """Return the file at a path, or None."""
         folded = fold(checked_path(path))
         change = self._changes.get(folded)
         return await self._files.at(folded) if change is None else change.file
 
     async def get(self, path: str) -> File:
-        """The file at that path; `NotFound` if there is none."""
+        """Return the file at that path. Raises `NotFound` if there is none."""
         file = await self.at(path)
         if file is None:
             raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
@@ -108,7 +108,7 @@ class FileDrafts:
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
     async def rename_taken(self) -> None:
-        """Give new files other names whose own were taken meanwhile; `now` knows what they are called then."""
+        """Rename new files whose paths were taken in the meantime; `now` returns their new names."""
         new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
         for folded in await self._files.taken([*new]) if new else ():
             file = new[folded]
@@ -117,7 +117,7 @@ class FileDrafts:
             self.add(changed(file, path=path, name=path.rsplit("/", 1)[1]))
 
     def now(self, file: File) -> File:
-        """The file as it is called now, if this call has made it."""
+        """Return the file as it is called now, if this call has made it."""
         mine = (change.file for change in self._changes.values() if change.file is not None)
         return next((each for each in mine if each.id == file.id), file)
 
@@ -129,7 +129,7 @@ class FileDrafts:
         return file is not None
 
     async def below(self, folder: str) -> Sequence[AttachmentRef]:
-        """The files in a folder and below."""
+        """Return the files in a folder and below."""
         if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise InvalidRequest(f"A folder is text, not {brief_value(folder)}.")
         if folder.strip("/") == "":
@@ -138,7 +138,7 @@ class FileDrafts:
         return [file.ref for file in await self.files() if fold(file.path).startswith(start)]
 
     async def matching(self, pattern: str) -> Sequence[AttachmentRef]:
-        """The files whose path, or name if the pattern has no slash, matches."""
+        """Return the files whose path, or name if the pattern has no slash, matches."""
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise InvalidRequest(f"A pattern is text, not {brief_value(pattern)}.")
         folded = fold(pattern)
@@ -158,7 +158,7 @@ def written_file(
     new_id: Callable[[str], str],
     at: datetime,
 ) -> File:
-    """The row of a file that a program writes; without a MIME type its name tells it."""
+    """Return the row of a file that a program writes. A missing MIME type is derived from its name."""
     full_path = checked_path(path)
     if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(f"A MIME type is text, not {brief_value(mime_type)}.")

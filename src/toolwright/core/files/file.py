@@ -79,7 +79,7 @@ def fold(path: str) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name from outside as one path segment that is safe on every system; at worst it is `file`."""
+    """Return a name from outside as one path segment that is safe on every system; at worst it is `file`."""
     name = name[-_LOOKED_AT:]  # its last segment and its extension are what counts
     text = _UNSAFE.sub("_", _last_segment(unicodedata.normalize("NFC", _visible(name))))
     text = text.strip(" .\t\u3000\u00a0").strip().strip(" .") or "file"
@@ -91,10 +91,10 @@ def safe_name(name: str) -> str:
 async def free_path(
     name: str, taken: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
 ) -> str:
-    """The path of a new file: `chart.png`, and `chart-2.png` where that is taken.
+    """Return a free path for a new file: `chart.png`, or `chart-2.png` if the first exists.
 
-    `taken` says which of some folded paths are. It is asked a few times, however many files have such a name: the first
-    numbers are tried in turn, then ever larger ones, then those between a taken one and a free one.
+    `taken` returns which of some folded paths exist. It is called only a few times, however many files share the name:
+    the first numbers are tried in turn, then growing ones, then those between a taken and a free one.
     """
 
     async def free(numbers: Sequence[int]) -> int | None:
@@ -129,7 +129,7 @@ def _numbered(name: str, number: int, folder: str) -> str:
 
 
 def checked_path(path: object) -> str:
-    """A path that a program gave, absolute; raises `InvalidRequest` for one that is not plain and safe."""
+    """Return a program's path, made absolute. Raises `InvalidRequest` if it is not plain and safe."""
     if not isinstance(path, str):
         raise _invalid_value(path, "a path is text")
     full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
@@ -145,13 +145,13 @@ def checked_path(path: object) -> str:
 
 
 def clean_mime_type(mime_type: str) -> str:
-    """A MIME type as it may stand in a header; what is none becomes `application/octet-stream`."""
+    """Return a MIME type that is valid in a header; an invalid one becomes `application/octet-stream`."""
     kind = mime_type.partition(";")[0].strip().lower()
     return kind if _MIME_TYPE.fullmatch(kind) else ANY_TYPE
 
 
 def _visible(text: str) -> str:
-    """Without what cannot be seen: format and direction characters, private ones, halves of characters."""
+    """Remove invisible characters: format and direction characters, private ones, unpaired surrogates."""
     if text.isascii():
         return text
     return "".join(
@@ -170,7 +170,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _shortened(text: str, room: int = LONGEST_NAME) -> str:
-    """At most `room` bytes, the extension kept."""
+    """Shorten a name to at most `room` bytes; the extension is kept."""
     if len(_bytes(text)) <= room:
         return text
     stem, suffix = _split(text)

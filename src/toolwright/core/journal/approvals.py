@@ -10,9 +10,9 @@ from toolwright.core.value import value
 
 @value
 class Approve(Unit):
-    """A call that waits for an approval gets it, before it expires, by one compare-and-set; its run goes on with it.
+    """Approve a call that waits for an approval, before it expires, by one compare-and-set. Its run continues with it.
 
-    `arguments` are those that it is approved with instead of its own.
+    `arguments` replace the call's own.
     """
 
     thread_id: str

@@ -1,4 +1,4 @@
-"""Effects of a unit on other threads of a family, and on what a thread keeps beside its messages."""
+"""Effects of a unit of work on other threads of a thread tree, and on a thread's data besides its messages."""
 
 from datetime import datetime
 
@@ -15,16 +15,16 @@ from toolwright.core.value import value
 
 @value
 class ChildEffect:
-    """The base of effects on other threads of a family, and on what a thread keeps beside its messages."""
+    """Base of effects on other threads of a thread tree, and on a thread's data besides its messages."""
 
     thread_id: str
 
 
 @value
 class Spawn(ChildEffect):
-    """A child thread begins with a message, its files and values, and is woken; once, however often it is asked.
+    """Create a child thread with a message, its files and values, and wake it. Idempotent.
 
-    `told` is what followers of the parent read of it, where no call of the parent says so.
+    `told` is the event for the parent's subscribers, if no call of the parent reports it.
     """
 
     thread: Thread
@@ -38,10 +38,10 @@ class Spawn(ChildEffect):
 
 @value
 class Speak(ChildEffect):
-    """A message for a thread: it joins the open run, or `run` is made for it. The thread is woken.
+    """Send a message to a thread: it joins the open run, or `run` is created for it. Wakes the thread.
 
-    `report` is the call that waits for the end of the session, None if none does. To a terminated thread nobody
-    speaks: the guard `terminated` fails.
+    `report` is the call that waits for the end of the session, or None. Conflict: `terminated`, if the thread is
+    terminated.
     """
 
     event: InboxEvent
@@ -53,11 +53,12 @@ class Speak(ChildEffect):
 
 @value
 class Report(ChildEffect):
-    """A child's session is over: it stands as `state`, and its parent is told.
+    """End a child's session with `state`, and notify its parent.
 
-    `report` is the call that waits for it: it is settled with `result`, or with the event `late` if its run has gone
-    on; None tells the parent's inbox what `notice` says, if anything. If nobody is to be told any more, `report` has
-    changed meanwhile.
+    `report` is the call that waits for it: it is settled with `result`, or with the event `late` if its run has
+    continued.
+    If it is None, `notice` is delivered to the parent's inbox, if given. If the parent is no longer to be notified,
+    `report` has changed in the meantime.
     """
 
     parent: Thread
@@ -78,7 +79,7 @@ class Report(ChildEffect):
 
 @value
 class Notify(ChildEffect):
-    """Word of a child for the inbox of its parent, with copies of files."""
+    """Deliver a message of a child to the inbox of its parent, with copies of files."""
 
     notice: Delivery
     files: tuple[FileChange, ...] = ()
@@ -86,28 +87,28 @@ class Notify(ChildEffect):
 
 @value
 class Close(ChildEffect):
-    """The thread is terminated: nobody speaks to it any more, and all runs in it and below it are to stop.
+    """Terminate the thread: it accepts no more messages, and all runs in it and its descendants are to stop.
 
-    Calls of its own that still hoped for a late result are cancelled.
+    Its own calls that still accept a late result are cancelled.
     """
 
 
 @value
 class CancelChildren(ChildEffect):
-    """The open runs of all threads below this one are to stop, and nobody is told of their end.
+    """Stop the open runs of all descendants, without notifying anyone of their end.
 
-    Calls that still hoped for a late result of one are cancelled.
+    Calls that still accept a late result of one are cancelled.
     """
 
 
 @value
 class Stop(ChildEffect):
-    """All runs of the thread and below it are to stop: it is over, and so is its family."""
+    """Stop all runs of the thread and its descendants: the whole thread tree has ended."""
 
 
 @value
 class Terminate(ChildEffect):
-    """A child is never spoken to again; all runs in it and below it are to stop, and nobody is told of their end."""
+    """Permanently terminate a child, and stop all runs in it and its descendants without a report."""
 
 
 @value
@@ -156,7 +157,7 @@ class CloseRequest(ChildEffect):
 
 @value
 class ChildLimit(ChildEffect):
-    """The thread has fewer than `most` children of that agent that are not terminated, else the guard `room` fails."""
+    """Check that the thread has fewer than `most` unterminated children of that agent. Conflict: `room`."""
 
     agent: str
     most: int
@@ -164,13 +165,13 @@ class ChildLimit(ChildEffect):
 
 @value
 class HoldRequest(ChildEffect):
-    """A request is still open, and its thread not terminated, else the guard `request` fails."""
+    """Check that a request is still open, and its thread not terminated. Conflict: `request`."""
 
     id: str
 
 
 @value
 class TakeRequest(ChildEffect):
-    """A request is answered: once, else the guard `request` fails."""
+    """Fulfill a request, once. Conflict: `request`, if it is not open."""
 
     id: str

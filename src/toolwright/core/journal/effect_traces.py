@@ -9,7 +9,7 @@ from toolwright.core.value import changed
 
 
 def traced(effects: Sequence[Effect], traceparent: str | None) -> Sequence[Effect]:
-    """The effects, with the runs that they begin in that W3C trace context."""
+    """Return the effects, with the runs that they begin in that W3C trace context."""
     return effects if traceparent is None else [_traced(each, traceparent) for each in effects]
 
 

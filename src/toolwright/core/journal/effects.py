@@ -1,7 +1,7 @@
-"""Effects of a unit beside its thread: on spaces, other inboxes, timers, minds, memory, families and MCP.
+"""Effects of a unit of work outside its thread: on spaces, other inboxes, timers, minds, memory, thread trees and MCP.
 
-A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
-units from outside a run carry the same values, so that there is one way to write a space.
+A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). Units
+from outside a run carry the same values, so that each row is written in only one way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,16 +41,17 @@ MindKind: TypeAlias = Literal["goals", "memories", "plans", "blocks", "links"]
 
 
 def link_key(agent_id: str, label: str) -> str:
-    """Return the key of a link among those of its reader."""
+    """Return the key of a link, unique for its reader."""
     return f"{agent_id}/{label}"
 
 
 @value
 class CheckMind:
-    """Check what an agent keeps of one kind, which this unit changes. Conflict: `mind`, if the check fails.
+    """Check the rows of one kind in an agent's mind that this unit changes. Conflict: `mind`, if the check fails.
 
-    `keys` are the rows that the unit writes. There are at most `most` rows with these. Where `seen` is given, these
-    rows are still what it has under their keys; it comes before the effects that write them.
+    `keys` are the rows that the unit writes. With these there are at most `most` rows. If `seen` is given, these rows
+    are
+    still stored under their keys; the check is executed before the effects that write them.
     """
 
     agent_id: str
@@ -75,7 +76,7 @@ class SetGoal:
 
 @value
 class DropGoal:
-    """A goal is given up; nothing happens if it is not there."""
+    """Delete a goal, if it exists."""
 
     agent_id: str
     id: str
@@ -105,7 +106,7 @@ class SetPlan:
 
 @value
 class DropPlan:
-    """A plan is given up, and its timer with it; nothing happens if it is not there."""
+    """Delete a plan and its timer, if it exists."""
 
     agent_id: str
     id: str
@@ -113,9 +114,9 @@ class DropPlan:
 
 @value
 class FirePlan:
-    """A plan's time has come: its event is delivered, `then` is what is left of it, None if it fires but once.
+    """Fire a due plan: deliver its event and replace it with `then`, or delete it if `then` is None.
 
-    Only if the plan is still as it was seen; else the guard `plan` fails.
+    Conflict: `plan`, if the plan has changed.
     """
 
     plan: Plan
@@ -146,7 +147,7 @@ class SetBlock:
 
 @value
 class DropBlock:
-    """A memory block is taken away with its links; the guard `block` fails if it is not there."""
+    """Delete a memory block and its links. Conflict: `block`, if it does not exist."""
 
     agent_id: str
     label: str
@@ -163,7 +164,7 @@ class LinkBlock:
 
 @value
 class UnlinkBlock:
-    """That agent reads a block no longer; nothing happens if it did not."""
+    """Remove an agent's link to a block, if it exists."""
 
     agent_id: str
     label: str
@@ -183,7 +184,7 @@ class AddPassage:
 
 @value
 class DropPassage:
-    """A passage is taken away; the guard `passage` fails if it is not there."""
+    """Delete a passage. Conflict: `passage`, if it does not exist."""
 
     agent_id: str
     id: str
@@ -191,7 +192,7 @@ class DropPassage:
 
 @value
 class SetVector:
-    """A passage gets a vector instead of the one that it had, if any; nothing happens if it is not there."""
+    """Set or replace the vector of a passage, if the passage exists."""
 
     agent_id: str
     id: str
@@ -200,9 +201,9 @@ class SetVector:
 
 @value
 class Compact:
-    """Shorten what a model is sent of a conversation. Conflict: `compaction`, if there is one of that number.
+    """Shorten a conversation as sent to a model. Conflict: `compaction`, if that number exists.
 
-    `cut` is the place in the thread up to which messages need not be read any more, None to leave it as it is. With
+    `cut` is the position in the thread up to which messages need no longer be read, or None to leave it unchanged. With
     `told` a worker that executes a run of the thread re-reads it.
     """
 
@@ -213,7 +214,7 @@ class Compact:
 
 @value
 class KeepTexts:
-    """Keep texts that were sent to a model. Those of that thread and digest that exist already stay."""
+    """Store texts that were sent to a model. Existing ones with the same thread and digest are kept."""
 
     texts: tuple[SentText, ...]
 
@@ -269,10 +270,10 @@ class Tell(SpaceEffect):
 
 @value
 class Post(SpaceEffect):
-    """A message is said, at the next place of the space; its events get that `seq`.
+    """Post a message at the next position of the space; its events get that `seq`.
 
-    `revision` is that of the membership which `deliveries` were made for, None if it does not matter. With
-    `joining` its author becomes a member, where it is none.
+    `revision` is the revision of the membership for which `deliveries` were built, or None if it does not matter. With
+    `joining` its author becomes a member if it is not one yet.
     """
 
     message: SpaceMessage
@@ -308,7 +309,7 @@ class React(SpaceEffect):
 
 @value
 class Unreact(SpaceEffect):
-    """An entity takes a reaction back; nothing happens if there is none."""
+    """Remove an entity's reaction, if it exists."""
 
     message_id: str
     entity_id: str
@@ -317,7 +318,7 @@ class Unreact(SpaceEffect):
 
 @value
 class SaveSpace(SpaceEffect):
-    """A space is new, or no longer what it was: then `was` must be what the journal has."""
+    """Insert or update a space. In an update, `was` must be the stored row."""
 
     space: Space
     was: Space | None = None
@@ -330,7 +331,7 @@ class DropSpace(SpaceEffect):
 
 @value
 class SaveMember(SpaceEffect):
-    """An entity is in a space, with that role. `revision` is that of the membership which was looked at."""
+    """Add an entity to a space, or change its role. `revision` is the expected revision of the membership."""
 
     member: Member
     revision: int
@@ -361,7 +362,7 @@ class Enter:
 
 @value
 class SetTimer:
-    """The motor is to wake what that name stands for, then and not before."""
+    """Set the timer of that name to `due`."""
 
     name: str
     due: datetime
@@ -453,7 +454,7 @@ MAY_FIND_NOTHING = frozenset[type](
 
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
-    """All deliveries, by thread."""
+    """Return all deliveries, by thread."""
     deliveries = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
     deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
     return sorted(deliveries, key=lambda each: each.thread.id)

@@ -19,7 +19,7 @@ class SetMcpTask:
 
 @value
 class DropMcpTask:
-    """The task of a call is over; nothing happens if there is none."""
+    """Delete the task of a call, if it exists."""
 
     call_id: str
 
@@ -54,7 +54,7 @@ class HoldMcpTool(McpToolEffect):
 
 @value
 class AcceptMcpTool(McpToolEffect):
-    """The definition that waits is the tool's from now on; the guard `mcp_tool` fails if it is not the one `held`."""
+    """Accept the held definition of a tool. Conflict: `mcp_tool`, if it is not `held`."""
 
     held: str
 
@@ -66,11 +66,12 @@ class UnholdMcpTool(McpToolEffect):
 
 @value
 class AskBelow:
-    """A call that waits for an answer is made from outside of any run, below another call of its thread.
+    """Create a waiting call from outside any run, as a child of another call of its thread.
 
-    That one is its `parent_id`; the thread's followers are told the `events`. The guard `call` fails if a call with
-    this id is there already, or if the parent is not there, is another thread's, or is over; the guard `thread` fails
-    if there is no such thread.
+    That call is its `parent_id`; the thread's subscribers receive the `events`. Conflict: `call`, if a call with this
+    id
+    exists, or if the parent does not exist, belongs to another thread or has ended; `thread`, if the thread does not
+    exist.
     """
 
     call: Call

@@ -16,7 +16,7 @@ log = logger("toolwright.journal")
 
 
 class Outage:
-    """Is told of every failure by those who go on trying, and by each of them when the journal answers them again."""
+    """Record of an outage of the journal. Callers that retry report each failure, and their first success after it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -30,7 +30,7 @@ class Outage:
         return self._since is not None
 
     def failed(self, error: StoreError) -> None:
-        """The journal could not be read or written."""
+        """Record that the journal could not be read or written."""
         now = self._clock.monotonic()
         if self._since is None or now - self._last_failure > UNSEEN:
             self._since, self._told = now, False
@@ -43,7 +43,7 @@ class Outage:
             log.warning("The journal has not answered for %s: %s", _seconds(now - self._since), error)
 
     def over(self) -> None:
-        """The journal has answered somebody for whom it had failed."""
+        """Record that the journal has answered a caller for whom it had failed."""
         if self._since is None:
             return
         now = self._clock.monotonic()

@@ -24,71 +24,74 @@ class AgentReads(Protocol):
     """
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
-        """The agent as it is configured now, or in that revision, also after it was deleted."""
+        """Return the agent as it is configured now, or in that revision, also after it was deleted."""
         ...
 
     async def named(self, name: str) -> ConfiguredAgent | None: ...
 
     async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
-        """The configured agents, the oldest first."""
+        """Return the configured agents, oldest first."""
         ...
 
     async def orphans(self, *, limit: int = 100) -> Sequence[str]:
-        """The ids of threads with pending calls whose results nobody will read, as their agent was deleted."""
+        """Return the ids of threads with pending calls whose agent was deleted."""
         ...
 
     async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
-        """The ids under which the agent keeps something for people (`core.agents.agent.keeper_of`), in order."""
+        """Return the ids under which the agent stores data for people (`core.agents.agent.keeper_of`), in order."""
         ...
 
     async def keepers_in_use(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
-        """Those of `keepers_of_agent` that keep something still: the others have given up all that they kept."""
+        """Return those ids of `keepers_of_agent` that still have data."""
         ...
 
     async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
-        """The ids under which any agent keeps something for that user, in order."""
+        """Return the ids under which any agent stores data for the user, in order."""
         ...
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
-        """An agent's goals, the oldest first."""
+        """Return an agent's goals, oldest first."""
         ...
 
     async def memories(self, agent_id: str) -> Sequence[Memory]:
-        """An agent's memories, by key."""
+        """Return an agent's memories, by key."""
         ...
 
     async def plans(self, agent_id: str) -> Sequence[Plan]:
-        """An agent's plans, the next one first."""
+        """Return an agent's plans, the next one first."""
         ...
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None: ...
 
     async def blocks(self, agent_id: str) -> Sequence[Block]:
-        """The memory blocks that an agent reads, its own and those that it is linked to: by label, then by owner."""
+        """Return the memory blocks that an agent reads, its own and linked ones, by label, then by owner."""
         ...
 
     async def passage(self, agent_id: str, passage_id: str) -> Passage | None: ...
 
     async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
-        """An agent's passages, the newest first."""
+        """Return an agent's passages, newest first."""
         ...
 
     async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
-        """An agent's passages that match the query by the rule of `core.agents.memory`, the newest first."""
+        """Return an agent's passages that match the query by the rule of `core.agents.memory`, newest first."""
         ...
 
     async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
-        """Those of an agent's passages that have these ids, in any order."""
+        """Return an agent's passages with these ids, in any order."""
         ...
 
     async def vectors(
         self, agent_id: str, *, before: int | None = None, limit: int
     ) -> Sequence[PlacedVector]:
-        """Vectors of an agent's passages, the newest passage first; only those at places below `before`."""
+        """Return vectors of an agent's passages, newest passage first; only those at positions lower than `before`."""
         ...
 
     async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
-        """Passages of all agents without a vector of that embedder, each with its place, in order behind `after`."""
+        """Return passages of all agents without a vector of the embedder.
+
+        Each comes with its position; they follow `after` in that order.
+        """
         ...
 
 
@@ -96,15 +99,15 @@ class ChildReads(Protocol):
     """Readings about children and parents. Raises `StoreError` when the journal cannot be read."""
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
-        """The threads above that one, the nearest first."""
+        """Return the threads above that one, the nearest first."""
         ...
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
-        """The threads that it has made, the oldest first."""
+        """Return the threads that it has made, oldest first."""
         ...
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
-        """Number of living children, by agent."""
+        """Return the numbers of living children, by agent."""
         ...
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
@@ -112,7 +115,7 @@ class ChildReads(Protocol):
         ...
 
     async def nested(self, call_id: str) -> Sequence[Call]:
-        """The calls that this call has made, in order."""
+        """Return the calls made by a call, in order."""
         ...
 
     async def within(self, call_id: str) -> Sequence[Message]:
@@ -120,31 +123,31 @@ class ChildReads(Protocol):
         ...
 
     async def request(self, request_id: str) -> VariablesRequest | None:
-        """A request that is still open."""
+        """Return a request that is still open."""
         ...
 
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
-        """The open requests of a thread, the oldest first."""
+        """Return the open requests of a thread, oldest first."""
         ...
 
     async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
-        """Requests whose time is over at that instant, those that ended first before others."""
+        """Return requests that have expired at that time, earliest deadline first."""
         ...
 
     async def asked(self) -> Sequence[str]:
-        """The names of values that parked runs wait for."""
+        """Return the names of values that parked runs wait for."""
         ...
 
     async def askers(self, name: str) -> Sequence[str]:
-        """The ids of the threads whose runs wait for a value of that name."""
+        """Return the ids of the threads whose runs wait for a value of the given name."""
         ...
 
     async def value(self, thread_id: str, key: str) -> str | None:
-        """A value of the thread's own, as JSON text."""
+        """Return a value of the thread's own, as JSON text."""
         ...
 
     async def values(self, thread_id: str) -> Mapping[str, str]:
-        """All values of the thread's own by their keys, as JSON text."""
+        """Return all values of the thread's own by their keys, as JSON text."""
         ...
 
 
@@ -152,35 +155,35 @@ class McpReads(Protocol):
     """Tasks of MCP servers, and definitions of their tools. Raises `StoreError` when the journal cannot be read."""
 
     async def task(self, call_id: str) -> McpTask | None:
-        """The task that is executed for that call."""
+        """Return the task that is executed for that call."""
         ...
 
     async def tasks(self, thread_id: str) -> Sequence[McpTask]:
-        """The tasks for calls of a thread, the oldest first."""
+        """Return the tasks for calls of a thread, oldest first."""
         ...
 
     async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
-        """The definitions of tools that an agent has used, by server, then by tool."""
+        """Return the definitions of tools that an agent has used, by server, then by tool."""
         ...
 
 
 class RetentionReads(Protocol):
-    """What may be deleted, and what deletion has left. Raises `StoreError` when the journal cannot be read."""
+    """Reads of deletable threads and of the remains of deleted ones. Raises `StoreError` if the journal fails."""
 
     async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
-        """The threads of a family, from that one down, that are in progress, each with its open run."""
+        """Return the threads of a family, from that one down, that are in progress, each with its open run."""
         ...
 
     async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
-        """Threads without a parent whose last run ended before then, by id, behind the id `after`."""
+        """Return threads without a parent whose last run ended before that time, by id, after the id `after`."""
         ...
 
     async def has_rows_left(self) -> bool:
-        """Return whether deleted threads have left rows behind."""
+        """Return whether rows of deleted threads still exist."""
         ...
 
     async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
-        """Bytes that deleted threads had, by digest, behind the digest `after`."""
+        """Return file contents of deleted threads, by digest, after the digest `after`."""
         ...
 
 
@@ -192,7 +195,7 @@ class FrontEndReads(Protocol):
     async def front_ends(
         self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        """Front-ends, the oldest first; only those of an entity if it is named."""
+        """Return client registrations, oldest first; only those of an entity if given."""
         ...
 
     async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
@@ -240,9 +243,9 @@ class OfferReads(Protocol):
         names: Sequence[str] | None = None,
         limit: int = 100,
     ) -> Sequence[Offer]:
-        """Calls on offer at `at`, in the order in which they began and, within an instant, of their ids.
+        """Return calls available at `at`, ordered by the time of their start, then by id.
 
-        They are behind `after` in that order and began before `before`; with `names` only those tools' calls.
+        They follow `after` in that order and started before `before`; with `names` only those tools' calls.
         """
         ...
 
@@ -252,14 +255,14 @@ class OfferReads(Protocol):
 
 
 class SpaceReads(Protocol):
-    """Spaces, who is in them and what was said there. Raises `StoreError` when the journal cannot be read."""
+    """Reads of spaces, members and messages. Raises `StoreError` if the journal cannot be read."""
 
     async def space(self, space_id: str) -> Space | None: ...
 
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Space]:
-        """Spaces, the oldest first; those that an entity is a member of and the public ones if it is named."""
+        """Return spaces, oldest first; with `seen_by` only that entity's spaces and public ones."""
         ...
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
@@ -267,13 +270,11 @@ class SpaceReads(Protocol):
         ...
 
     async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
-        """The spaces that an entity is a member of, the oldest first; with `with_id` those that it shares with that
-        other entity.
-        """
+        """Return the spaces of an entity, oldest first. With `with_id` only those shared with that entity."""
         ...
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
-        """All members of those spaces, by space, who came first first; people with their display names."""
+        """Return all members of the spaces, by space, in the order of joining; people with their display names."""
         ...
 
     async def members(self, space_id: str) -> Sequence[Member]:
@@ -285,23 +286,26 @@ class SpaceReads(Protocol):
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
-        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order.
+
+        These are the first after `after`, or otherwise the last before `before`, or the last of all.
+        """
         ...
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
-        """A page of history in order, which ends `offset` messages before the newest."""
+        """Return a page of history in order. It ends `offset` messages before the newest."""
         ...
 
     async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
-        """The newest of a message and the answers to it, in order."""
+        """Return the newest of a message and the answers to it, in order."""
         ...
 
     async def message(self, message_id: str) -> SpaceMessage | None: ...
 
     async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
-        """The reactions to these messages, the oldest first."""
+        """Return the reactions to these messages, oldest first."""
         ...
 
     async def caused(self, run_id: str, author: str) -> bool:
-        """Return whether the run reads, or was promised to read, what that entity has said."""
+        """Return whether the run reads, or was promised to read, messages of that entity."""
         ...

@@ -1,8 +1,8 @@
-"""Units that delete threads, their rows in pieces, and what is known of the bytes of their files.
+"""Units of work that delete threads, sweep their rows in batches and track the contents of their files.
 
-A deleted thread is gone at once, with all below it: its row is, and so every unit that would write to it fails a guard.
-Its other rows lie where nobody finds them until they are swept up, so many at a time that no writer waits for long.
-So do the messages of a deleted space, and the passages of a deleted agent.
+A deleted thread and its descendants disappear at once: their rows are deleted, so every unit of work that would write
+to them fails a precondition. Their other rows are unreachable until they are swept, in batches small enough that no
+writer waits for long. The same holds for the messages of a deleted space and the passages of a deleted agent.
 """
 
 from datetime import datetime
@@ -13,10 +13,10 @@ from toolwright.core.value import value
 
 @value
 class Prune(Unit):
-    """Old events and commit tokens are deleted, `limit` rows at the most.
+    """Delete old events and commit tokens, at most `limit` rows.
 
-    Events that are older than `before`, but for those of threads with an open run, so that a thread's oldest events go
-    first and none is left out. Tokens go that are older than `tokens_before`. None keeps them all.
+    Deletes events older than `before`, except those of threads with an open run, so that a thread's oldest events are
+    deleted first and none is skipped. Deletes tokens older than `tokens_before`. None keeps all.
     """
 
     before: datetime | None
@@ -26,11 +26,12 @@ class Prune(Unit):
 
 @value
 class DropThread(Unit):
-    """A thread is deleted with all below it: the guard `busy` fails while a run of one of them is not over.
+    """Delete a thread and its descendants. Conflict: `busy`, while one of them has an open run.
 
-    Calls that hoped for a late result are cancelled, as by `CancelCall`, so that spaces which show them say so. With
-    `idle_since` it is deleted only if nothing has happened in it since then and nothing there is waited for, else
-    `busy` fails too. Answers with `count`: how many threads that were.
+    Calls that still accept a late result are cancelled, as by `CancelCall`, so that spaces which show them are updated.
+    With `idle_since` the conflict is `busy` also if anything has happened in it since then, or anything there is
+    waiting.
+    Answers with `count`: the number of deleted threads.
     """
 
     thread_id: str
@@ -49,7 +50,7 @@ class SweepThreads(Unit):
 
 @value
 class DroppedBytes:
-    """Bytes that a deleted thread had, noted `at` that instant; `needed` says whether another one still has them."""
+    """File contents of a deleted thread, recorded `at` a time; `needed` is true if another thread has them."""
 
     digest: str
     at: datetime
@@ -58,6 +59,9 @@ class DroppedBytes:
 
 @value
 class ForgetBytes(Unit):
-    """These bytes are gone, or needed by another thread: their notes go, but for those that were made again since."""
+    """Delete the records of contents that are deleted, or needed by another thread.
+
+    Records written again since are kept.
+    """
 
     dropped: tuple[DroppedBytes, ...]

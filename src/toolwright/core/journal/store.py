@@ -33,13 +33,15 @@ Order: TypeAlias = Literal["oldest_first", "newest_first"]
 
 @value
 class ThreadView:
-    """The view of a thread that a drain needs to go on with it, read at one moment.
+    """A consistent snapshot of a thread, as a worker needs it to continue.
 
-    `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read, `reading`
-    what the open run has read and gives back if it fails.
-    `wake` is the thread's wake of the same moment: None where there is nothing to do. `env` are the values of
-    the thread, of those above it and of its user. `compactions` are those in force of the thread's own conversation;
-    messages that these leave out are not read, but for those of the open run.
+    `run` is the open run, if any, `calls` those of its last step in order, `inbox` the unread events, `reading` the
+    events
+    that the open run has read and releases if it fails. `wake` is the thread's wake-up, or None if it has nothing to
+    do.
+    `env` are the values of the thread, of its ancestors and of its user. `compactions` are those in force of the
+    top-level
+    conversation; messages that they omit are not read, except those of the open run.
     """
 
     thread: Thread
@@ -71,7 +73,7 @@ class KnownMessages:
 
 @value
 class CallVisibility:
-    """The calls that somebody sees: of the threads of `users`, and shown in a space that `entity_id` sees."""
+    """The calls that an entity can see: of the threads of `users`, and shown in a space that `entity_id` can see."""
 
     users: Sequence[str]
     entity_id: str
@@ -97,7 +99,7 @@ class Store(Protocol):
 
     @property
     def children(self) -> ChildReads:
-        """Reads of families of threads, and of what lies below a call."""
+        """Reads of thread trees, and of nested calls."""
         ...
 
     @property
@@ -133,7 +135,10 @@ class Store(Protocol):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Thread]:
-        """Threads; with `users` only theirs, of nobody if it is empty; with `agent` only those of that agent's id."""
+        """Return threads.
+
+        With `users` only theirs (none if it is empty), with `agent` only those of that agent's id.
+        """
         ...
 
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
@@ -141,7 +146,7 @@ class Store(Protocol):
         ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
-        """The thread's inbox events that nobody has read, in order."""
+        """Return the thread's unread inbox events, in order."""
         ...
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]: ...
@@ -151,36 +156,36 @@ class Store(Protocol):
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
-        """A page of the thread's messages, in order; of those of one run if it is named."""
+        """Return a page of the thread's messages, or of one run's, in order."""
         ...
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
-        """The last messages of the thread below that place in it, or of all, in order."""
+        """Return the last messages before a position in the thread, or the last of all, in order."""
         ...
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
-        """The message of the thread's own conversation with that id."""
+        """Return the message of the thread's own conversation with that id."""
         ...
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
-        """Return the pinned messages of the thread, in order, but for those of runs that were skipped later."""
+        """Return the pinned messages of the thread, in order, without those of skipped runs."""
         ...
 
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[Compaction]:
-        """The compactions of the thread, the first one first; the n-th has the number n.
+        """Return the compactions of the thread, oldest first; the n-th has the number n.
 
-        With `within`, a call's id or an empty text for the thread's own conversation, all that are in force in it.
+        With `within`, a call's id or an empty text for the top-level conversation, only those in force in it.
         """
         ...
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
-        """The thread's messages as they read before they were edited, the earliest version first."""
+        """Return the thread's messages as they read before they were edited, the earliest version first."""
         ...
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
-        """The texts with these digests that were sent to the thread's models."""
+        """Return the texts with these digests that were sent to the thread's models."""
         ...
 
     async def run(self, run_id: str) -> Run | None: ...
@@ -200,7 +205,7 @@ class Store(Protocol):
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]: ...
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
-        """All messages of a run, those of a skipped one included."""
+        """Return all messages of a run, including skipped ones."""
         ...
 
     async def call(self, call_id: str) -> Call | None: ...
@@ -216,7 +221,7 @@ class Store(Protocol):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first; those that `sees` may see if it is given."""
+        """Return calls, oldest first; with `sees` only the visible ones."""
         ...
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
@@ -228,11 +233,11 @@ class Store(Protocol):
         ...
 
     async def now(self) -> datetime:
-        """Return the time of the database's clock; that of the machine where the journal is in this process."""
+        """Return the time of the database's clock, or of this machine for a journal in this process."""
         ...
 
     async def nodes(self) -> Sequence[Node]:
-        """The processes of the cluster on this journal, also some that are dead; none without a cluster."""
+        """Return the processes of the cluster on this journal, also some that are dead; none without a cluster."""
         ...
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
@@ -240,15 +245,15 @@ class Store(Protocol):
         ...
 
     async def files(self, thread_id: str) -> Sequence[File]:
-        """The thread's files, by path."""
+        """Return the thread's files, by path."""
         ...
 
     async def file(self, thread_id: str, folded: str) -> File | None:
-        """The file at that folded path."""
+        """Return the file at that folded path."""
         ...
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
-        """Those of the folded paths at which the thread has a file."""
+        """Return those of the folded paths that exist in the thread."""
         ...
 
     async def events(
@@ -258,23 +263,23 @@ class Store(Protocol):
         ...
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
-        """The numbers of the oldest and the newest event kept, (0, 0) if there is none."""
+        """Return the numbers of the oldest and the newest event kept, (0, 0) if there is none."""
         ...
 
     async def entity(self, entity_id: str) -> Entity | None: ...
 
     async def entity_named(self, external_id: str) -> Entity | None:
-        """The entity with that external id."""
+        """Return the entity with that external id."""
         ...
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        """The humans, the oldest first."""
+        """Return the humans, oldest first."""
         ...
 
     async def wake(self, thread_id: str) -> Wake | None: ...
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
-        """Wakes whose time has come, the longest waiting first; those of one time by name."""
+        """Return due wake-ups, longest waiting first, then by name."""
         ...
 
     async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
@@ -282,11 +287,11 @@ class Store(Protocol):
         ...
 
     async def next_due(self, after: datetime) -> datetime | None:
-        """Time of the next wake after that instant."""
+        """Return the time of the first wake-up after that time, or None."""
         ...
 
     async def depths(self) -> Depths:
-        """How much waits, counted by indexes."""
+        """Return the numbers of pending calls and unread events, counted by indexes."""
         ...
 
     async def shrink(self) -> bool:

@@ -1,4 +1,4 @@
-"""Telemetry: the seam through which runs are watched. Nothing is made for it where nobody watches."""
+"""Telemetry port: traces and metrics of runs. Without a tracer nothing is created for it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,47 +28,51 @@ Gauge: TypeAlias = Literal[
 
 
 class RunTrace(Protocol):
-    """The spans of one run, as long as this process leads it.
+    """The spans of one run, while this process executes it.
 
-    Its steps and calls follow from what is committed; beside that it is told who answers and who executes.
+    Its steps and calls are derived from commits; the active agent and executing calls are reported in addition.
     A `traceparent` is a W3C trace context.
     """
 
     @property
     def traceparent(self) -> str | None:
-        """The trace context by which the run goes on in another process, None if nothing is traced."""
+        """Return the trace context with which another process continues the run, or None if nothing is traced."""
         ...
 
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
-        """The trace context of what these changes begin elsewhere: that of the call that they answer, or the run's."""
+        """Return the parent trace context for work that these changes start elsewhere.
+
+        It is the answered call's, or the run's.
+        """
         ...
 
     def committed(self, unit: Advance, seconds: float) -> None:
-        """The unit is in the journal; writing it has taken so long."""
+        """Record a committed unit of work and the seconds that writing it took."""
         ...
 
     def model(self, model: Model, within: str | None, compacted: bool) -> Model:
-        """The same model, its next answer watched; `within` is the call of the prompt tool that asks, if one does.
+        """Return the same model, with its next answer traced.
 
-        `compacted` says whether the request leaves something of the conversation out.
+        `within` is the call of the prompt tool that uses it, if any.
+        `compacted` is true if the request omits parts of the conversation.
         """
         ...
 
     def summarizer(self, model: Model) -> Model:
-        """The same model, watched while it writes a summary beside the run, which may end before."""
+        """Return the same model, watched while it writes a summary beside the run, which may end before."""
         ...
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of the work, with the span of the call as the current one."""
+        """Return the result of the work, with the span of the call as the current one."""
         ...
 
     def end(self, run: Run) -> None:
-        """The run is led here no longer, and stands so."""
+        """End the trace: this process no longer executes the run. `run` is its last state."""
         ...
 
 
 class RequestSpan(Protocol):
-    """A request of a tool to somebody else."""
+    """The span of a tool's request to an external service."""
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
@@ -76,7 +80,7 @@ class RequestSpan(Protocol):
         ...
 
     def answered(self, status: int) -> None:
-        """It was answered with that HTTP status."""
+        """Record the HTTP status of the answer."""
         ...
 
 
@@ -86,9 +90,9 @@ class Telemetry(Protocol):
     def lead(
         self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
     ) -> RunTrace | None:
-        """A run of the agent of that name is led from now on; `calls` are those of its last step.
+        """Start tracing a run of the named agent; `calls` are those of its last step.
 
-        None if it cannot be watched. `redact` takes the run's secrets out of a text.
+        Returns None if it cannot be traced. `redact` removes the run's secrets from a text.
         """
         ...
 
@@ -97,19 +101,19 @@ class Telemetry(Protocol):
         ...
 
     def of_call(self, call_id: str) -> str | None:
-        """The trace context of a call that waits for somebody outside, while this process knows it."""
+        """Return the trace context of a call that waits for an external result, while this process knows it."""
         ...
 
     def request(self, method: str, template: str) -> AbstractContextManager[RequestSpan]:
-        """A request of the current call to a URL of that template, which holds no values."""
+        """Return a request of the current call to a URL of that template, which holds no values."""
         ...
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[object]:
-        """Within the block what a caller with these headers has begun is in progress."""
+        """Set the trace context of a request's headers as the current one within the block."""
         ...
 
     def settled(self, call: Call, outcome: str) -> None:
-        """A pending call has got its end from outside its run."""
+        """Record that a pending call was settled from outside its run."""
         ...
 
     def gauge(self, name: Gauge, value: float) -> None:
@@ -121,9 +125,9 @@ class Telemetry(Protocol):
         ...
 
     def exposition(self) -> str | None:
-        """All figures in the text format of Prometheus, None if none are kept."""
+        """Return all figures in the text format of Prometheus, or None if none are kept."""
         ...
 
     async def close(self) -> None:
-        """Hand over what is there, for some seconds at most."""
+        """Flush pending spans and metrics; waits at most a few seconds."""
         ...

@@ -1,9 +1,9 @@
-"""Units of work: everything that can happen to the journal, each a named value that is applied whole or not.
+"""Units of work: the transactions of the journal, each a named value that is applied as a whole or not at all.
 
-A unit that a drain makes is an `Advance`: it is fenced by the thread's `(epoch, seq)`, so that whoever lost the
-thread can no longer write. The others come from outside a drain: they never touch a thread's messages, only
-inbox rows, call rows, files, env, flags and wakes. What happens in spaces and to timers are the `effects` of
-both. A store answers `Committed`, or `Conflict` with the guard that failed, in which case the unit has left no trace.
+A worker's unit is an `Advance`: it is fenced by the thread's `(epoch, seq)`, so that a worker that lost the thread can
+no longer write. The others come from outside a run: they never change a thread's messages, only inbox rows, call rows,
+files, env, flags and wake-ups. Changes of spaces and timers are the `effects` of both. A store answers `Committed`, or
+`Conflict` with the failed precondition, in which case nothing was written.
 
 Every unit locks in one order: a configured agent, threads by id, its effects' among them, calls, runs, inbox, files,
 entities, env, wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events last.
@@ -58,9 +58,9 @@ Guard: TypeAlias = Literal[
 
 @value
 class Wake:
-    """Word that a thread has work to do at `due`; `gen` tells a wake from those before it.
+    """Wake-up of a thread at `due`; `gen` distinguishes it from earlier ones.
 
-    `node` is the node of a cluster that has leased the thread, None if none has.
+    `node` is the node of a cluster that has leased the thread, or None.
     """
 
     thread_id: str
@@ -80,10 +80,12 @@ IDLE = (
 class Node:
     """A process of a cluster: its version, its slots for runs and how many are busy, and when it was `seen` last.
 
-    `skew` is by how many microseconds its clock is ahead of the database's, `keys` the names of its encryption keys,
-    the one that seals first, with commas, and `files` the digest of bytes that are among its files. `address` is the
-    URL at which other processes reach it, or the name of its machine with its pid. `alike` are settings that all nodes
-    should have alike: by what they send messages, and a digest of their secret keys.
+    `skew` is the number of microseconds by which its clock is ahead of the database's, `keys` the comma-separated names
+    of
+    its encryption keys, the encrypting one first, and `files` the digest of a probe among its files. `address` is the
+    URL
+    at which other processes reach it, or the name of its machine with its pid. `alike` are settings that all nodes must
+    share: their message transport, and a digest of their secret keys.
     """
 
     id: str
@@ -104,9 +106,10 @@ class Node:
 
 @value
 class Leaving:
-    """The way a drain leaves its thread: `due` None takes the wake away, else it is set to then.
+    """Release of a thread by its worker: `due` None deletes the wake-up, a time reschedules it.
 
-    It holds only if the wake is still the generation that the drain saw; else the thread goes round again.
+    It is applied only if the wake-up still has the generation that the worker saw; otherwise the thread is processed
+    again.
     """
 
     gen: int
@@ -115,7 +118,7 @@ class Leaving:
 
 @value
 class Unit:
-    """The base of all units: a `token` that names this one commit, and the instant `at` which it happens."""
+    """Base of all units of work: a `token` that identifies this one commit, and its timestamp `at`."""
 
     token: str
     at: datetime
@@ -160,10 +163,11 @@ class PostCall(PostMessage):
 
 @value
 class SetEnv(Unit):
-    """Env values of a thread or a person are set or taken away from outside a run.
+    """Set or delete env values of a thread or a person from outside a run.
 
-    A thread counts it among what was `posted`, so that a drain in progress reads them again. A person must still be
-    there: their values go with them, so `thread_id` is None then, and `entity_id` says who it is.
+    For a thread it increments `posted`, so that a run in progress re-reads them. A person must still exist: their
+    values
+    are deleted with them. For a person `thread_id` is None, and `entity_id` identifies them.
     """
 
     thread_id: str | None
@@ -182,9 +186,9 @@ class RequestCancel(Unit):
 
 @value
 class Reseal(Unit):
-    """Secrets are sealed by another key. `rows` are pairs of what is there and what is to be.
+    """Re-encrypt secrets with another key. `rows` are pairs of the stored and the new row.
 
-    A value that has changed meanwhile is left as it is: it was sealed by the newest key.
+    A value that has changed in the meantime is left unchanged: it was encrypted with the newest key.
     """
 
     rows: tuple[tuple[EnvRow, EnvRow], ...]
@@ -192,10 +196,10 @@ class Reseal(Unit):
 
 @value
 class RetryRun(Unit):
-    """A failed run goes on from its last commit. The thread is woken.
+    """Retry a failed run from its last commit. Wakes the thread.
 
-    The guard `run` fails if it has not failed or a later run of its thread has been made, `busy` while a run is open
-    in the thread, `terminated` if the thread's session has ended.
+    Conflict: `run`, if it has not failed or its thread has a later run; `busy`, while a run is open in the thread;
+    `terminated`, if the thread's session has ended.
     """
 
     thread_id: str
@@ -235,7 +239,7 @@ class Submit(Settle):
 
 @value
 class Expire(Settle):
-    """An open call's time is over: not before it expires."""
+    """Expire an open call, not before its deadline."""
 
     @property
     def outcome(self) -> Literal["expired"]:
@@ -253,7 +257,7 @@ class CancelCall(Settle):
 
 @value
 class LeaseCall(Unit):
-    """A worker claims an open call until then, if nobody has it, or its lease is over and it is repeatable (D25)."""
+    """Claim an open call for a worker, if it is unclaimed, or its lease has expired and it is repeatable (D25)."""
 
     call_id: str
     worker: str
@@ -285,17 +289,20 @@ class Leave(Unit):
 
 @value
 class Advance(Unit):
-    """A drain moves its thread on. `epoch` and `seq` are those that the drain holds.
+    """Commit progress of a thread's run. `epoch` and `seq` are the fencing values that the worker holds.
 
-    `run` is the run's new row, whole but for what others write into it. `messages` take the places after `seq`,
-    `calls` are inserted, and `nested` ones, made by other calls; `changes` are moved, the inbox events `read` are
-    processed, others are changed as `inbox` says. The messages at the places `dropped` stay in the records only,
-    those `edited` read otherwise from then on.
-    `files` and `env` are what handlers wrote. A unit whose `run` is over ends it: then no joined message may be
-    unread. `leaving` gives the thread back in the same commit. A unit that begins a hold in a cluster names the `node`
-    that must have leased the thread: one that was frozen takes no run back from its successor.
+    `run` is the run's complete new row, except for fields that others write. `messages` take the positions after `seq`,
+    `calls` are inserted, and `nested` ones, made by other calls; `changes` are transitions, the inbox events `read` are
+    processed, others are changed by `inbox`. The messages at the positions `dropped` are kept in the records only;
+    `edited`
+    replaces the text of messages. `files` and `env` were written by handlers. A unit whose `run` has finished ends it:
+    then
+    no joined message may be unread. `leaving` releases the thread in the same commit. A unit that begins a hold in a
+    cluster names the `node` that must have leased the thread: a frozen process cannot take a run back from its
+    successor.
     `was` is the run of the last unit committed within this hold, or None: a store may write only the columns that
-    differ from it. A caller that changes its run between two units passes the committed one all the same.
+    differ
+    from it. A caller that changes its run between two units still passes the committed one.
     """
 
     thread_id: str
@@ -363,7 +370,7 @@ class Finish(Advance):
 
 @value
 class SaveEntity(Unit):
-    """A human is new, or no longer what they were: then `was` must be what the journal has."""
+    """Insert or update a person. In an update, `was` must be the stored row."""
 
     entity: Entity
     was: Entity | None = None
@@ -371,7 +378,7 @@ class SaveEntity(Unit):
 
 @value
 class DropEntity(Unit):
-    """A human is deleted; their threads stay. The spaces that they leave are told the events."""
+    """Delete a person; their threads are kept. The spaces that they leave receive the events `told`."""
 
     entity_id: str
     told: tuple[EventDraft, ...] = ()
@@ -388,11 +395,12 @@ class SaveAgent(Unit):
 
 @value
 class DropAgent(Unit):
-    """A configured agent is deleted, with its mind; open runs end with what they began with.
+    """Delete a configured agent and its mind. Open runs end with the configuration with which they began.
 
-    Calls that hoped for a late result which it would have read are cancelled, as by `CancelCall` but that nothing
-    comes to an inbox that nobody reads; so is every one that a unit would make `pending` afterwards. `author` is the
-    agent, as the spaces see it in which its calls are shown. The spaces that it leaves are told the events.
+    Calls that still accept a late result for it are cancelled, as by `CancelCall`, but nothing is delivered to an inbox
+    that no one reads; the same applies to each call that a unit would make `pending` afterwards. `author` is the agent
+    as
+    seen by the spaces that show its calls. The spaces that it leaves receive the events `told`.
     """
 
     agent_id: str
@@ -427,7 +435,7 @@ class DropFrontEnd(Unit):
 
 @value
 class SignOut(Unit):
-    """Sessions of the console are signed out `at` this time: the one with the id `key`, or all of a caller.
+    """Sign out sessions of the console at the time `at`: the one with the id `key`, or all of a caller.
 
     The row is kept until the sessions would have expired; expired rows are deleted.
     """
@@ -438,7 +446,10 @@ class SignOut(Unit):
 
 @value
 class UseOnce(Unit):
-    """A key is used up, or `duplicate` if it was before. The row is kept `until` then, beside those of `SignOut`."""
+    """Use up a key. Conflict: `duplicate`, if it was used before.
+
+    The row is kept until `until`, next to those of `SignOut`.
+    """
 
     key: str
     until: datetime
@@ -451,13 +462,17 @@ class Probe(Unit):
 
 @value
 class Committed:
-    """The unit is in the journal.
+    """The unit of work was committed.
 
-    `run_id` is the run that a message joined or the one made for it. For an `Advance`: `posted` is how much was
-    ever put into the thread's inbox, `cancel_requested` whether the run was asked to cancel, `left` whether
-    `leaving` held. `route` tells where a settled call's result went. `count` is how many rows `Prune` deleted,
-    `Reseal` changed, or how many effects on spaces found what they change. `seq` is the place of the last message
-    that was said in a space, `runs` are the runs that read what was delivered, by thread.
+    `run_id` is the run that a message joined or the one created for it. For an `Advance`: `posted` counts all events
+    ever
+    put into the thread's inbox, `cancel_requested` is true if the run was asked to cancel, `left` is true if `leaving`
+    was
+    applied. `route` is the destination of a settled call's result. `count` is the number of rows that `Prune` deleted
+    or
+    `Reseal` changed, or of effects on spaces that found their target. `seq` is the position of the last message posted
+    in a
+    space, `runs` are the runs that read delivered events, by thread.
     """
 
     run_id: str | None = None

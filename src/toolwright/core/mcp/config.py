@@ -1,4 +1,4 @@
-"""Configurations of MCP servers, as JSON (S3) and in Python: read, every fault by its path."""
+"""Configurations of MCP servers, as JSON (S3) and in Python: validated, with the path of every error."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -69,7 +69,7 @@ class McpServerForm(Form):
 
     @property
     def way(self) -> Literal["http", "sse", "stdio"]:
-        """The transport, which a command says as well."""
+        """Return the transport, derived from `command` if not given."""
         return self.transport or ("http" if self.command is None else "stdio")
 
 
@@ -80,15 +80,15 @@ class McpForm(Form):
 
 
 def read_servers(entries: Iterable[object], path: str, *, trusted: bool) -> list[McpServer | str]:
-    """The servers of these configurations; text is the name of one of the app's.
+    """Return the servers of these configurations; text is the name of one of the app's.
 
-    Raises `InvalidConfiguration` with the path of every fault.
+    Raises `InvalidConfiguration` with the path of every error.
     """
     return _read(_numbered(path, entries), trusted=trusted)
 
 
 def _read(entries: Iterable[tuple[str, object]], *, trusted: bool) -> list[McpServer | str]:
-    """The servers of configurations, each of which is there with its path."""
+    """Return the servers of the configurations, each given with its path."""
     servers: list[McpServer | str] = []
     faults: list[Fault] = []
     names: set[str] = set()
@@ -108,7 +108,7 @@ def _read(entries: Iterable[tuple[str, object]], *, trusted: bool) -> list[McpSe
 
 
 def declared_servers(given: object, whose: str) -> list[McpServer | str]:
-    """The servers that an app or an agent declares in Python: as S3's object, by name, or as a list.
+    """Return the servers that an app or an agent declares in Python: as S3's object, by name, or as a list.
 
     Raises `InvalidConfiguration`.
     """
@@ -121,7 +121,7 @@ def declared_servers(given: object, whose: str) -> list[McpServer | str]:
 
 
 def _entries(given: object) -> list[tuple[str, object]]:
-    """The configurations, each with its path. Raises `InvalidConfiguration`."""
+    """Return the configurations, each with its path. Raises `InvalidConfiguration`."""
     if isinstance(given, Mapping):
         fields = cast("Mapping[str, Any]", given)
         if set(fields) == {"servers"} and isinstance(fields["servers"], list):
@@ -139,7 +139,7 @@ def _numbered(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
 
 
 def _named(name: str, entry: object) -> object:
-    """The configuration that is declared by that name."""
+    """Return the configuration that is declared by that name."""
     if isinstance(entry, McpServer):
         own = entry.name
     elif not isinstance(entry, Mapping):
@@ -172,7 +172,7 @@ def _form() -> TypeAdapter[McpServerForm]:
 
 
 def _camel(entry: object) -> object:
-    """The entry with the names that Python gives its fields as JSON spells them."""
+    """Return the entry with the names that Python gives its fields as JSON spells them."""
     if not isinstance(entry, Mapping):
         return entry
     fields = cast("Mapping[str, Any]", entry)
@@ -181,7 +181,7 @@ def _camel(entry: object) -> object:
 
 
 def _faults(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
-    """The faults of a configuration whose fields have their types: pairs of a field and words."""
+    """Yield the errors of a configuration whose fields have valid types: pairs of a field and a message."""
     if not one_line(form.name) or not form.name.strip():
         yield "name", NOT_ONE_LINE
     if form.way == "stdio":
@@ -274,7 +274,7 @@ def _approval(form: Requirement | None) -> Approval | Literal[False] | None:
 def chosen_servers(
     chosen: Sequence[McpServer | str] | None, declared: Mapping[str, McpServer], agent: str
 ) -> tuple[McpServer, ...]:
-    """The servers of an agent, those of the app found by their names; all of the app's for None.
+    """Return the servers of an agent, with the app's servers resolved by name. None selects all of the app's.
 
     Raises `DefinitionError` for a name that the app does not have.
     """

@@ -35,11 +35,13 @@ class McpFault:
 
 @value
 class McpListing:
-    """The tools of a server as it listed them last, under their own names.
+    """The last list of a server's tools, under their own names.
 
-    `number` counts the lists in this process, so that equal ones have the same; `status` tells whether the server is
-    there now. `faults` are those of its tools, and why it is not there. `instructions` are the server's words for the
-    model, shortened; None where it has none, or the agent is not to be shown any.
+    `number` counts the lists in this process, so that equal ones have the same; `status` is the server's current
+    status.
+    `faults` are the errors of its tools, and the reason why it is unavailable. `instructions` are the server's text for
+    the
+    model, shortened, or None if it has none or the agent does not show it.
     """
 
     server: McpServer
@@ -62,7 +64,7 @@ class McpPromptArgument:
 
 @value
 class McpPrompt:
-    """A prompt that a server offers to people, with the arguments that it takes. No model is told of it."""
+    """A prompt that a server offers to people, with its arguments. Models do not see it."""
 
     name: str
     description: str | None = None
@@ -71,7 +73,7 @@ class McpPrompt:
 
 @value
 class McpPrompts:
-    """The prompts of a server, and what is wrong with their list."""
+    """The prompts of a server, and the errors in their list."""
 
     prompts: tuple[McpPrompt, ...] = ()
     faults: tuple[McpFault, ...] = ()
@@ -107,7 +109,7 @@ def _prompt(entry: JSON) -> McpPrompt | None:
 
 
 def _name(entry: JSON) -> str | None:
-    """The name of an entry, or None if nothing can be called by it."""
+    """Return the name of an entry, or None if it cannot be called by its name."""
     name = entry.get("name") if isinstance(entry, dict) else None
     fits = isinstance(name, str) and name.strip() and one_line(name) and len(name) <= MAX_ID
     return str(name) if fits else None
@@ -121,7 +123,7 @@ def _described(entry: Mapping[str, JSON]) -> str | None:
 
 
 def read_listed(server: McpServer, listed: Sequence[JSON]) -> tuple[tuple[Tool, ...], tuple[McpFault, ...]]:
-    """The tools that the agent may have of those that are listed, and why it has not others."""
+    """Return the listed tools that the agent may use, and the reasons why others are left out."""
     tools: dict[str, Tool] = {}
     faults: list[McpFault] = []
     count = 0
@@ -167,9 +169,9 @@ def _names(listed: Sequence[JSON]) -> Iterable[str]:
 
 
 def _output(entry: Mapping[str, JSON]) -> tuple[JSONObject | None, str | None]:
-    """The schema of the tool's structured results, None if it has none; and why the one that is listed is ignored.
+    """Return the schema of the tool's structured results, or None; and why the listed one is ignored.
 
-    A call has its effect before its result is looked at, so what cannot be read costs the schema and not the tool.
+    An invalid schema is dropped but not its tool: results are read after the call has taken effect.
     """
     schema = entry.get("outputSchema")
     if schema is None:
@@ -191,9 +193,9 @@ def _output(entry: Mapping[str, JSON]) -> tuple[JSONObject | None, str | None]:
 def read_tool(
     server: McpServer, name: str, entry: Mapping[str, JSON], output: JSONObject | None = None
 ) -> Tool:
-    """The tool of one entry of a list, whose results are described by `output`.
+    """Return the tool of one list entry, whose results are described by `output`.
 
-    Raises `DefinitionError` or `InvalidJSON` for one that nobody could call.
+    Raises `DefinitionError` or `InvalidJSON` if the tool could not be called.
     """
     if not name.strip() or not one_line(name) or len(name) > MAX_ID:
         raise DefinitionError(f"The name of a tool is 1 to {MAX_ID} characters on one line.")
@@ -233,7 +235,7 @@ def read_tool(
 
 
 def resource_tool(server: McpServer) -> Tool:
-    """The tool by which a model reads resources of the server, such as those that results link to."""
+    """Return the tool with which a model reads the server's resources, such as those that results link to."""
     return Tool(
         name=f"{server.name}__read_resource",
         description=(
@@ -260,7 +262,7 @@ def _takes_tasks(entry: Mapping[str, JSON]) -> bool:
 
 
 def digest_of(entry: Mapping[str, JSON]) -> str:
-    """The digest of what a model is told of a tool, and of what it promises: it changes when one of these does."""
+    """Return a digest of a tool's definition as shown to a model, and of its output schema."""
     told: list[JSON] = [
         entry.get(part) for part in ("title", "description", "inputSchema", "outputSchema", "annotations")
     ]
@@ -268,13 +270,19 @@ def digest_of(entry: Mapping[str, JSON]) -> str:
 
 
 def _copied(schema: JSONObject) -> JSONObject:
-    """The schema of an object as it was listed, whose root always says so. Raises `InvalidJSON` as `_clean_copy`."""
+    """Return a copy of a listed object schema, with the type set at its root.
+
+    Raises `InvalidJSON` as `_clean_copy`.
+    """
     copy = _clean_copy(schema)
     return copy if "type" in copy else {"type": "object", **copy}
 
 
 def _clean_copy(schema: JSONObject) -> JSONObject:
-    """The schema as it was listed, its titles and descriptions clean. Raises `InvalidJSON` for one that is too deep."""
+    """Return the schema as it was listed, its titles and descriptions clean.
+
+    Raises `InvalidJSON` for one that is too deep.
+    """
     copy = plain(schema, MAX_NESTING)
     assert isinstance(copy, dict), "a copy of an object"
     _clean_notes(copy)
@@ -304,10 +312,10 @@ def _description(server: McpServer, name: str, entry: Mapping[str, JSON], hints:
 def side_by_side(
     listings: Sequence[McpListing], own: Set[str], built_in: Set[str]
 ) -> tuple[list[Tool], list[tuple[str, McpFault]]]:
-    """The tools of several servers beside an agent's own, and the faults of names, by server.
+    """Return the tools of several servers, merged with an agent's own, and the name conflicts, by server.
 
-    A name that several have, or that is one of the agent's own, is `server__tool`; that of a built-in tool is nobody
-    else's (D11).
+    A name that several servers or the agent's own tools have becomes `server__tool`. Names of built-in tools are
+    reserved (D11).
     """
     counted = Counter(tool.name for listing in listings for tool in listing.tools)
     tools: list[Tool] = []

@@ -48,7 +48,7 @@ HOST_TOOLS: Mapping[str, Tool] = {
 
 
 def handler_tools(sample: Handler) -> Mapping[str, Tool]:
-    """The tools by name; `sample` answers those that ask the agent's model."""
+    """Return the tools by name; `sample` executes those that query the agent's model."""
     sampling = Tool(
         name=SAMPLE,
         description="Ask the model.",
@@ -76,7 +76,7 @@ def check_question(asked: Mapping[str, JSON]) -> None:
 
 
 def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
-    """The answer to that question, with the defaults of fields that were left out. Raises `InvalidRequest`."""
+    """Return the answer to that question, with the defaults of fields that were left out. Raises `InvalidRequest`."""
     if not isinstance(answer, dict) or answer.get("action") not in get_args(Action):
         raise InvalidRequest(
             "The answer to a question is an object with an action: 'accept', 'decline' or 'cancel'.",
@@ -99,7 +99,7 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
 
 
 def elicited(asked: Mapping[str, JSON], result: ToolResult) -> Elicited:
-    """The answer that a call's result is; one that failed was not answered."""
+    """Return the answer that a call's result is; one that failed was not answered."""
     if result.status == "error":
         return Elicited(action="cancel", reason=result.error)
     return read_answer(asked, result.result)

@@ -11,7 +11,7 @@ TASK = "mcp"
 
 
 def task_timer(call_id: str) -> str:
-    """The name of the timer that asks about the task of that call."""
+    """Return the name of the timer that asks about the task of that call."""
     return f"{TASK}:{call_id}"
 
 
@@ -19,11 +19,15 @@ def task_timer(call_id: str) -> str:
 class McpTask:
     """A task that an MCP server executes for a call.
 
-    `agent_id` is the agent that made the call, `task_id` what the server calls the task. `questions` are those that the
-    server has asked of it: the key of each, and the id of the call that asks it; they are shown in the space
-    `space_id`, None where the run is seen in none. `output` is the schema that its structured result must fit, `place`
-    the digest of where its server is; None for a task of before there were these. `session` is the id of the HTTP
-    session in which the server has made it, None where the server has no sessions.
+    `agent_id` is the agent that made the call, `task_id` the server's id of the task. `questions` are the server's
+    questions
+    about it: the key of each, and the id of its call; they are shown in the space `space_id`, None if the run is shown
+    in
+    none. `output` is the schema of its structured result, `place` the digest of its server's location, None for a task
+    of
+    an earlier version. `session` is the id of the HTTP session in which the server created it, None if the server has
+    no
+    sessions.
     """
 
     call_id: str
@@ -41,10 +45,10 @@ class McpTask:
 
 @value
 class McpDefinition:
-    """The definition of a server's tool that an agent has used first, by its digest.
+    """The definition of a server's tool at its first use by an agent, by its digest.
 
-    `held` is the digest of another one that waits to be accepted, and `definition` is what that one says; both are None
-    where none waits.
+    `held` is the digest of a changed one that waits to be accepted, and `definition` its content; both are None if none
+    waits.
     """
 
     agent_id: str

@@ -17,7 +17,7 @@ TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "faile
 
 @value
 class McpServerState:
-    """An MCP server of an agent, as a service sees it: the tools that the agent has, those that wait to be accepted."""
+    """An MCP server of an agent, as a service sees it: the agent's tools, and changed ones that wait to be accepted."""
 
     name: str
     transport: str
@@ -48,22 +48,22 @@ class McpPromptText:
 
 
 class McpRefused(Exception):
-    """The server has refused the request; the words are its own."""
+    """The server has rejected the request; the message is its own."""
 
 
 class McpUnavailable(Exception):
-    """The server cannot be asked now; the words say why."""
+    """The server is unavailable now; the message has the reason."""
 
 
 class McpTaskGone(Exception):
-    """The server knows of no such task; the words are its own."""
+    """The server does not know the task; the message is its own."""
 
 
 @value
 class McpTaskState:
-    """What a server says of a task: `result` once it is over, `questions` by their keys while it waits for answers.
+    """State of a task at a server: `result` once it has finished, `questions` by their keys while it waits for answers.
 
-    `poll` is how many seconds from now it wants to be asked again.
+    `poll` is the number of seconds after which the server asks to be polled again.
     """
 
     status: TaskStatus
@@ -77,21 +77,21 @@ class McpServers(Protocol):
     """MCP servers, connected to when they are first asked for something."""
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        """The tools that the server listed last; one that never did is waited for so long, in seconds."""
+        """Return the tools that the server listed last; one that never did is waited for so long, in seconds."""
         ...
 
     async def prompts(self, target: McpTarget, seconds: float) -> McpPrompts:
-        """The prompts that the server offers, asked for so long, in seconds."""
+        """Return the prompts that the server offers, asked for so long, in seconds."""
         ...
 
     async def prompt(self, target: McpTarget, name: str, arguments: Mapping[str, str]) -> McpPromptText:
-        """A prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        """Return a prompt with these arguments. Raises `McpUnavailable` and `McpRefused`."""
         ...
 
     async def task(
         self, target: McpTarget, task_id: str, output: JSONObject | None = None, session: str | None = None
     ) -> McpTaskState:
-        """The state of a task, whose structured result must fit the schema `output`.
+        """Return the state of a task, whose structured result must fit the schema `output`.
 
         It is asked in the HTTP `session` in which it was made, if the server still has that. Raises `McpUnavailable`,
         and `McpTaskGone` where the server knows of none.

@@ -43,7 +43,7 @@ _INSTANCES = "The instances are {names}; a call names the one that it is for in 
 
 
 def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
-    """The system prompt: that of the config, those of the context, and how to answer."""
+    """Return the system prompt: that of the config, those of the context, and the instructions for the answer."""
     said = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
     parts = [request.config.system, *[text_of(item) for item in said if item.role == "system"], _RULES]
     if any(tool.latent and tool.meta is not None and tool.meta.output is not None for tool in tools):
@@ -62,7 +62,7 @@ def _writes(tool: Tool) -> bool:
 
 
 def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:
-    """The messages before the one with which the run begins: up to the last that an assistant has said."""
+    """Return the messages before the one that begins the run, up to the last one of an assistant."""
     return tuple(
         [
             Message(id=f"ctx_{number}", role=role, content=text, created_at=at)
@@ -72,12 +72,12 @@ def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:
 
 
 def message_of(request: RequestForm) -> str:
-    """The message with which the run begins: all that the context says last, as the user."""
+    """Return the message that begins the run: all last parts of the context, as the user."""
     return _said(request)[-1][1]
 
 
 def _said(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]]:
-    """The context as messages, of which the last is the user's."""
+    """Return the context as messages, of which the last is the user's."""
     said: list[tuple[Literal["user", "assistant"], str]] = []
     for item in request.context:
         role = item.role if isinstance(item, TextForm | MessageForm) else "user"
@@ -92,7 +92,7 @@ def _said(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]
 
 
 def text_of(item: Item) -> str:
-    """One part of the context as text."""
+    """Return one context part as text."""
     match item:
         case TextForm(text=text, instance=None):
             return text
@@ -131,7 +131,7 @@ def heard(messages: Sequence[Message]) -> list[Message]:
 
 
 def _answer(message: Message) -> Message:
-    """A message with calls as JSON text: it is that already, unless they were made in another way."""
+    """Return a message with its calls as JSON in its text. Drops calls that the text already contains."""
     if message.content.lstrip().startswith(_WRITTEN):
         return changed(message, calls=())
     calls: list[JSON] = [_call(call) for call in message.calls]
@@ -148,7 +148,7 @@ def _call(call: MessageCall) -> JSON:
 
 
 def _results(results: Sequence[Message]) -> Message:
-    """The results of the calls of one answer, in their order."""
+    """Return the results of the calls of one answer, in their order."""
     lines = [
         f"{number}. {message.tool_name}{'' if message.status == 'success' else ' failed'}: {message.content}"
         for number, message in enumerate(results, 1)
@@ -188,9 +188,10 @@ class Caller:
 def said_before(
     request: RequestForm | None, messages: Sequence[Message], instance: str | None
 ) -> list[JSONObject]:
-    """A conversation as messages of a context; of a request its texts, and none of its data, input and state.
+    """Return a conversation as context messages.
 
-    Those of other instances are left out.
+    Of a request only the texts are included, not its data, input and state.
+    Messages of other instances are left out.
     """
     said: list[tuple[str, str]] = []
     if request is not None:
@@ -202,7 +203,7 @@ def said_before(
 
 
 def caller_items(request: RequestForm, instance: str | None) -> tuple[list[JSONObject], list[JSONObject]]:
-    """The data and the tools of a request's context, as a delegate's context has them; without other instances'."""
+    """Return the data and the tools of a request's context as a delegate receives them, without other instances'."""
     own = request.items_of(instance)
     data = [item.model_dump(mode="json") for item in own if isinstance(item, DataForm)]
     tools = [item.model_dump(mode="json") for item in own if isinstance(item, ToolForm)]
@@ -210,7 +211,7 @@ def caller_items(request: RequestForm, instance: str | None) -> tuple[list[JSONO
 
 
 def anonymous_request(tool: Tool) -> RequestForm:
-    """A request that knows nothing but the tool."""
+    """Return a request that contains only the tool."""
     return read_request(
         "The request of the delegate",
         {"config": {"name": tool.name}, "schema": output_of(tool) or ANY, "context": [_task(tool)]},
@@ -220,10 +221,10 @@ def anonymous_request(tool: Tool) -> RequestForm:
 def delegated_request(
     base: RequestForm, tool: Tool, call: Call, caller: Caller, model: str | None
 ) -> RequestForm:
-    """The request with what is to be done: behind what its scopes show, its own context, then the arguments.
+    """Return the request for a delegate: the shared scopes, then its own context, then the arguments.
 
-    What the tool declares as `_output` is what it must come to. Raises `NotFound` for a reference that leads nowhere,
-    `InvalidConfiguration` for more than a request may hold.
+    The tool's `_output` is its output schema. Raises `NotFound` for an unknown reference, `InvalidConfiguration` if the
+    request exceeds the limits.
     """
     kept = base.kept
     own, config = kept.get("context"), kept.get("config")
@@ -237,7 +238,7 @@ def delegated_request(
 
 
 def message_to(tool: Tool, call: Call, caller: Caller) -> str:
-    """The same for an agent, as one message."""
+    """Return the delegated request for an agent, as one message."""
     items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_given(call, caller)]
     form = read_request("The message to the delegate", {"schema": ANY, "context": items})
     texts = [_spoken(item) if isinstance(item, MessageForm) else text_of(item) for item in form.context]
@@ -245,12 +246,12 @@ def message_to(tool: Tool, call: Call, caller: Caller) -> str:
 
 
 def _spoken(message: MessageForm) -> str:
-    """A message of the conversation before as a part of another: with the one who said it."""
+    """Return an earlier message with its author, to be part of another message."""
     return f"Said before by the {message.role}:\n{message.content}"
 
 
 def output_of(tool: Tool) -> JSONObject | None:
-    """The schema of what a delegate must come to, None for anything."""
+    """Return the schema of a delegate's output, or None for any output."""
     meta = tool.meta
     if meta is None or meta.output is None:
         return None
@@ -263,7 +264,7 @@ def _task(tool: Tool) -> JSONObject:
 
 
 def _given(call: Call, caller: Caller) -> list[JSONObject]:
-    """The call's arguments as input, over what its scopes name of the caller's; and the caller's state."""
+    """Return the call's arguments as input, merged over the caller's input in its scopes; and the caller's state."""
     given: JSONObject = {**caller.input} if "input" in call.scopes else {}
     state: JSONObject = {**caller.state} if "state" in call.scopes else {}
     for scope in call.scopes:
@@ -280,7 +281,7 @@ def _given(call: Call, caller: Caller) -> list[JSONObject]:
 
 
 def _scope_items(call: Call, caller: Caller) -> list[JSON]:
-    """The parts of the caller's context that the call's scopes name by their kind."""
+    """Return the parts of the caller's context that the call's scopes name by their kind."""
     items: list[JSON] = []
     if "tools" in call.scopes:
         items += caller.tools

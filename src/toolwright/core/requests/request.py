@@ -74,7 +74,7 @@ class _Form(BaseModel):
 
 
 def _checked_effort(effort: object) -> Reasoning:
-    """The effort of a model's thinking; a union would name each of its members in a fault."""
+    """Return the effort of a model's thinking, validated here since a union would report each of its members."""
     if effort is not None and type(effort) is not bool and effort not in _EFFORTS:
         raise ValueError(f"must be one of {', '.join(map(repr, _EFFORTS))}, true or false")
     return cast("Reasoning", effort)
@@ -87,10 +87,11 @@ class RequestContextForm(ContextForm):
 
 
 class ConfigForm(_Form):
-    """Who answers a request, and within which limits; what is None is the settings' or the provider's own.
+    """Model and limits of a request; None means the settings' or the provider's own.
 
-    `name` is that of the request in scripts of models. With `call_reasoning` each call says why it is made. `context`
-    says how long the requests to its model may become.
+    `name` is that of the request in scripts of models. With `call_reasoning` each call has a reason. `context` limits
+    the
+    length of the requests to its model.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] = "request"
@@ -114,7 +115,7 @@ class ConfigForm(_Form):
 
 
 class TextForm(_Form):
-    """A text, said by the user unless another role is named; of one instance, or of none."""
+    """A text, of the user unless another role is given; of one instance, or of none."""
 
     type: Literal["text"]
     text: Text
@@ -162,7 +163,7 @@ class DataForm(_Form):
 
 
 class InputForm(_Form):
-    """What arguments refer to as `†input.…`; of one instance, or of none."""
+    """Input that arguments refer to as `†input.…`; of one instance, or of none."""
 
     type: Literal["input"]
     input: dict[str, JsonValue]
@@ -225,18 +226,18 @@ class RequestForm(_Form):
         return [*dict(zip(keys, listed, strict=True)).values()]
 
     def items_of(self, instance: str | None) -> list[Item]:
-        """The parts of the context that are of that instance, or of none."""
+        """Return the context parts of the given instance, or those without an instance."""
         return [item for item in self.context if getattr(item, "instance", None) in (None, instance)]
 
     def input_of(self, instance: str | None) -> JSONObject:
-        """What `†input` is for a call of that instance: its own names before those of no instance."""
+        """Return `†input` for a call of that instance: its own names override those of no instance."""
         inputs = [item for item in self.context if isinstance(item, InputForm)]
         common = [item.input for item in inputs if item.instance is None]
         own = [item.input for item in inputs if item.instance is not None and item.instance == instance]
         return _merged([*common, *own])
 
     def state_of(self, instance: str | None) -> JSONObject:
-        """Initial state of that instance, or that of no instance."""
+        """Return the initial state of that instance, or that of no instance."""
         states = [item for item in self.context if isinstance(item, StateForm)]
         return _merged([item.state for item in states if item.instance == instance])
 
@@ -249,9 +250,9 @@ def _merged(objects: Sequence[Mapping[str, JSON]]) -> JSONObject:
 
 
 def read_request(what: str, written: object) -> RequestForm:
-    """The request that was written, as `{"config", "schema", "context"}`; `what` begins the sentence of its faults.
+    """Parse a request, given as `{"config", "schema", "context"}`. Its error messages begin with `what`.
 
-    A context that is one text is that text. Raises `InvalidConfiguration` with the path of every fault.
+    A context that is a string is one text. Raises `InvalidConfiguration` with the path of every error.
     """
     try:
         parsed = plain(written)
@@ -275,7 +276,7 @@ def read_request(what: str, written: object) -> RequestForm:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> dict[str, str]:
-    """Fault of one field; which kind of an item pydantic took it for is left out of the path."""
+    """Return the error of one field. The path omits the kind of item that pydantic selected."""
     named = [str(part) for number, part in enumerate(path) if not (number == 2 and path[0] == "context")]
     return {"path": ".".join(named), "message": message}
 

@@ -71,7 +71,10 @@ class ComposedForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """The calls and the output; of an answer by the provider's own calls these. Raises `AnswerFault`."""
+        """Read an answer: its output and calls. Calls in the provider's own format take precedence.
+
+        Raises `AnswerFault`.
+        """
         if response.calls:
             return FormedAnswer(response=response)
         answer = read_answer(response.text)
@@ -96,7 +99,7 @@ class ComposedForm:
         return FormedAnswer(response=made, output=output, over=output is not None)
 
     def heard(self, messages: list[Message]) -> list[Message]:
-        """The context's messages, then the conversation, calls and results as text."""
+        """Return the context's messages, then the conversation, calls and results as text."""
         return [*self.opening, *heard(messages)]
 
     def written(self, message: Message) -> Message:
@@ -114,7 +117,7 @@ class ComposedForm:
         return form
 
     def _faults(self, tool: Tool, arguments: JSONObject) -> list[Fault]:
-        """The faults of a call. What arguments refer to is known, and validated, when the call begins."""
+        """Return the errors of a call. References in arguments are validated later, when the call starts."""
         chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
         if chosen and self._instances and arguments["_instance"] not in self._instances:
             return [Fault(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
@@ -129,7 +132,7 @@ class ComposedForm:
 
 
 def _envelope(names: list[str]) -> JSONObject:
-    """The schema of an answer, but for what its output and its calls hold."""
+    """Return the schema of an answer, without the contents of its output and its calls."""
     named: list[JSON] = [*names]
     calls: JSONObject = {"type": "array", "maxItems": 0}
     if names:
@@ -147,7 +150,7 @@ def _objects(calls: JSON) -> list[JSONObject]:
 
 
 def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
-    """The arguments of a call; those of a tool without a schema of its own have no meta-properties."""
+    """Return the arguments of a call. Of a tool without its own schema they have no meta-properties."""
     added = ("_tool",) if tool.meta is not None else ("_tool", REASONING)
     return {name: each for name, each in call.items() if name not in added}
 
@@ -171,11 +174,11 @@ class RequestAgents:
         self._released: dict[str, _Objects] = {}
 
     def keep(self, thread_id: str, model: object, output: Output, agent: ActiveAgent) -> None:
-        """The request of this thread is solved by that agent, of a model object if it is not None, for that output."""
+        """Store the agent, output and model object (or None) with which the request of this thread is solved."""
         self._open[thread_id] = _Objects(model=model, output=output, agent=agent)
 
     def release(self, thread_id: str) -> None:
-        """The request of this thread is solved, or nobody waits for it: its objects are kept among the last alone."""
+        """Release a request that is solved or abandoned. Its objects are kept only among the most recent ones."""
         objects = self._open.pop(thread_id, None)
         if objects is not None:
             self._released[thread_id] = changed(objects, agent=None)
@@ -183,12 +186,15 @@ class RequestAgents:
                 del self._released[next(iter(self._released))]
 
     def output_of(self, thread_id: str, request: RequestForm) -> Output:
-        """The output that the request of that thread is for."""
+        """Return the output that the request of that thread is for."""
         objects = self._objects(thread_id)
         return Output(request.output) if objects is None else objects.output
 
     def of(self, thread: Thread) -> ActiveAgent:
-        """The agent of that thread. Raises `DefinitionError` for a request that does not fit the app any more."""
+        """Return the agent of that thread.
+
+        Raises `DefinitionError` for a request that does not fit the app any more.
+        """
         objects = self._objects(thread.id)
         if objects is not None and objects.agent is not None:
             return objects.agent
@@ -197,7 +203,10 @@ class RequestAgents:
         return request_agent(self._catalog, request, output, self.model_of(request), thread.created_at)
 
     def model_of(self, request: RequestForm) -> object:
-        """The model that a kept request names. Raises `DefinitionError` for an object that is gone."""
+        """Return the model that a stored request names.
+
+        Raises `DefinitionError` for a model object that no longer exists.
+        """
         written = request.config.model
         if written is None or not written.startswith(OBJECT):
             return written
@@ -212,7 +221,7 @@ class RequestAgents:
         )
 
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
-        """An agent that executes a delegated call: its answer must be what the call's tool declares as `_output`."""
+        """Return an agent for a delegated call, whose answer must fit the `_output` that the call's tool declares."""
         schema = None if thread.link is None else thread.link.output
         if schema is None:
             return active
@@ -236,7 +245,7 @@ class _Objects:
 
 
 def written_model(owner: str, model: object) -> str | None:
-    """How a model is written in a kept request: by its name, or as the object of that thread or agent."""
+    """Return a model as stored in a request: its name, or a reference to the object of that thread or agent."""
     if model is None or isinstance(model, str):
         return model
     return f"{OBJECT}{owner} {getattr(model, 'name', type(model).__name__)}"[:MAX_NAME]
@@ -245,7 +254,10 @@ def written_model(owner: str, model: object) -> str | None:
 def request_agent(
     catalog: Catalog, request: RequestForm, output: Output, model: object, at: datetime
 ) -> ActiveAgent:
-    """The agent that answers the request. Raises `DefinitionError` for tools that are not there or do not fit."""
+    """Return the agent that answers the request.
+
+    Raises `DefinitionError` for tools that are not there or do not fit.
+    """
     tools = request_tools(catalog, request)
     config = request.config
     prompt = Prompt(
@@ -269,7 +281,7 @@ def request_agent(
 
 
 def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
-    """The tools of the request by name, as they are declared, but for those that the app has no more."""
+    """Return the tools of the request by name, as declared, without those that the app no longer has."""
     listed = [
         Tool.from_schema(*each) if not isinstance(each, str) else catalog.tools[each]
         for each in request.tools
@@ -279,7 +291,7 @@ def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
 
 
 def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
-    """The tools of the request, its own executed by the handlers of the app's registry (D17)."""
+    """Return the tools of the request, its own executed by the handlers of the app's registry (D17)."""
     listed: list[Tool] = []
     for each in request.tools:
         if not isinstance(each, str):

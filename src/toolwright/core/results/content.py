@@ -72,7 +72,7 @@ class Attachment:
     def from_path(
         cls, path: str | PathLike[str], *, name: str | None = None, mime_type: str | None = None
     ) -> "Attachment":
-        """Read a file of this machine; its name and MIME type are those of the path unless given.
+        """Read a local file. Its name and MIME type are those of the path unless given.
 
         Raises `OSError` if the file cannot be read.
         """
@@ -88,7 +88,10 @@ class Attachment:
 def unchecked(
     *, name: str, mime_type: str, data: str, width: int | None = None, height: int | None = None
 ) -> Attachment:
-    """Return an attachment from outside, whose fields are checked where it is used: the fault names its place."""
+    """Return an attachment without validation.
+
+    It is validated where it is used, so that the error names its position.
+    """
     made: Attachment = object.__new__(Attachment)
     fields = {"name": name, "mime_type": mime_type, "data": data, "width": width, "height": height}
     for field, given in fields.items():
@@ -128,7 +131,7 @@ _LARGEST = 2**53  # a number that every reader of JSON takes as it is
 
 
 class Faulty(Exception):
-    """A field is not what it must be; the message says which, `place` the part's number from 0, and the field."""
+    """A field is invalid. `place` is the number of the part, from 0, and the field."""
 
     def __init__(self, message: str, place: tuple[int, str] | None = None) -> None:
         super().__init__(message)
@@ -136,7 +139,7 @@ class Faulty(Exception):
 
 
 def has_large_file(value: object) -> bool:
-    """Return whether what a handler returned brings files that take milliseconds to look at."""
+    """Return whether a handler's return value has files that take milliseconds to validate."""
     attachments = getattr(value, "attachments", None)
     parts = cast("Sequence[object]", attachments if isinstance(attachments, list | tuple) else (value,))
     if isinstance(value, list):
@@ -148,9 +151,9 @@ def has_large_file(value: object) -> bool:
 
 
 def checked_parts(parts: Sequence[P], what: str) -> list[P]:
-    """The parts, a size such as `800.0` as the whole number that it is (an argument of the type float may be one).
+    """Return the parts, with a size such as `800.0` as an integer.
 
-    Raises `Invalid` for the first field that is not what it must be.
+    Raises `Invalid` for the first invalid field.
     """
     checked = checked_fields(parts, what)
     for number, part in enumerate(checked, 1):
@@ -163,7 +166,7 @@ def checked_parts(parts: Sequence[P], what: str) -> list[P]:
 
 
 def checked_fields(parts: Sequence[P], what: str) -> list[P]:
-    """Check all fields, but for what `data` holds: for those who decode it next."""
+    """Validate all fields except the content of `data`, for callers that decode it next."""
     return [_checked(part, what, number) for number, part in enumerate(parts)]
 
 
@@ -180,7 +183,7 @@ def _checked(part: P, what: str, number: int) -> P:
 
 
 def _whole(name: str, given: object) -> object:
-    """The value, a size such as `800.0` as the whole number that it is."""
+    """Return the value, with a size such as `800.0` as an integer."""
     if type(given) is float and name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
         return int(given)
     return given
@@ -191,7 +194,7 @@ def _encoded(data: bytes | bytearray | memoryview) -> Any:  # whatever else a ca
 
 
 def _fault(name: str, value: object) -> str | None:
-    """What the field must be, and is not."""
+    """Return the error of an invalid field, or None."""
     if value is None and name in _OPTIONAL:
         return None
     if name in _SIZES:
@@ -205,7 +208,7 @@ def _fault(name: str, value: object) -> str | None:
 
 
 def decoded(data: str) -> bytes:
-    """The bytes of base64 text, in pieces between which other threads get their turn. Raises `ValueError`."""
+    """Return the decoded base64 text, in pieces so that other threads can run in between. Raises `ValueError`."""
     *pieces, last = [data[first : first + LARGE] for first in range(0, len(data), LARGE)] or [""]
     if any(piece.endswith("=") for piece in pieces):
         raise ValueError("padding within base64 text")

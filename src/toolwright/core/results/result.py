@@ -1,4 +1,4 @@
-"""Results of a tool's executor, or word that the result comes later."""
+"""Results of a tool's executor, and the marker of results that are submitted later."""
 
 from typing import Literal, TypeAlias
 
@@ -62,12 +62,12 @@ class RemoteTask:
 
 @value
 class Pending:
-    """The result is not here yet: somebody submits it later, under the call's id.
+    """A result that is submitted later, under the call's id.
 
-    `wait` is how many seconds the run waits for it inline; None answers the model at once with
-    `{"status": "pending"}` and lets the result arrive in the inbox (S3 `isAsync`). `expires_in` (seconds)
-    bounds how long a submission is accepted at all. `task` is what an MCP server has made of the call: its result is
-    fetched there.
+    `wait` is how many seconds the run waits for it inline; None answers the model at once with `{"status": "pending"}`
+    and
+    lets the result arrive in the inbox (S3 `isAsync`). `expires_in` is the number of seconds in which a submission is
+    accepted. `task` is the MCP server's task for the call, from which the result is fetched.
     """
 
     wait: float | None = None

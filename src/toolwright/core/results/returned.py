@@ -38,10 +38,11 @@ _EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.
 
 
 def as_result(value: object) -> ToolResult:
-    """A result for what a handler returned.
+    """Convert a handler's return value to a result.
 
-    A `ToolResult`, a text or image content, or a list of these is a result; any other value is data. Data
-    that JSON cannot carry gives an error result that names the place.
+    A `ToolResult`, a text or image content, or a list of these is a result; any other value is data. Data that is not
+    JSON
+    gives an error result that names the position.
     """
     if type(value) is str or value is None:
         return _success(value)
@@ -75,14 +76,14 @@ def _warn_once() -> None:
 
 
 def as_failure(error: BaseException) -> ToolResult:
-    """An error result for what a handler raised: its message, or its type's name."""
+    """Return an error result for a handler's exception: its message, or the name of its type."""
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
         error = error.__cause__  # what Python makes of a `StopIteration` in a coroutine
     return ToolResult.fail(_message(error), stack=_stack(error))
 
 
 def _checked(result: ToolResult) -> ToolResult:
-    """A handler's own result, once its parts are what they should be."""
+    """Return a handler's own result with its parts validated and normalized."""
     if result.status not in ("success", "error"):
         return ToolResult.fail(f"The tool returned a result with the status {result.status!r}.")
     try:
@@ -117,7 +118,7 @@ def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
 
 
 def _text(value: object) -> str | None:
-    """What should be text: an enum's value, and the words of anything else."""
+    """Convert a value to text: an enum's value, or the `str` of any other."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or type(value) is str:
@@ -149,12 +150,12 @@ def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
 
 
 def attached_text(attachments: Sequence[Attachment | AttachmentRef]) -> str:
-    """The text of a result that is images alone."""
+    """Return the text of a result that consists of images only."""
     return f"Attached: {', '.join(each.name for each in attachments)}"
 
 
 def media_name(mime_type: str, number: int = 1, kind: str = "image") -> str:
-    """The file name of content that has none: `image.png`, `image-2.png`, …"""
+    """Return the file name of content without one: `image.png`, `image-2.png`, …"""
     subtype = mime_type.partition(";")[0].rpartition("/")[2].strip().lower()
     extension = _EXTENSIONS.get(subtype, subtype)
     if not extension.isalnum():

@@ -1,4 +1,4 @@
-"""Meta-properties of schema tools (S1): what a tool fixes, what a call may choose, and a call without them."""
+"""Meta-properties of schema tools (S1): fixed ones, those that a call may choose, and a call without them."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -39,11 +39,13 @@ _CHOICES: Mapping[str, JSONObject] = {
 
 @value
 class Meta:
-    """The meta-properties of a schema tool; each is None where the tool does not fix it.
+    """The meta-properties of a schema tool; each is None if the tool does not fix it.
 
-    `output` is the schema of its result, `activity` and `delegate` name who executes it, `scopes` what a delegate is
-    shown of the caller's context, `output_path` is where its result is written, `instance` whose call it is. `choices`
-    are the schemas of those that each call may choose, `definitions` what they and `output` refer to.
+    `output` is the schema of its result, `activity` and `delegate` name the executor, `scopes` are the parts of the
+    caller's
+    context for a delegate, `output_path` is where its result is written, `instance` the instance of the call. `choices`
+    are
+    the schemas of those that each call may choose, `definitions` are those that they and `output` refer to.
     """
 
     title: str | None = None
@@ -67,10 +69,12 @@ class Meta:
 
 @value
 class Call:
-    """A call of a schema tool (S1 "Call"): `args` are its parameters alone.
+    """A call of a schema tool (S1 "Call"): `args` are its parameters only.
 
-    `meta` holds the meta-properties that are in force, by their names: what the tool fixes, else what the model chose,
-    and the `_output` of a latent tool. `reasoning` is why the model says it calls. `result` is there once the call has
+    `meta` holds the effective meta-properties, by name: those that the tool fixes, or otherwise those that the model
+    chose,
+    and the `_output` of a latent tool. `reasoning` is the model's reason for the call. `result` is set once the call
+    has
     ended.
     """
 
@@ -87,24 +91,24 @@ class Call:
 
     @property
     def delegate(self) -> str | None:
-        """The delegate that is to execute it."""
+        """The delegate that executes the call, or None."""
         return _text(self.meta.get("_delegate"))
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What its delegate is shown of the caller's context."""
+        """The parts of the caller's context that its delegate receives."""
         written = self.meta.get("_scopes")
         return tuple(map(str, written)) if isinstance(written, list) else ()
 
     @property
     def output_path(self) -> OutputPath | None:
-        """The place in the state where the result goes."""
+        """The path in the state at which the result is written, or None."""
         written = self.meta.get("_outputPath")
         return None if written is None else read_output_path(written)
 
 
 def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
-    """The parameters as a model is told of them: with what it may choose, and the output of a latent tool (D16)."""
+    """Return the parameters as sent to a model, with its choices and the output of a latent tool (D16)."""
     output = {"_output": meta.output} if latent and meta.output is not None else {}
     required: list[JSON] = (
         [] if "_delegate" in meta.choices else [*output]
@@ -113,7 +117,7 @@ def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
 
 
 def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
-    """The schema that calls are validated by: whatever meta-property is not offered is taken and not looked at."""
+    """Return the schema that validates calls. Meta-properties that are not offered are accepted and ignored."""
     fields: JSONObject = {
         **dict.fromkeys((*META_PROPERTIES, REASONING), True),
         "_tool": {"const": name},
@@ -130,7 +134,7 @@ def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> 
 
 
 def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Call:
-    """A call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
+    """Return a call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
     path = None if meta.output_path is None else meta.output_path.written
     scopes: JSON = None if meta.scopes is None else [*meta.scopes]
     fixed: dict[str, JSON] = {
@@ -151,18 +155,24 @@ def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Cal
 
 
 def read_recorded_call(name: str, meta: Meta, arguments: str) -> Call:
-    """A call whose arguments were accepted, of their JSON text, which is read only if the tool leaves it a choice."""
+    """Return a call from the JSON text of its validated arguments.
+
+    The text is parsed only if the tool leaves the call a choice.
+    """
     parsed: JSON = from_json(arguments) if meta.choices and arguments.strip() else {}
     return read_call(name, meta, parsed if isinstance(parsed, dict) else {}, latent=False)
 
 
 def called_instance(meta: Meta, arguments: JSONObject) -> str | None:
-    """The instance that arguments name which were not validated yet, or that the tool fixes."""
+    """Return the instance that arguments name which were not validated yet, or that the tool fixes."""
     return _text(arguments.get("_instance")) if "_instance" in meta.choices else meta.instance
 
 
 def latent_result(meta: Meta, call: Call) -> ToolResult:
-    """The result of a call that the model itself executes: its output, else that there is nothing more to do."""
+    """Return the result of a call that the model itself executes.
+
+    It is the model's output, or a note that nothing more is to be done.
+    """
     if meta.output is None:
         return ToolResult.ok({"success": True, "args": call.args})
     return ToolResult.ok(call.meta["_output"])
@@ -175,7 +185,7 @@ def _text(value: JSON) -> str | None:
 def _with_fields(
     parameters: JSONObject, meta: Meta, fields: Mapping[str, JSON], required: list[JSON]
 ) -> JSONObject:
-    """The schema of an object with more properties, and with what they refer to."""
+    """Return an object schema with more properties, and with the definitions that they refer to."""
     if not fields:
         return parameters
     properties, needed, shared = (parameters.get(key) for key in ("properties", "required", "$defs"))

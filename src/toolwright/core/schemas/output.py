@@ -1,4 +1,4 @@
-"""Structured output: a JSON Schema or a type, validation of answers, and the errors as the model is told them."""
+"""Structured output: a JSON Schema or a type, validation of answers, and error messages for the model."""
 
 from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -31,10 +31,10 @@ class ValidatorFailed(Exception):
 
 
 class Output:
-    """An output as it is declared: a JSON Schema, or a type such as a pydantic model, a dataclass or a union.
+    """A declared output: a JSON Schema, or a type such as a pydantic model, a dataclass or a union.
 
-    `what` begins the sentences of its faults. Raises `InvalidConfiguration` with the path of every fault of a schema,
-    `DefinitionError` for what has none.
+    `what` begins its error messages. Raises `InvalidConfiguration` with the path of every error of a schema,
+    `DefinitionError` for a type without a schema.
     """
 
     def __init__(self, declared: object, what: str = "The output schema") -> None:
@@ -54,7 +54,7 @@ class Output:
         self._judge = ResultJudge(self.schema, "output")
 
     def faults(self, output: JSON) -> list[Fault]:
-        """Return the faults of the output: by the schema, or by the validators of the type if it has none.
+        """Return the validation errors of an output: by the schema, or otherwise by the validators of the type.
 
         Raises `ValidatorFailed` if one of these validators is broken.
         """
@@ -71,12 +71,15 @@ class Output:
         return []
 
     def load(self, output: JSON) -> Any:  # an instance of whatever was declared
-        """The output as the declared type has it; that of a schema as it is. Raises pydantic's `ValidationError`."""
+        """Return the output as an instance of the declared type, or unchanged for a schema.
+
+        Raises pydantic's `ValidationError`.
+        """
         return output if self._adapter is None else self._adapter.validate_json(dumps(output))
 
 
 def _path(place: Path, output: JSON) -> Path:
-    """The path of a fault, without the names of types by which pydantic tells a union's members apart."""
+    """Return the path of an error, without the type names that pydantic adds for the members of a union."""
     path: Path = ()
     for step in place:
         if isinstance(output, dict) and step in output:
@@ -97,9 +100,9 @@ _FENCE = "```"
 
 @value
 class FormedAnswer:
-    """An answer that fits: the response with the calls that it makes, and its output, None while it has none.
+    """A valid answer: the response with its calls, and its output, or None while it has none.
 
-    `over` tells that no other answer is asked for once its calls are answered.
+    `over` is true if no other answer is requested once its calls are answered.
     """
 
     response: ModelResponse
@@ -108,7 +111,7 @@ class FormedAnswer:
 
 
 class AnswerFault(Exception):
-    """An answer that breaks its schema, with its faults."""
+    """An invalid answer, with its errors."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(list_faults(faults))
@@ -119,15 +122,15 @@ class AnswerForm(Protocol):
 
     @property
     def schema(self) -> AnswerSchema:
-        """The schema that a provider is told; always the same object."""
+        """The schema sent to a provider; always the same object."""
         ...
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """The answer as it is meant. Raises `AnswerFault`."""
+        """Return the answer as it is meant. Raises `AnswerFault`."""
         ...
 
     def heard(self, messages: list[Message]) -> list[Message]:
-        """The conversation as the model is to read it."""
+        """Return the conversation as the model is to read it."""
         ...
 
 
@@ -153,7 +156,7 @@ class OutputForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """The output, unless the answer makes calls. Raises `AnswerFault`."""
+        """Read an answer: its calls if it makes some, otherwise its output. Raises `AnswerFault`."""
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
@@ -163,12 +166,12 @@ class OutputForm:
         return FormedAnswer(response=response, output=output, over=True)
 
     def heard(self, messages: list[Message]) -> list[Message]:
-        """The conversation as it is."""
+        """Return the conversation as it is."""
         return messages
 
 
 def read_answer(text: str) -> JSON:
-    """The JSON of an answer, also within a fence of Markdown. Raises `AnswerFault`."""
+    """Return the JSON of an answer, also within a fence of Markdown. Raises `AnswerFault`."""
     if len(text) > MAX_ANSWER:
         raise AnswerFault([Fault((), f"the text is longer than {MAX_ANSWER} characters")])
     try:
@@ -179,7 +182,7 @@ def read_answer(text: str) -> JSON:
 
 
 def _unfenced(text: str) -> str:
-    """The text within a fence of Markdown that is all around it, else the text as it is."""
+    """Return the text inside a Markdown fence around it, or the text itself without a fence."""
     whole = text.strip()
     first, line_break, rest = whole.partition("\n")
     if not line_break or first.rstrip().lower() not in (_FENCE, f"{_FENCE}json"):
@@ -189,5 +192,5 @@ def _unfenced(text: str) -> str:
 
 
 def correction(fault: AnswerFault) -> str:
-    """The user message by which a model is told of the faults."""
+    """Return the user message that reports the errors to a model."""
     return f"This answer does not fit the schema: {fault}. Give the whole answer again, as JSON that fits."

@@ -18,10 +18,11 @@ Renamed: TypeAlias = Callable[[str, Mapping[str, JSON]], str]
 
 
 class PropertyNames:
-    """Aliases of the property names of one schema that a provider refuses, in both directions.
+    """Aliases for property names of one schema that a provider rejects, in both directions.
 
-    An alias stands for a name only where the schema has that property. A key of that place which only reads like the
-    alias has a dot behind it on the wire, so that it is not taken for the property when it comes back.
+    An alias stands for a name only at positions where the schema has that property. Another key there that looks like
+    the
+    alias is sent with a trailing dot, so that it is not taken for the property when it is returned.
     """
 
     def __init__(self, schema: JSONObject, aliases: Mapping[str, str]) -> None:
@@ -32,7 +33,7 @@ class PropertyNames:
 
     @classmethod
     def of(cls, schema: JSONObject) -> "PropertyNames | None":
-        """The names of that schema; None if none of them needs an alias."""
+        """Return the names of that schema, or None if none of them needs an alias."""
         names: dict[str, None] = {}
         _collect(schema, names)
         odd = [name for name in names if not PROPERTY_NAME.fullmatch(name)]
@@ -48,7 +49,7 @@ class PropertyNames:
         return cls(schema, aliases)
 
     def renamed(self, schema: JSONObject) -> JSONObject:
-        """The schema with the aliases, each with the name that it stands for in its description."""
+        """Return the schema with the aliases. The description of each has the original name."""
         copy = with_parts(schema, (), lambda part, _: self.renamed(part) if isinstance(part, dict) else part)
         for keyword in ("properties", "dependentRequired", "dependentSchemas"):
             parts = copy.get(keyword)
@@ -63,15 +64,15 @@ class PropertyNames:
         return copy
 
     def real(self, arguments: str) -> str:
-        """The arguments, as JSON text, under the names of the schema."""
+        """Return the arguments, as JSON text, under the names of the schema."""
         return self._rewritten(arguments, self._to_real)
 
     def wire(self, arguments: str) -> str:
-        """The arguments, as JSON text, under the names that the provider was told."""
+        """Return the arguments, as JSON text, under the names sent to the provider."""
         return self._rewritten(arguments, self._to_alias)
 
     def told(self, text: str) -> str:
-        """A text about arguments, with the names that the model knows."""
+        """Return a text about arguments, with the names that the model knows."""
         for name in sorted(self._alias, key=len, reverse=True):
             written = json.dumps(name, ensure_ascii=False)[1:-1]
             text = text.replace(name, self._alias[name]).replace(written, self._alias[name])
@@ -109,7 +110,7 @@ class PropertyNames:
         return arguments if made == written and [*_keys(made)] == [*_keys(written)] else dumps_unescaped(made)
 
     def _at(self, part: JSON, schemas: Sequence[JSON], rename: Renamed) -> JSON:
-        """The value with the keys renamed that one of these schemas declares."""
+        """Return the value with the keys renamed that one of these schemas declares."""
         if not isinstance(part, dict | list) or not schemas:
             return part
         known = self._all(schemas)
@@ -129,7 +130,7 @@ class PropertyNames:
         return copy
 
     def _all(self, schemas: Sequence[JSON]) -> list[JSONObject]:
-        """The schemas with all that they refer to, and all of their branches."""
+        """Return the schemas with all that they refer to, and all of their branches."""
         known: list[JSONObject] = []
         waiting = [*schemas]
         while waiting:
@@ -179,7 +180,7 @@ def _of_item(schemas: Sequence[JSONObject], at: int) -> list[JSON]:
 
 
 def _of_others(schema: JSONObject) -> list[JSON]:
-    """The schemas of properties without a name of their own."""
+    """Return the schemas of properties without a name of their own."""
     return [schema.get("additionalProperties"), *_as_object(schema.get("patternProperties")).values()]
 
 

@@ -1,6 +1,6 @@
-"""Provider forms: an equivalent of a tool that a model's provider accepts, while its own schema validates arguments.
+"""Provider forms: an equivalent of a tool that a model's provider accepts. The tool's own schema validates arguments.
 
-A form says no less than the tool: what a provider has no keyword for is told in the description.
+A form loses nothing: constraints for which a provider has no keyword are described in the description.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _FOREIGN_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 def alias_of(name: str) -> str:
-    """The name that a provider sees: `name` itself where it may, else readable text and a digest of the name.
+    """Return the name for a provider: `name` itself if it is allowed, or readable text and a digest of the name.
 
     A real name that has the form of an alias gets one too, so no alias can be a real name.
     """
@@ -57,7 +57,7 @@ def alias_of(name: str) -> str:
 
 @value
 class ToolFault:
-    """A tool that a model is not offered, and why; None for a fault of all of them together."""
+    """A tool that is not offered to a model, and why; `tool` is None for an error of all of them together."""
 
     tool: str | None
     message: str
@@ -76,9 +76,9 @@ class NoObject(Exception):
 
 
 def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | ToolFault:
-    """Return the tool as the provider accepts it, the definition itself where it does; or the rule that it breaks.
+    """Return the tool in a form that the provider accepts, unchanged if possible; or the rule that it breaks.
 
-    The name of the tool is left to the adapter, which has aliases for those that a provider refuses.
+    The name of the tool is left to the adapter, which has aliases for names that a provider rejects.
     """
     if _accepted(tool, provider):
         return ProviderForm(definition=tool)
@@ -175,7 +175,7 @@ def _usual(part: JSONObject, provider: Provider) -> bool:
 
 
 def _readable(part: JSON) -> JSON:
-    """The schema as JSON that every parser reads: without numbers that are none, without half characters."""
+    """Return the schema as JSON for every parser, without NaN, infinity and unpaired surrogates."""
     match part:
         case str():
             return whole_characters(part)
@@ -196,7 +196,7 @@ def _is_no_number(part: JSON) -> bool:
 
 
 def _without_old_forms(schema: JSONObject) -> JSONObject:
-    """The schema in draft 2020-12: what older drafts wrote otherwise, and the references to it."""
+    """Return the schema in draft 2020-12: older forms are converted, with the references to them."""
     dialect = schema.get("$schema")
     older = isinstance(dialect, str) and _OLDER.search(dialect) is not None
     moved: dict[str, str] = {}
@@ -207,7 +207,7 @@ def _without_old_forms(schema: JSONObject) -> JSONObject:
 def _upgraded(
     schema: JSONObject, old: str, new: str, moved: dict[str, str], *, refers_alone: bool
 ) -> JSONObject:
-    """One schema of an older draft and those in it; `moved` gets the pointers that change."""
+    """Convert one schema of an older draft and its subschemas; `moved` collects the pointers that change."""
     if old != new:
         moved[old] = new
     if refers_alone and "$ref" in schema:  # there everything beside a reference was ignored
@@ -235,7 +235,7 @@ def _parts_of(part: JSON) -> JSONObject:
 
 
 def _origin(names: Sequence[str], path: Path, schema: JSONObject) -> str:
-    """The keyword of the older draft at which a part stood."""
+    """Return the keyword that held a part in the older draft."""
     for name in names[1:]:
         parts = schema.get(name)
         if isinstance(parts, dict) and path and path[0] in parts:
@@ -287,7 +287,7 @@ def _upgraded_keyword(key: str, part: JSON, schema: JSONObject) -> Iterable[tupl
 
 
 def _pointed(part: JSON, moved: Mapping[str, str]) -> JSONObject:
-    """The schema with its references to what has moved."""
+    """Return the schema with its references adjusted to moved parts."""
 
     def pointed(part: JSON) -> JSON:
         if isinstance(part, list):
@@ -313,7 +313,7 @@ def _step(step: str | int) -> str:
 
 
 def as_object(schema: JSONObject, notes: list[str]) -> JSONObject:
-    """The schema as that of an object without alternatives at its root; what this leaves out is put into `notes`.
+    """Return the schema as an object schema without alternatives at its root. Omissions are described in `notes`.
 
     Raises `NoObject` if it accepts no object.
     """
@@ -321,7 +321,7 @@ def as_object(schema: JSONObject, notes: list[str]) -> JSONObject:
 
 
 class _Root:
-    """The schemas that say together what a schema's root is."""
+    """The schemas that together define a schema's root."""
 
     def __init__(self, schema: JSONObject) -> None:
         self._places = Numbers(schema)
@@ -332,7 +332,7 @@ class _Root:
         return {"type": "object", **{key: each for key, each in made.items() if key != "type"}}
 
     def _merged(self, schema: JSONObject, notes: list[str], left: int) -> JSONObject:
-        """The schema's own keywords with those of its reference and its branches."""
+        """Return the schema's own keywords merged with those of its reference and its branches."""
         kind = schema.get("type", "object")
         if kind != "object" and not (isinstance(kind, list) and "object" in kind):
             raise NoObject
@@ -359,7 +359,7 @@ class _Root:
             raise NoObject
 
     def _joined(self, schema: JSONObject, left: int) -> list[JSONObject]:
-        """The schemas that hold besides: the reference's and those of `allOf`."""
+        """Return the schemas that apply in addition: the reference's and those of `allOf`."""
         parts = schema.get("allOf")
         joined: list[JSON] = [*parts] if isinstance(parts, list) else []
         if "$ref" in schema:
@@ -374,7 +374,10 @@ class _Root:
     def _with_branches(
         self, made: JSONObject, keyword: str, branches: list[JSON], notes: list[str], left: int
     ) -> JSONObject:
-        """The schema with the properties of its branches, of which those are required that all of them require."""
+        """Return the schema with the properties of its branches.
+
+        Only properties that all branches require are required.
+        """
         if not left:
             raise NoObject
         taken: list[JSONObject] = []
@@ -411,7 +414,7 @@ _TOLD: Mapping[str, str] = {"not": "no such object", "enum": "one of these", "co
 
 
 def _any_of(forms: Sequence[JSON]) -> JSON:
-    """The schema that one of these fits, each named once."""
+    """Return a schema of alternatives, without duplicates."""
     different: list[JSON] = [each for at, each in enumerate(forms) if each not in forms[:at]]
     return different[0] if len(different) == 1 else {"anyOf": different}
 
@@ -450,7 +453,7 @@ def _names(part: JSON) -> list[JSON]:
 
 
 def _for_openai(schema: JSONObject) -> JSONObject:
-    """The schema with items for every array, and without patterns that OpenAI does not compile."""
+    """Return the schema with items for every array, and without patterns that OpenAI does not compile."""
     copy = with_parts(schema, (), lambda part, _: _for_openai(part) if isinstance(part, dict) else part)
     if is_array(copy) and "items" not in copy:
         copy["items"] = {}

@@ -1,7 +1,7 @@
-"""Provider rules: what a model's provider refuses of a tool, one table with the source of each rule.
+"""Provider rules: restrictions of model providers on tools, in one table with the source of each rule.
 
-`provider_forms.provider_form` makes the equivalent that a provider accepts; the providers of the tests refuse by this
-table. No rule is enforced on a tool itself: its own schema validates its arguments.
+`provider_forms.provider_form` returns the equivalent that a provider accepts; the providers of the tests reject tools
+by this table. No rule is enforced on a tool itself: its own schema validates its arguments.
 """
 
 import math
@@ -39,7 +39,7 @@ Broken: TypeAlias = Callable[[ToolDefinition], str | None]
 
 @value
 class ProviderRule:
-    """A rule about tools: who has it, what it says, where that is known from, and how to see that a tool breaks it."""
+    """A rule about tools: its providers, its text, its source, and the check for tools that break it."""
 
     name: str
     providers: frozenset[Provider]
@@ -74,7 +74,7 @@ def is_array(schema: JSONObject) -> bool:
 
 
 def _places(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
-    """The schema and all schemas in it, each with its path."""
+    """Yield the schema and all schemas in it, each with its path."""
     waiting: list[tuple[JSON, Path]] = [(schema, ())]
     while waiting:
         part, path = waiting.pop()
@@ -86,7 +86,7 @@ def _places(schema: JSONObject) -> Iterator[tuple[JSONObject, Path]]:
 
 
 def _first(broken: Callable[[JSONObject], bool]) -> Broken:
-    """A rule that holds at every place of a schema."""
+    """Return a rule that applies to every position of a schema."""
 
     def place(tool: ToolDefinition) -> str | None:
         return next((spell(path) for part, path in _places(tool.parameters) if broken(part)), None)
@@ -122,7 +122,7 @@ def _odd_patterns(schema: JSONObject) -> bool:
 
 
 def _invalid(tool: ToolDefinition) -> str | None:
-    """The place at which the schema is not one of draft 2020-12."""
+    """Return the place at which the schema is not one of draft 2020-12."""
     for part, path in _places(tool.parameters):
         if (
             part.get("$schema", DIALECTS[0]) not in DIALECTS

@@ -1,4 +1,4 @@
-"""Tools as JSON Schemas (S1 "Schema as interface"): validated whole, with the path of every fault."""
+"""Tools as JSON Schemas (S1 "Schema as interface"), validated with the path of every error."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -33,10 +33,10 @@ _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentS
 
 
 def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
-    """The fields of a `Tool` that a schema gives, by their names there.
+    """Return the fields of a `Tool` that a schema gives, by their names there.
 
-    It is read as draft 2020-12. References lead to `$defs` afterwards, which hold what they referred to. Raises
-    `InvalidConfiguration` with the path of every fault; nothing is fetched.
+    It is parsed as draft 2020-12. References lead to `$defs` afterwards, which hold their targets. Raises
+    `InvalidConfiguration` with the path of every error; nothing is fetched.
     """
     check_line("A schema tool", name)
     if len(name) > MAX_NAME:
@@ -58,9 +58,9 @@ def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
 
 
 def read_schema(what: str, schema: object) -> JSONObject:
-    """A copy of a JSON Schema, its references leading to `$defs`; `what` begins the sentences of its faults.
+    """Return a copy of a JSON Schema, with its references leading to `$defs`; `what` begins its error messages.
 
-    Raises `InvalidConfiguration` with the path of every fault; nothing is fetched.
+    Raises `InvalidConfiguration` with the path of every error; nothing is fetched.
     """
     faults = _Faults(what)
     parsed = _parsed(schema, faults)
@@ -68,18 +68,18 @@ def read_schema(what: str, schema: object) -> JSONObject:
 
 
 class _Faults:
-    """The faults of one schema."""
+    """The errors of one schema."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._details: list[dict[str, str]] = []
 
     def add(self, path: Path, message: str) -> None:
-        """Note a fault, whose message goes on with the sentence that its path begins."""
+        """Add an error, whose message continues the sentence that its path begins."""
         self._details.append({"path": brief(spell(path), MAX_ID), "message": message})
 
     def raise_any(self) -> None:
-        """Raise `InvalidConfiguration` if there are faults."""
+        """Raise `InvalidConfiguration` if there are errors."""
         if self._details:
             details = self._details[:MOST_FAULTS]
             text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
@@ -87,7 +87,7 @@ class _Faults:
 
 
 def _parsed(schema: object, faults: _Faults) -> JSONObject:
-    """A copy of the schema, which is an object within its limits; raises if it is not."""
+    """Return a copy of the schema. Raises if it is not an object within the limits."""
     try:
         parsed = plain(schema)
     except InvalidJSON as error:
@@ -111,7 +111,7 @@ def _is_large(value: JSON) -> bool:
 
 
 def _large_part(whole: JSON) -> Path:
-    """The path of the smallest part that is too large by itself."""
+    """Return the path of the smallest part that is too large by itself."""
     steps: Iterable[tuple[str | int, JSON]] = ()
     if isinstance(whole, dict):
         steps = whole.items()
@@ -124,7 +124,7 @@ def _large_part(whole: JSON) -> Path:
 
 
 def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
-    """The schema with what it refers to at its top written out there."""
+    """Return the schema with the references at its top level replaced by their targets."""
     root, references = schema, set[str]()
     while isinstance(reference := root.get("$ref"), str):
         target = Numbers(schema).resolve(reference)
@@ -141,7 +141,7 @@ def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
 
 
 class _Local:
-    """A schema on its way to one whose references all lead to `$defs` of its own."""
+    """A schema during its conversion to one whose references all lead to its own `$defs`."""
 
     def __init__(self, original: JSONObject, nested: JSONObject, name: str, faults: _Faults) -> None:
         self._nested = nested
@@ -152,7 +152,10 @@ class _Local:
         self._left: list[tuple[str, JSON, Path]] = []
 
     def read(self, root: JSONObject) -> JSONObject:
-        """The whole schema, valid, and what it refers to; raises with the faults of one that is not."""
+        """Return the whole validated schema, with the targets of its references.
+
+        Raises with all errors if it is invalid.
+        """
         whole = self._object(root, ())
         definitions: JSONObject = {}
         while self._left:  # one after another, however long the chain
@@ -182,7 +185,7 @@ class _Local:
         return copy
 
     def _definition(self, reference: JSON, path: Path) -> str:
-        """The name of the definition that stands for what the reference leads to."""
+        """Return the name of the definition for a reference's target."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             self._faults.add(path, f"leads elsewhere, to {brief_value(reference)}: nothing is fetched")
             return ""
@@ -201,7 +204,7 @@ class _Local:
 
 
 def free_name(name: str, names: Iterable[str]) -> str:
-    """A name for a definition that no other has, made of letters that a reference holds as they are."""
+    """Return a name for a definition that no other has, made of letters that a reference holds as they are."""
     plain_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME] or "_"
     taken, number, free = set(names), 1, plain_name
     while free in taken:
@@ -216,7 +219,7 @@ def _properties(schema: JSONObject) -> JSONObject:
 
 
 def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
-    """The schema of the arguments alone, without meta-properties and what describes the tool."""
+    """Return the schema of the arguments only, without meta-properties and the tool's description."""
     parameters: JSONObject = {"type": "object"}
     for key, each in whole.items():
         if key == "properties":
@@ -232,7 +235,7 @@ def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
 
 
 def _check_texts(whole: JSONObject, faults: _Faults) -> None:
-    """Refuse what stands at the top of a tool's schema and is none of a tool."""
+    """Report keywords at the top of a schema that a tool cannot have."""
     if whole.get("type", "object") != "object":
         faults.add(("type",), "must be 'object': a tool's arguments always are one")
     description = whole.get("description")
@@ -270,7 +273,7 @@ def _check_fields(parameters: JSONObject, faults: _Faults) -> None:
 
 
 def _branches(schema: JSONObject, path: Path) -> Iterator[tuple[JSON, Path]]:
-    """The schemas within one that speak of the same value as it does, with their paths."""
+    """Yield the subschemas that apply to the same value, with their paths."""
     for key in _BRANCHES:
         part = schema.get(key)
         if key == "dependentSchemas" and isinstance(part, dict):
@@ -342,7 +345,7 @@ def _check_name(name: str, schema: JSONObject, whole: JSONObject, faults: _Fault
 
 
 def _fixed_text(key: str, schemas: dict[str, JSONObject], faults: _Faults) -> str | None:
-    """The text that a meta-property is fixed to, None where it is not; only that of `_activity` may be empty."""
+    """Return the constant text of a meta-property, or None if it is not fixed. Only `_activity` can be empty."""
     schema = schemas.get(key)
     if schema is None or ("const" not in schema and key in _CHOSEN):
         return None
@@ -359,7 +362,7 @@ def _fixed_text(key: str, schemas: dict[str, JSONObject], faults: _Faults) -> st
 
 
 def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
-    """The output path that the tool fixes; those that it offers by an `enum` are validated too."""
+    """Return the output path that the tool fixes. Paths offered by an `enum` are validated too."""
     path = ("properties", "_outputPath")
     options = schema.get("enum")
     for number, option in enumerate(options if isinstance(options, list) else []):
@@ -368,7 +371,7 @@ def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
 
 
 def _fixed_scopes(schema: JSONObject, faults: _Faults) -> tuple[str, ...] | None:
-    """The scopes that the tool fixes."""
+    """Return the scopes that the tool fixes."""
     if "const" not in schema:
         return None
     scopes = schema["const"]

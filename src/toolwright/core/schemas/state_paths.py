@@ -1,7 +1,7 @@
-"""Paths into the state of a request, `†state.a.b`: writing by them, reading what is there, and references.
+"""Paths into the state of a request, `†state.a.b`: reading, writing and references.
 
 A state is an object, one for each instance of a request and one for calls of no instance. Its fields are values of
-the thread, whose keys `value_key` makes.
+the thread, whose keys `value_key` returns.
 """
 
 import re
@@ -49,10 +49,10 @@ OUTPUT_PATH: JSONObject = {
 
 @value
 class OutputPath:
-    """The place in the state where a result is written, and how.
+    """The path in the state at which a result is written, and the method.
 
-    `set` puts it there, `merge` puts its keys into the object there, `push` makes it the last item of the list there,
-    `concat` puts its items (or its text) behind those there. Where nothing is yet, an empty one is begun.
+    `set` replaces the value, `merge` adds its keys to the object there, `push` appends it to the list there, `concat`
+    appends its items (or its text) to the value there. A missing value is created empty.
     """
 
     path: StatePath
@@ -71,7 +71,7 @@ class OutputPath:
 
 
 def read_output_path(written: JSON) -> OutputPath:
-    """`†state.a.b`, or `{"path": "†state.a.b", "method": "push"}`; raises `InvalidRequest` for anything else."""
+    """Parse `†state.a.b`, or `{"path": "†state.a.b", "method": "push"}`. Raises `InvalidRequest` for anything else."""
     if isinstance(written, str):
         return OutputPath(path=_read_path(written))
     if not isinstance(written, dict) or not written.keys() <= {"path", "method"} or "path" not in written:
@@ -96,9 +96,9 @@ def _read_path(written: JSON) -> StatePath:
 
 
 def value_key(name: str, instance: str | None) -> str:
-    """The key of the thread's value that is this field of the state, of that instance or, with None, of none.
+    """Return the key of a state field of an instance, or of no instance (None), among the thread's values.
 
-    Raises `InvalidRequest` for a key of more than 200 characters, and for a name that would make it another's.
+    Raises `InvalidRequest` for a key of more than 200 characters, and for a name that would collide with another key.
     """
     if instance is None and not (name.startswith(MARK) and "." in name):
         return checked_key(name)
@@ -111,21 +111,22 @@ def value_key(name: str, instance: str | None) -> str:
 
 
 def read_value_key(key: str) -> tuple[str, str | None]:
-    """The field of the state and the instance of a value's key."""
+    """Return the field of the state and the instance of a value's key."""
     name, dot, instance = key.removeprefix(MARK).partition(".")
     return (name, instance) if key.startswith(MARK) and dot else (key, None)
 
 
 def read_state(state: JSONObject, path: StatePath) -> JSON:
-    """The value at a path; raises `NotFound` where nothing is there, naming the path."""
+    """Return the value at a path. Raises `NotFound`, naming the path, if it does not exist."""
     return reach(state, _STATE, path)
 
 
 def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
-    """A copy of the state with the value written at the place; what that does not touch is shared.
+    """Return a copy of the state with the value written at the path. Unchanged parts are shared.
 
-    Raises `InvalidRequest`, naming the path, for a value that the method or the place does not fit, and for a state
-    that would become nested deeper than 64 levels or larger than there may be; `InvalidJSON` for what is no JSON.
+    Raises `InvalidRequest`, naming the path, for a value that does not fit the method or the position, and for a state
+    that
+    would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
     """
     if not place.path:
         raise InvalidRequest(f"A result is written to a name in the state, such as {_STATE}.name.")
@@ -154,7 +155,7 @@ def _is_large(text: str) -> bool:
 
 
 def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
-    """A copy of what is at the first `depth` names of the place, with the value written."""
+    """Return a copy of the value at the first `depth` names of the path, with the new value written."""
     if depth == len(place.path):
         return _change(state, place, value)
     if not isinstance(state, dict):
@@ -212,11 +213,10 @@ def has_references(part: JSON) -> bool:
 
 
 def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObject) -> JSONObject:
-    """The arguments with every text `†state.a` or `†input.a` replaced by a copy of the value that is there.
+    """Return the arguments with every text `†state.a` or `†input.a` replaced by a copy of the referenced value.
 
-    A reference is the whole of a text; list items are named by their number. What a value holds itself is not looked
-    at again. Raises `ArgumentFault` naming each argument and path where nothing is, and for arguments that become
-    larger than there may be.
+    A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
+    Raises `ArgumentFault` with each argument and path that does not exist, and for arguments that become too large.
     """
     faults = _size_faults(arguments, _MOST_BYTES)
     if faults:
@@ -247,14 +247,14 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
 
 
 def _copy(part: JSON) -> JSON:
-    """What a handler may change, while the state stays as it is."""
+    """Return a copy that a handler may change without changing the state."""
     if isinstance(part, dict):
         return {name: _copy(each) for name, each in part.items()}
     return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
 def _size_faults(arguments: JSONObject, most: int) -> list[Fault]:
-    """What makes the arguments larger than they may be; their references may repeat a large value."""
+    """Return the errors of arguments that are too large. Their references can repeat a large value."""
     if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, most):
         values = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values"
         return [Fault((), f"{values}, or refer to more than {MAX_STATE} bytes")]
@@ -264,7 +264,7 @@ def _size_faults(arguments: JSONObject, most: int) -> list[Fault]:
 
 
 def reach(value: JSON, root: str, names: Sequence[str]) -> JSON:
-    """The value at the end of the path; raises `NotFound` with what is there at its last good step."""
+    """Return the value at the end of the path. Raises `NotFound`, naming the last step that exists."""
     for number, name in enumerate(names):
         if isinstance(value, dict) and name in value:
             value = value[name]

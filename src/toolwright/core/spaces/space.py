@@ -15,9 +15,9 @@ OWN_PREFIX = "ent_"
 
 @value
 class Entity:
-    """A person or agent who takes part. `external_id` is what their tokens call them, unique among all.
+    """A participant: a person or an agent. `external_id` is the unique user id in access tokens.
 
-    The instants are None for agents, which are declared and not made.
+    Timestamps are None for agents, which are declared in code.
     """
 
     id: str
@@ -30,7 +30,7 @@ class Entity:
 
 
 class EntityFields(TypedDict, total=False):
-    """The fields of a human; what is left out stays as it is."""
+    """The fields of a person. Missing fields are left unchanged."""
 
     external_id: str | None
     display_name: str | None
@@ -38,7 +38,7 @@ class EntityFields(TypedDict, total=False):
 
 
 def entity_of(agent: Agent) -> Entity:
-    """The agent as an entity."""
+    """Return the agent as an entity."""
     return Entity(id=agent.entity_id, type="agent", display_name=agent.name, metadata={})
 
 
@@ -83,7 +83,7 @@ class Space:
 
 
 class SpaceFields(TypedDict, total=False):
-    """The fields of a space that may be changed; what is left out stays as it is."""
+    """The fields of a space that can be changed. Missing fields are left unchanged."""
 
     name: str | None
     description: str | None
@@ -105,9 +105,9 @@ class Member:
 
 @value
 class SpaceMessage:
-    """A message in a space; `seq` is its place (1, 2, 3 …), None until it has one.
+    """A message in a space; `seq` is its position (1, 2, 3 …), None until it is stored.
 
-    That of a visible call has `metadata {type: "tool_call", …}` and is display-only (D10).
+    The message of a visible call has `metadata {type: "tool_call", …}` and is display-only (D10).
     """
 
     id: str
@@ -123,7 +123,7 @@ class SpaceMessage:
 
     @property
     def shows_call(self) -> bool:
-        """Return whether it shows a tool call: then nobody may reply to it."""
+        """Return whether it displays a tool call. Such a message cannot be replied to."""
         return self.metadata.get("type") == "tool_call"
 
 
@@ -138,5 +138,5 @@ class Reaction:
 
 
 def open_to(space: Space, *, is_member: bool) -> bool:
-    """Return whether an entity may read and speak in the space: everyone in a public one, else its members (D7)."""
+    """Return whether an entity may read and post: any entity in a public space, only members in others (D7)."""
     return is_member or space.kind == "public"

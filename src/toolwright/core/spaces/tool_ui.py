@@ -21,10 +21,10 @@ COMPONENTS: tuple[Component, ...] = (
 class ShownCall:
     """A tool call, as passed to a component that draws it.
 
-    `args` are the arguments as far as they are known: while they stream, `status` is `streaming`, and they are what
-    can be read of them so far. A call that `requires_action` waits for a result; `may_answer` says whether whoever
-    looks may give it. `schema` is the tool's input schema where that is known, `progress` how far it says it is:
-    done, total and text.
+    `args` are the arguments as far as they are known: while `status` is `streaming`, they are those parsed so far. A
+    call
+    that `requires_action` waits for a result; `may_answer` is true if the viewer may submit it. `schema` is the tool's
+    input schema if known, `progress` the reported progress: done, total and text.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Submit(Protocol):
     """Submits the result of the drawn call: a JSON value, or an error message."""
 
     async def __call__(self, result: JSON = None, *, error: str | None = None) -> bool:
-        """Return whether it was taken; if not, the page says why."""
+        """Submit a result. Returns whether it was accepted; if not, the page shows the reason."""
         ...
 
 
@@ -70,7 +70,7 @@ def tool_ui(name: str, component: Component) -> ToolUI: ...
 
 
 def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
-    """The component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
+    """Return the component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
 
     As a decorator it takes a function, also an async one, of the `ShownCall` and `submit`; with a second argument
     it is one of the components that come with the console. Raises `DefinitionError` for a name that is none.
@@ -96,7 +96,10 @@ def _checked(name: str, component: Any) -> Any:  # whatever the caller gave
 
 
 def checked_tool_uis(tool_uis: Sequence[Any]) -> tuple[ToolUI, ...]:  # whatever the caller gave
-    """The components of an app; raises `DefinitionError` for what is none, and for two of one tool."""
+    """Return the components of an app.
+
+    Raises `DefinitionError` for an invalid component, and for two components of one tool.
+    """
     if not isinstance(tool_uis, (list, tuple)):
         raise DefinitionError("App: tool_uis must be a list of components, as tw.tool_ui makes them.")
     uis: list[ToolUI] = []

@@ -1,4 +1,4 @@
-"""Checks of what handlers hand to their `ThreadState`: each fault is one sentence."""
+"""Validation of the arguments of `ThreadState` methods: each error is one sentence."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def text(what: str, value: object) -> str:
 
 
 def message(value: object) -> str:
-    """The content of a message in a thread."""
+    """Return the content of a message in a thread."""
     content = text("A message", value)
     if not content.strip():
         raise InvalidRequest("A message is text that is not empty.")
@@ -48,7 +48,7 @@ def page(limit: object, offset: object) -> None:
 
 
 def files(value: object) -> Sequence[Attachment | AttachmentRef]:
-    """The attachments of a message."""
+    """Return the attachments of a message."""
     wrong = misfit(value, (Attachment, AttachmentRef))
     if wrong is not None:
         raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {wrong}.")
@@ -60,7 +60,10 @@ def files(value: object) -> Sequence[Attachment | AttachmentRef]:
 
 
 def tool_call(name: object, arguments: object) -> tuple[str, str]:
-    """The tool that a handler calls, and its arguments as JSON text; `InvalidJSON` for what that cannot carry."""
+    """Return the tool that a handler calls, and its arguments as JSON text.
+
+    Raises `InvalidJSON` for arguments that are not JSON.
+    """
     called = text("The name of a tool", name)
     if isinstance(arguments, str):
         return called, text("The JSON of a tool's arguments", arguments)
@@ -73,7 +76,7 @@ def tool_call(name: object, arguments: object) -> tuple[str, str]:
 
 
 def key(value: object) -> str:
-    """The name of a value that a thread keeps."""
+    """Return the name of a value that a thread keeps."""
     name = text("The key of a value", value)
     if not name or len(name) > MAX_KEY:
         raise InvalidRequest(f"The key of a value has from 1 to {MAX_KEY} characters, not {len(name)}.")
@@ -81,7 +84,7 @@ def key(value: object) -> str:
 
 
 def kept(name: str, value: JSON) -> str | None:
-    """The JSON text of a value that a thread is to keep, None where it is taken away."""
+    """Return the JSON text of a value to store in a thread, or None to delete it."""
     if value is None:
         return None
     encoded = dumps(value)

@@ -65,7 +65,7 @@ class MemorySignal:
 
 
 class MemoryExecution:
-    """A place in a run that is not there; `stopped` tells whether a handler ended the session."""
+    """A call's execution outside a run; `stopped` is true once a handler has ended the session."""
 
     __slots__ = ("_signal", "current_side", "side_stopped", "step_count", "stopped")
 
@@ -155,7 +155,7 @@ class MemoryState:
 
     @property
     def created_at(self) -> datetime:
-        """Time of the thread's creation: the first time somebody asks, unless it was given."""
+        """Time of the thread's creation; defaults to the time of the first access."""
         if self._created_at is None:
             self._created_at = datetime.now(UTC)
         return self._created_at
@@ -175,7 +175,7 @@ class MemoryState:
         return self._tenvs
 
     async def env(self, name: str) -> str | None:
-        """The value of a name, None if there is none."""
+        """Return the value of a name, or None."""
         var = (self._env or {}).get(given.text("The name of a value", name))
         return None if var is None else var.value
 
@@ -185,7 +185,7 @@ class MemoryState:
         return None if var is None else var.type
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
-        """Set a name, or take it away."""
+        """Set or delete (`None`) a variable."""
         changes = read_env(
             {checked_name(name): None if value is None else {"value": value, "type": type or "secret"}}
         )
@@ -200,7 +200,7 @@ class MemoryState:
         return self._drafts
 
     async def read_file(self, path: str) -> bytes:
-        """The bytes of a file; `NotFound` if there is none."""
+        """Return the bytes of a file. Raises `NotFound` if there is none."""
         return self._bytes[(await self.files.get(path)).digest]
 
     async def write_file(
@@ -223,15 +223,15 @@ class MemoryState:
         return file.ref
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
-        """The files in a folder and below, by path."""
+        """Return the files in a folder and below, by path."""
         return await self.files.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
-        """The files whose path or name matches the pattern."""
+        """Return the files whose path or name matches the pattern."""
         return await self.files.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """Metadata of a file, None if there is none."""
+        """Return the metadata of a file, or None."""
         file = await self.files.at(path)
         return None if file is None else file.ref
 
@@ -240,16 +240,16 @@ class MemoryState:
         return await self.files.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """The given messages, oldest first."""
+        """Return the given messages, oldest first."""
         given.page(limit, offset)
         return self.messages[offset : offset + limit]
 
     async def get_message(self, message_id: str) -> Message | None:
-        """One of the given messages."""
+        """Return one of the given messages."""
         return self._message(message_id)
 
     def inject_message(self, content: str, role: str = "user") -> str:
-        """Put a message behind the given ones; its id."""
+        """Append a message to the given ones and return its id."""
         if role not in ("user", "assistant"):
             raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
         message_id = f"msg_{uuid4().hex}"
@@ -263,7 +263,7 @@ class MemoryState:
         return message_id
 
     def update_message(self, message_id: str, content: str) -> None:
-        """Change the text of a given message; `NotFound` if there is none of that id."""
+        """Change the text of a given message. Raises `NotFound` if it does not exist."""
         if self._message(message_id) is None:
             raise NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
         text = given.text("A message", content)
@@ -296,7 +296,7 @@ class MemoryState:
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
-        """Ask who was given as `ask`; without anybody the answer is `cancel`."""
+        """Ask through the given `ask`. Without one, the answer is `cancel`."""
         asked = question(message, schema, url, source)
         if self._ask is None:
             return Elicited(action="cancel", reason="There is nobody to ask here.")
@@ -336,11 +336,11 @@ class MemoryState:
         self.terminated = True
 
     async def get_value(self, key: str) -> JSON:
-        """A value that was set."""
+        """Return a value that was set."""
         return self.values.get(given.key(key))
 
     def set_value(self, key: str, value: JSON) -> None:
-        """Keep a value in memory, or take it away."""
+        """Set or delete (`None`) a value in memory."""
         name, copy = given.key(key), plain(value)
         given.kept(name, copy)
         self.values[name] = copy

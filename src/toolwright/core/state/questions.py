@@ -39,7 +39,7 @@ class Elicited:
 def question(
     message: object, schema: object = None, url: object = None, source: str | None = None
 ) -> JSONObject:
-    """The arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
+    """Return the arguments of the call that is a question. Raises `InvalidRequest` for an invalid one."""
     asked: JSONObject = {"message": given.message(message)}
     if schema is not None and url is not None:
         raise InvalidRequest("A question has a schema or a URL, not both.")
@@ -53,7 +53,7 @@ def question(
 
 
 def form_of(schema: object) -> JSONObject:
-    """The JSON Schema of what is to be entered: an object of plain fields. Raises `InvalidRequest`."""
+    """Return the JSON Schema of the requested input: an object of plain fields. Raises `InvalidRequest`."""
     if schema is None:
         return {"type": "object", "properties": {}}
     if isinstance(schema, type) and issubclass(cast("type[object]", schema), BaseModel):
@@ -67,7 +67,7 @@ def form_of(schema: object) -> JSONObject:
 
 
 def question_of(call: Call) -> JSONObject | None:
-    """What is asked by a call within another one, None for a call that is no question."""
+    """Return the question asked by a nested call, or None if the call is not a question."""
     if call.name != ELICIT or call.kind != "space" or call.parent_id is None:
         return None
     asked = json.loads(call.arguments)
@@ -92,7 +92,7 @@ class Sampled:
 def sampling(
     messages: object, system: object, max_tokens: object, temperature: object, source: object
 ) -> JSONObject:
-    """The arguments of the call that asks. Raises `InvalidRequest` for what cannot be asked."""
+    """Return the arguments of a sampling call. Raises `InvalidRequest` if they are invalid."""
     asked: JSONObject = {"messages": _messages(messages)}
     if system is not None:
         asked["system"] = given.text("The system prompt", system)
@@ -130,14 +130,14 @@ def _messages(messages: object) -> list[JSON]:
 
 
 def sampling_of(call: Call) -> JSONObject | None:
-    """What a model is asked by a call within another one that waits for a host, None for any other call."""
+    """Return the request of a nested sampling call that waits for a host, or None for any other call."""
     if call.name != SAMPLE or call.kind != "space" or call.parent_id is None:
         return None
     return cast("JSONObject", json.loads(call.arguments))
 
 
 def sampled(result: ToolResult) -> Sampled:
-    """The answer that a call's result is. Raises `ModelError` for one that failed."""
+    """Return the answer that a call's result is. Raises `ModelError` for one that failed."""
     answer = result.result
     if result.status == "error" or not isinstance(answer, dict):
         raise ModelError(result.error or "The model gave no answer.")

@@ -1,4 +1,4 @@
-"""Code that runs in a sandbox: what is asked for, with what options, what comes of it, and how far it may go."""
+"""Code execution in a sandbox: source, options, result and limits."""
 
 import asyncio
 import re
@@ -31,11 +31,13 @@ class Execute:
 
 @value
 class CodeOptions:
-    """Options of running code. What is None is decided by the sandbox.
+    """Options of running code. The sandbox sets a default for each None.
 
-    `filename` is what stacks call the code. `imports` are functions of the host, `modules` sources of the same
-    language, both imported by their names; `globals` are JSON values. `timeout` is in seconds and counts all, also
-    the time that functions of the host take.
+    `filename` is the name of the code in stack traces. `imports` are functions of the host, `modules` sources of the
+    same
+    language, both imported by their names; `globals` are JSON values. `timeout` is in seconds and includes the time of
+    the
+    host's functions.
     """
 
     language: Language = "typescript"
@@ -58,10 +60,10 @@ class CodeLog:
 
 @value
 class CodeError:
-    """Error in place of a result. `code` is one of the words below and stays the same.
+    """An error instead of a result. `code` is stable.
 
-    `error` the code has raised it, `result` its result is none that can be carried, `exited` its process has ended by
-    itself; `timeout`, `memory`, and `terminated` for what somebody has ended.
+    `error`: the code raised it. `result`: its result cannot be serialized. `exited`: its process exited by itself.
+    `timeout`, `memory`: it exceeded a limit. `terminated`: it was ended from outside.
     """
 
     code: Literal["error", "result", "exited", "timeout", "memory", "terminated"]
@@ -74,7 +76,7 @@ class CodeError:
 
 @value
 class CodeResult:
-    """The result of running code: `result` for `success`, else `error`. `logs` are those until then."""
+    """The result of running code: `result` if `success`, otherwise `error`. `logs` are those written until then."""
 
     status: CodeStatus
     result: JSON = None
@@ -87,9 +89,10 @@ class CodeResult:
 class CodeLimits:
     """Limits of running code: seconds, and bytes.
 
-    `timeout` and `memory` hold where the options name none, and these may name no more than `longest` and
-    `most_memory`. `source` counts everything that goes in, `result` each value that comes out, also one argument list
-    of a host's function; of what is logged the first `logs` bytes are kept.
+    `timeout` and `memory` are defaults, `longest` and `most_memory` the maximum that the options can set. `source`
+    limits
+    the size of all input, `result` each value returned, also each argument list of a host's function. Of the logs the
+    first `logs` bytes are kept.
     """
 
     timeout: float = 30.0
@@ -103,7 +106,7 @@ class CodeLimits:
 
 
 def ended(error: CodeError) -> CodeResult:
-    """The outcome of code that has no result."""
+    """Return the outcome of code without a result."""
     return CodeResult(status="error" if error.code in _OWN_FAULTS else "terminated", error=error)
 
 
@@ -114,7 +117,7 @@ class CodeHandle(Protocol):
     """Code that runs. Awaited, it gives the outcome; to cancel who awaits it, or to forget it, ends the code."""
 
     def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
-        """Result of the code. Never raises for the code's own faults."""
+        """Wait for the result of the code. Errors of the code itself are not raised."""
         ...
 
     def terminate(self, reason: str = "Terminated.") -> None:
@@ -123,7 +126,7 @@ class CodeHandle(Protocol):
 
 
 def on_a_loop() -> None:
-    """Raise `InvalidRequest` in a thread: nobody could await there what is begun."""
+    """Raise `InvalidRequest` in a thread without an event loop, which could not await the code."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -131,7 +134,7 @@ def on_a_loop() -> None:
 
 
 class Sandbox(Protocol):
-    """Runs code that nobody trusts: without files, network, environment, or anything of another run."""
+    """Runs untrusted code, without files, network or environment and isolated from other runs."""
 
     def start(self, source: str, options: CodeOptions) -> CodeHandle:
         """Run the code, from now on. Raises `InvalidRequest` for options, `MissingExtra` without the library."""
@@ -152,9 +155,9 @@ _Reader: TypeAlias = Callable[[object], object]
 
 
 def read_options(options: object = None, **more: object) -> CodeOptions:
-    """The options of a `CodeOptions`, of a mapping in snake_case or camelCase, of keywords, or of both.
+    """Return the options of a `CodeOptions`, of a mapping in snake_case or camelCase, of keywords, or of both.
 
-    Raises `InvalidRequest` for the first fault.
+    Raises `InvalidRequest` for the first error.
     """
     read: dict[str, Any] = {}  # what the readers give fits the fields
     for name, option in {**_option_values(options), **more}.items():
@@ -170,7 +173,7 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
 
 
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
-    """The source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
+    """Return the source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
     if not isinstance(source, str) or unwritable(source):
         raise InvalidRequest(f"The code is text without NUL or lone surrogates, not {brief_value(source)}.")
     options = read_options(options)

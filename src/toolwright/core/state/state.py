@@ -16,7 +16,7 @@ from toolwright.core.threads.run import Side
 
 
 class AbortSignal(Protocol):
-    """Says that the run is being cancelled, so that a long handler can stop by itself."""
+    """Signal that the run is being cancelled, so that a long handler can stop early."""
 
     @property
     def aborted(self) -> bool:
@@ -47,7 +47,7 @@ class Execution(Protocol):
         ...
 
     def stop_side(self) -> None:
-        """End the turn of the side that speaks once this call's result is recorded."""
+        """End the turn of the active side once this call's result is recorded."""
         ...
 
     def stop_session(self) -> None:
@@ -141,12 +141,14 @@ class ThreadState(Protocol):
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
-        """Ask a person and wait for the answer for up to an hour; the call's timeout is paused meanwhile.
+        """Ask a person and wait for the answer for up to an hour. The call's timeout is paused in the meantime.
 
-        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` they are sent there.
-        `source` is who asks, where it is not the tool itself.
-        The question is a pending call below this one; a person answers it in the space, a service over the API, in a
-        call over MCP the host's user. Raises `InvalidRequest` for an invalid question.
+        `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` the person is sent
+        there.
+        `source` is the asking party if it is not the tool itself.
+        The question is a pending call, a child of this one. A person answers it in the space, a service over the API,
+        the
+        host's user in a call over MCP. Raises `InvalidRequest` for an invalid question.
         """
         ...
 

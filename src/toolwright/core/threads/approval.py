@@ -1,4 +1,4 @@
-"""Approvals as the journal has them: how one stands, on which terms it is asked for, and its answers."""
+"""Approvals as stored in the journal: status, terms and answers."""
 
 from typing import Literal, TypeAlias, cast
 
@@ -17,10 +17,11 @@ _UNITS = ((3_600, "hour"), (60, "minute"))
 
 @value
 class Terms:
-    """The terms on which an approval is asked for.
+    """The terms of an approval.
 
-    `by` is who may answer, `seconds` for how long, None forever; `edit` and `reason` say whether an answer may bring
-    other arguments, or a reason. `schema` validates other arguments, None if that is left to the beginning of the call.
+    `by` is who may answer, `seconds` the time limit, None for no limit. `edit` and `reason` allow an answer with
+    changed
+    arguments, or with a reason. `schema` validates changed arguments; None if they are validated when the call starts.
     """
 
     by: str | tuple[str, ...] = "anyone"
@@ -32,7 +33,7 @@ class Terms:
 
 @value
 class ApprovalAnswer:
-    """The answer to a call that waits for an approval; `arguments` are those it is approved with instead of its own."""
+    """The answer to a call that waits for an approval; `arguments` replace the call's own."""
 
     approved: bool
     arguments: JSONObject | None = None
@@ -40,7 +41,7 @@ class ApprovalAnswer:
 
 
 def terms_to_json(terms: Terms) -> JSONObject:
-    """The terms as they lie in the call's row."""
+    """Return the terms as stored in the call's row."""
     by: JSON = terms.by if isinstance(terms.by, str) else [*terms.by]
     fields: JSONObject = {"by": by, "edit": terms.edit, "reason": terms.reason}
     if terms.seconds is not None:
@@ -51,7 +52,7 @@ def terms_to_json(terms: Terms) -> JSONObject:
 
 
 def terms_from_json(fields: JSONObject | None) -> Terms:
-    """The terms of a call's row."""
+    """Return the terms of a call's row."""
     if not fields:
         return Terms()
     by, seconds, schema = fields.get("by"), fields.get("seconds"), fields.get("schema")
@@ -71,7 +72,10 @@ def is_answer(result: JSON | ToolResult) -> bool:
 
 
 def read_approval(terms: Terms, result: JSON | ToolResult) -> ApprovalAnswer:
-    """The answer to a call that waits for an approval on these terms. Raises `InvalidRequest` for what is none."""
+    """Return the answer to a call that waits for an approval on these terms.
+
+    Raises `InvalidRequest` if it is not an answer to an approval.
+    """
     answer = result.result if isinstance(result, ToolResult) else result
     failed = isinstance(result, ToolResult) and result.status == "error"
     if failed or not isinstance(answer, dict) or not isinstance(answer.get("approved"), bool):
@@ -101,13 +105,13 @@ def read_approval(terms: Terms, result: JSON | ToolResult) -> ApprovalAnswer:
 
 
 def refused(reason: str | None = None) -> ToolResult:
-    """The error result of a call that was not approved."""
+    """Return the error result of a call that was not approved."""
     words = f"The call was not approved: {reason}" if reason else "The call was not approved."
     return ToolResult.fail(words, error_code=NOT_APPROVED)
 
 
 def unanswered(terms: Terms) -> ToolResult:
-    """The error result of a call that nobody has approved in time."""
+    """Return the error result of a call that was not approved in time."""
     within = "in time" if terms.seconds is None else f"within {_spoken(terms.seconds)}"
     return refused(f"nobody answered {within}.")
 

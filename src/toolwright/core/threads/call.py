@@ -1,4 +1,4 @@
-"""Tool calls: their states, and the one table of the transitions between them."""
+"""Tool calls: their statuses, and the table of allowed transitions."""
 
 from dataclasses import field
 from datetime import datetime
@@ -30,7 +30,7 @@ BEGUN: frozenset[CallStatus] = frozenset({"running", "waiting", "pending"})
 
 
 def timer_of(call_id: str) -> str:
-    """The name of the timer that ends a call whose time is over."""
+    """Return the name of the timer that ends a call after its timeout."""
     return f"call:{call_id}"
 
 
@@ -47,15 +47,19 @@ def is_over(status: CallStatus) -> bool:
 
 @value
 class Call:
-    """One invocation of a tool, as the journal keeps it.
+    """One invocation of a tool, as stored in the journal.
 
-    `id` is ours and unique; `model_call_id` is what the model called it. `arguments` is the JSON text as the
-    model wrote it. `deadline` ends the inline wait, `expires_at` ends the acceptance of a submission.
-    `result` is a rendered `ToolResult` (see `wire.result`). `attempts` counts how often the tool was begun.
-    A `visible` one is shown in `space_id`, if there was a space to show it in. `worker` has claimed it until
-    `leased_until`; after that it is offered again only if it is `repeatable` (D25). One that was made by another
-    call, of a prompt tool or with `invoke_tool`, has that as its `parent_id`. One that needs an `approval` waits for it
-    on its `terms` before it begins; approved, it is `created` again, with the arguments that it was approved with.
+    `id` is ours and unique; `model_call_id` is the model's id. `arguments` is the JSON text as the model wrote it.
+    `deadline` ends the inline wait, `expires_at` the acceptance of a submission. `result` is a rendered `ToolResult`
+    (see
+    `wire.result`). `attempts` counts how often the tool was started. A `visible` call is shown in `space_id`, if there
+    was
+    a space to show it in. `worker` has claimed it until `leased_until`; after that it is available again only if it is
+    `repeatable` (D25). A call made by another call, of a prompt tool or with `invoke_tool`, has that as its
+    `parent_id`.
+    A call that needs an `approval` waits for it on its `terms` before it starts. Once approved, it is `created` again,
+    with
+    the approved arguments.
     """
 
     id: str
@@ -88,12 +92,12 @@ class Call:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether it waits for an approval: nobody executes it, and nobody will unless it comes."""
+        """Return whether the call waits for an approval."""
         return self.approval == "asked" and self.status == "waiting"
 
     @property
     def ends_with_run(self) -> bool:
-        """Return whether whoever executes it is told to stop with its run: a child, a task of an MCP server."""
+        """Return whether the call's executor is cancelled with the run: a child, or a task of an MCP server."""
         return self.has_child or self.kind == "mcp"
 
     @property
@@ -115,7 +119,7 @@ class Call:
         )
 
     def free_for(self, worker: str, at: datetime) -> bool:
-        """Return whether the worker may claim it: nobody else has, or their lease is over and it may be run again."""
+        """Return whether the worker may claim the call: it is unclaimed, or repeatable and its lease has expired."""
         if self.expires_at is not None and self.expires_at <= at:
             return False
         if self.worker is None or self.worker == worker:
@@ -147,7 +151,7 @@ class Call:
         space_id: str | None = None,
         terms: JSONObject | None = None,
     ) -> "Call":
-        """This call in that status, and with what is given; with `terms` it waits for an approval.
+        """Return the call in a new status, with the given fields; with `terms` it waits for an approval.
 
         Raises `ForbiddenMove`.
         """
@@ -171,10 +175,11 @@ class Call:
 
 @value
 class CallChange:
-    """One transition of a call along the table; one that the table lacks cannot be made.
+    """One transition of a call. Transitions outside the table cannot be created.
 
-    `space_id` is where the call is shown from then on. With `terms` it does not begin: it waits for an approval. A run,
-    which has the call in hand `before` it is moved, says at once what it is `after` that.
+    `space_id` is where the call is shown from then on. With `terms` the call does not start: it waits for an approval.
+    A
+    run that holds the call `before` the transition sets its state `after` at once.
     """
 
     id: str

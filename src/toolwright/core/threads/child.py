@@ -1,4 +1,4 @@
-"""A thread that another one has made: how it hangs on that, and how it stands."""
+"""Child threads: the link to the parent, and the child's state."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast
@@ -21,9 +21,10 @@ MUTE = "mute"
 class Link:
     """The link of a child thread to its parent (S0 §5).
 
-    One that is not `resumable` is over with its first session. Messages from the parent are for the side
-    `receives`. With `implicit` the end of each session is told to the parent. The values of the names `hidden` are
-    never shown to a model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
+    A child that is not `resumable` ends with its first session. Messages from the parent are for the side `receives`.
+    With
+    `implicit` the end of each session is reported to the parent. The values of the names `hidden` are never shown to a
+    model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
     """
 
     blocking: bool = True
@@ -35,13 +36,13 @@ class Link:
 
 
 def link_json(link: Link) -> JSON:
-    """A link, for the journal."""
+    """Return a link, for the journal."""
     written: list[JSON] = [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
     return written if link.output is None else [*written, link.output]
 
 
 def link_from_json(written: JSON) -> Link:
-    """The link that `link_json` wrote."""
+    """Return the link that `link_json` wrote."""
     blocking, resumable, receives, implicit, hidden, *output = cast("list[Any]", written)  # as written above
     return Link(
         blocking=blocking,
@@ -87,9 +88,9 @@ class RelatedThread(Protocol):
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """Its messages, the oldest first."""
+        """Return its messages, oldest first."""
         ...
 
     def queue_message(self, text: str) -> None:
-        """Have a message sent to it with the call's result; a busy one reads it when it can."""
+        """Send a message to the thread together with the call's result. A busy thread reads it later."""
         ...

@@ -1,4 +1,4 @@
-"""Compaction: what a model is shown of a long conversation, as a pure function of messages and of a row."""
+"""Compaction: shortens a long conversation for the model, as a pure function of messages and a row."""
 
 import json
 import re
@@ -41,19 +41,23 @@ Cause: TypeAlias = Literal["budget", "refused", "edited", "removed"]
 
 @value
 class Compaction:
-    """What is left out of a conversation from now on, and what is sent in its place.
+    """The parts of a conversation that are omitted from now on, and the text sent instead.
 
-    It is the `number`th (1, 2, …) of the thread, for one of its conversations: that `within` the call of a prompt tool,
-    or the thread's own as its `side` reads it, if the agent has two. Messages at places up to `cut` are left out, but
-    for those `kept` (open calls with their results, the messages that began the run) and pinned ones; `text` is sent in
-    front of the others. Results of tools at places up to `cleared` are sent as references if they are long, those up
-    to `bare` as references without their beginning if they are longer than such a reference.
+    `number` (1, 2, …) counts those of the thread. Each is for one conversation: the one `within` the call of a prompt
+    tool,
+    or the top-level one as its `side` reads it, if the agent has two. Messages at positions up to `cut` are omitted,
+    except
+    for those `kept` (open calls with their results, the messages that began the run) and pinned ones; `text` is sent
+    before
+    the others. Tool results at positions up to `cleared` are sent as references if they are long, those up to `bare` as
+    references without their beginning if they are longer than such a reference.
 
-    `summary` is the part of `text` that `model` wrote, by the instruction of that `version` (`INSTRUCTION_VERSION`);
-    None without one. It goes up to the place `covers`; `omitted` is how many later messages are left out without a
-    summary. `budget` is the most tokens of a request that it was made for, and the limit of the model `refused_by`
-    where that has refused longer ones. `cause` says why it was made; `edited_by` is who has changed or removed the
-    summary.
+    `summary` is the part of `text` that `model` wrote, by the instruction of that `version` (`INSTRUCTION_VERSION`), or
+    None. It ends at the position `covers`; `omitted` is the number of later messages omitted without a summary.
+    `budget` is
+    the maximum of tokens for which it was made, and the limit of the model `refused_by` if that rejected longer
+    requests.
+    `cause` is the reason; `edited_by` is who changed or removed the summary.
     """
 
     thread_id: str
@@ -95,12 +99,13 @@ class SentText:
 
 @value
 class SentPrompt:
-    """What a model was sent before it gave the answer `message_id`, of a step of a run.
+    """The request that a model answered with the message `message_id`, in a step of a run.
 
     `sent` is the record of the request; without one, as for steps of earlier versions, nothing else is known.
-    `exact` says whether `messages` are those that were sent, by the hash in the record. `system` is the part of the
-    system text that does not change, `changing` the rest. `tools` are the name, description and parameters of each.
-    `compaction` says what was left out. `parts` are the estimated tokens by what they are.
+    `exact` is true if `messages` match the hash in the record. `system` is the constant part of the system text,
+    `changing` the rest. `tools` are the name, description and parameters of each tool. `compaction` describes the
+    omitted
+    parts. `parts` are the estimated tokens by kind of content.
     """
 
     step: int
@@ -120,7 +125,7 @@ class SentPrompt:
 
     @property
     def size(self) -> int:
-        """The characters of what was sent."""
+        """The number of characters sent."""
         calls = sum(len(call.arguments) for each in self.messages for call in each.calls)
         return (
             len(self.system) + len(self.changing) + calls + sum(len(each.content) for each in self.messages)
@@ -128,7 +133,7 @@ class SentPrompt:
 
 
 def measure_of(row: Compaction, before: Compaction) -> Measure:
-    """Return the strongest measure by which a compaction leaves out more than the one before it."""
+    """Return the strongest measure by which a compaction omits more than the previous one."""
     if row.cut > max(before.cut, row.covers):
         return "omission"
     return "summary" if row.covers > before.covers else "references"
@@ -139,7 +144,7 @@ NOT_EXACT = "The agent, the app or the pins have changed since: the messages can
 
 
 def left_out(row: Compaction | None) -> list[str]:
-    """Return sentences that say what a request leaves out."""
+    """Return sentences that describe the omitted parts of a request."""
     if row is None or not (row.cut or row.cleared or row.bare):
         return ["Nothing was left out."]
     lines: list[str] = []
@@ -163,10 +168,11 @@ def in_force(compactions: Sequence[Compaction]) -> tuple[Compaction, ...]:
 
 
 def in_effect(rows: Iterable[Compaction]) -> list[Compaction]:
-    """Return the compactions by which a conversation is read, of those in force.
+    """Return the effective compactions of a conversation, of those in force.
 
     After a handover between agents with one and with two sides, a later one for all replaces those of the sides, and
-    later ones of both sides replace that one.
+    later
+    ones of both sides replace that one.
     """
     known = [*rows]
     shared = next((each for each in known if not each.side), None)
@@ -177,9 +183,9 @@ def in_effect(rows: Iterable[Compaction]) -> list[Compaction]:
 
 
 def compaction_for(rows: Iterable[Compaction], side: Side | None) -> Compaction | None:
-    """Return the compaction by which that side reads a conversation, of those in force.
+    """Return the compaction with which the side reads a conversation, of those in force.
 
-    An agent with one side reads by the one that leaves out the least.
+    An agent with one side uses the one that omits the least.
     """
     known = {each.side: each for each in in_effect(rows)}
     if side is not None:
@@ -242,9 +248,10 @@ _OF_NO_RUN: dict[str, object] = {"usage": None, "cost": None, "run_id": None, "s
 def in_view(
     messages: Sequence[Message], compactions: Sequence[Compaction], cut: int, run_id: str | None
 ) -> list[Message]:
-    """Return the messages of a thread's own conversation that a worker needs to go on with it.
+    """Return the messages of the top-level conversation that a worker needs to continue it.
 
-    These are all after the `cut`; of the others those of the open run, pinned ones and those that a compaction keeps.
+    These are all messages after the `cut`, and of the earlier ones those of the open run, pinned ones and those that a
+    compaction keeps.
     """
     kept = {seq for each in compactions for seq in each.kept}
     return [
@@ -284,7 +291,7 @@ def shown(messages: Sequence[Message], compaction: Compaction | None) -> list[Me
 
 
 def header(compaction: Compaction) -> Message:
-    """Return the message that is sent in place of what is left out."""
+    """Return the message that is sent in place of the omitted messages."""
     return Message(
         id=f"{HEADER}{compaction.number}",
         role="user",
@@ -354,7 +361,7 @@ def text_tokens(text: str) -> int:
 
 
 def cut_to_tokens(text: str, most: int) -> str:
-    """Return the text, cut where it has more than `most` estimated tokens; what says so comes on top."""
+    """Return the text, cut to at most `most` estimated tokens, plus a note that it was cut."""
     count = len(text)
     while (tokens := text_tokens(text[:count])) > most and count > LEAST_CUT:
         count = max(min(count * most // tokens, count - 1), LEAST_CUT)
@@ -381,7 +388,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 
 def message_digest(message: Message) -> bytes:
-    """Return the digest of what a model is sent of a message."""
+    """Return the digest of a message's content as sent to a model."""
     parts = [message.role, message.content, message.call_id or "", message.side or ""]
     for call in message.calls:
         parts += (call.id, call.name, call.arguments)
@@ -404,9 +411,9 @@ def text_digest(text: str) -> str:
 
 
 def changes_of(text: str, digest: str, base: Sequence[str]) -> str:
-    """Return a text as JSON that says how it differs from one before it, whose digest and lines these are.
+    """Return the difference between a text and an earlier one as JSON. `digest` and `base` are the earlier one's.
 
-    `{"base": digest, "lines": [[first, count] | line, …]}`: ranges of the lines before, and new lines.
+    `{"base": digest, "lines": [[first, count] | line, …]}`: ranges of the earlier lines, and new lines.
     """
     places = {line: place for place, line in enumerate(base)}
     lines, parts, at = text.split("\n"), list[JSON](), 0
@@ -448,10 +455,11 @@ def _changes(text: str) -> JSONObject:
 
 
 def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> list[int]:
-    """Return the positions at which a conversation can be cut in two: no call is parted from a result.
+    """Return the positions at which a conversation can be cut without separating a call from its result.
 
-    No step is divided, unless it is `within_steps`: then the messages that arrived for one are parted too. A cut is
-    also one by places: what lies before it has lower places than what follows.
+    A step is not divided, unless `within_steps` is true: then messages that arrived during a step can be separated from
+    it.
+    A cut also respects positions in the thread: all messages before it have lower ones than those after it.
     """
     last = [*accumulate((_place(each) for each in messages), max)]
     later = [*accumulate((_place(each) or 2**62 for each in reversed(messages)), min)][::-1]
@@ -473,7 +481,7 @@ def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> li
 
 
 def _step(message: Message) -> tuple[str, int, str | None] | None:
-    """Return the step that a message was said in, or None if it was said in none."""
+    """Return the step to which a message belongs, or None."""
     if message.run_id is None or message.seq is None:
         return None
     return message.run_id, message.step, message.within
@@ -484,10 +492,11 @@ def _place(message: Message) -> int:
 
 
 def cut_for(cuts: Sequence[int], sizes: Sequence[int], room: int, most: int | None = None) -> int:
-    """Return the number of messages to leave out so that the rest, the newest, have at most `room` tokens.
+    """Return the number of messages to omit so that the rest, the newest, have at most `room` tokens.
 
-    It is the least such number of `cuts`, the boundaries of the conversation, at most `most`; if none is enough the
-    greatest, 0 if there is none. The last message, or the last step with its results, always stays.
+    It is the smallest sufficient one of `cuts`, the boundaries of the conversation, up to `most`. If none is sufficient
+    it
+    is the greatest, or 0 if there is none. The last message, or the last step with its results, is always kept.
     """
     rest = [*accumulate(reversed(sizes))][::-1]
     chosen = 0
@@ -506,7 +515,7 @@ _NO_SUMMARY = "{} were left out to save space.]"
 
 
 def header_text(summary: str | None, left_out: int, notes: Sequence[str], *, edited: bool = False) -> str:
-    """Return the text that stands for what is left out: its summary or their number, and further notes.
+    """Return the text sent for omitted messages: their summary or their number, and further notes.
 
     The summary is a model's, or one that the thread's owner has `edited`.
     """

@@ -1,4 +1,4 @@
-"""Events: what a follower of a thread, a run or a space sees happen."""
+"""Events of threads, runs and spaces, as subscribers receive them."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import UTC, datetime
@@ -50,8 +50,9 @@ class LazyEventDraft(EventDraft):
 class Event:
     """An event of a thread, or of a space. `n` is its number; a live event (a delta, progress) has none.
 
-    Events of a thread are numbered by thread, those of all spaces together. `agent` is the id of the agent that it
-    comes from; in a space it may come from nobody's run.
+    Events of a thread are numbered by thread, those of all spaces together. `agent` is the id of the agent that caused
+    it;
+    in a space it can be None.
     """
 
     thread_id: str | None
@@ -73,7 +74,7 @@ _TYPE = attrgetter("type")
 
 
 class RunEvents(Sequence[Event]):
-    """The events of one unit in one run, numbered from `first` to `last`; each is made when somebody reads it."""
+    """The events of one unit of work in one run, numbered from `first` to `last`; each is built when first read."""
 
     __slots__ = ("_agent", "_drafts", "_thread_id", "at", "last", "run_id")
 
@@ -101,7 +102,7 @@ class RunEvents(Sequence[Event]):
         return not types.isdisjoint(map(_TYPE, self._drafts))
 
     def without(self, count: int) -> "RunEvents | None":
-        """Those behind the first `count` of them, None if there are none."""
+        """Return the events after the first `count`, or None if there are none."""
         drafts, agent = self._drafts[count:], self._agent
         return RunEvents(drafts, self.last, self.at, self._thread_id, self.run_id, agent) if drafts else None
 

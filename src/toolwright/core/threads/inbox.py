@@ -24,13 +24,13 @@ MOST_ATTEMPTS = 3
 
 @value
 class InboxEvent:
-    """One waiting event, unique per thread and `event_id`; `n` is its place in the thread's inbox.
+    """One event in the inbox, unique per thread and `event_id`; `n` is its position in the thread's inbox.
 
-    A message of the thread's own, and a call that is made from outside, carries the `run_id` that it joined (D22)
-    and is `processed` once it is read; all others wait for the next run, and are `processing` until that is over.
-    `attempts` counts the runs that they failed.
-    `author` is the entity that has caused it, and `promised` the run that was to read it when it came.
-    `depth` is how deep a run is that reads it, in a chain of agents that wake each other (D15).
+    A message in the thread itself, and an external call, has the `run_id` of the run that it joined (D22) and is
+    `processed` once it is read. All others wait for the next run, and are `processing` until that has finished.
+    `attempts` counts the runs that failed on it. `author` is the entity that caused it, and `promised` the run that was
+    to
+    read it when it arrived. `depth` is the depth of the reading run in a chain of agents that wake each other (D15).
     """
 
     thread_id: str
@@ -47,13 +47,13 @@ class InboxEvent:
     created_at: datetime
 
     def taken(self, run_id: str) -> "InboxChange":
-        """The run reads it."""
+        """Return the change when a run reads the event."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="processing", run_id=run_id, attempts=self.attempts
         )
 
     def processed(self) -> "InboxChange":
-        """The run that read it is over."""
+        """Return the change when the reading run has finished."""
         return InboxChange(
             event_id=self.event_id,
             was=self.status,
@@ -63,7 +63,7 @@ class InboxEvent:
         )
 
     def given_back(self, failed: int) -> "InboxChange":
-        """The run that read it has failed: it waits again, or is parked when it has `failed` too often."""
+        """Return the change when the reading run fails: the event waits again, or is parked after too many failures."""
         attempts = self.attempts + failed
         parked = attempts >= MOST_ATTEMPTS
         return InboxChange(
@@ -74,19 +74,19 @@ class InboxEvent:
         )
 
     def parked(self) -> "InboxChange":
-        """Not even its words can be kept: it is set aside at once."""
+        """Return the change that parks the event at once, since its content cannot be stored."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="failed", attempts=max(self.attempts, MOST_ATTEMPTS)
         )
 
     def changed(self, change: "InboxChange") -> "InboxEvent":
-        """The event after that change."""
+        """Return the event after that change."""
         return changed(self, status=change.now, run_id=change.run_id, attempts=change.attempts)
 
 
 @value
 class InboxChange:
-    """An inbox event goes from one status to another; the other fields are what it has then."""
+    """Transition of an inbox event from one status to another; the other fields are the new values."""
 
     event_id: str
     was: InboxStatus
@@ -106,12 +106,13 @@ def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
 
 @value
 class Delivery:
-    """An event for the inbox of an agent's home thread, which is made if it is not there yet, and woken.
+    """An event for the inbox of an agent's home thread, which is created if it does not exist, and woken.
 
-    One for an `existing` thread is put nowhere if that thread is gone.
+    An event for an `existing` thread is discarded if that thread does not exist.
 
-    The event waits for the next run: one that is queued, else `run`, with the event `queued`. A terminated thread
-    gets nothing any more; one that is `required` fails the guard `terminated` there.
+    The event waits for the next run: one that is queued, or otherwise `run`, with the event `queued`. A terminated
+    thread
+    receives nothing; a `required` event fails there with the conflict `terminated`.
     """
 
     thread: Thread

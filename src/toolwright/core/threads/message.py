@@ -1,4 +1,4 @@
-"""Messages of a thread: what was said, called and answered, in order."""
+"""Messages of a thread, in order: texts, calls and results."""
 
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -36,10 +36,11 @@ class MessageVersion:
 class Sent:
     """Record of one request to a model, from which it can be rebuilt.
 
-    `compaction` is the number of the one in force, 0 without one, `version` that of the rules. `system`, `changing`
-    and `tools` are the digests of these texts, `hash` that of the messages. `tokens` is our estimate of the request,
-    None where nothing was estimated, `counted` the provider's count, `budget` the most that it was to have, None
-    without a limit.
+    `compaction` is the number of the one in force, or 0; `version` that of the rules. `system`, `changing` and `tools`
+    are
+    the digests of these texts, `hash` that of the messages. `tokens` is our estimate of the request, or None, `counted`
+    the
+    provider's count, `budget` the maximum, None for no limit.
     """
 
     hash: str
@@ -57,12 +58,16 @@ class Sent:
 class Message:
     """One message of a thread.
 
-    `seq` is its place (1, 2, 3 …), None until it has one. A tool message answers the call `call_id`, whose
-    own id towards the model is `model_call_id`. `native` keeps what only the provider understands (thinking,
-    signatures), so that a later request replays it. `kept` is false for what a skipped run
-    said (D12). One that is `pinned` is never left out of a request. `sent` is the record of the request that an answer
-    was given to. `side` is the side that said it, or that it is for, `by` the prompt, where a thread has had more than
-    one. What a prompt tool said and called is not part of the conversation but `within` its call.
+    `seq` is its position (1, 2, 3 …), None until it is stored. A tool message answers the call `call_id`, whose id for
+    the
+    model is `model_call_id`. `native` holds provider-specific content (thinking, signatures), so that a later request
+    replays it. `kept` is false for the messages of a skipped run (D12). A `pinned` message is never omitted from a
+    request.
+    `sent` is the record of the request that an answer was given to. `side` is the side that wrote it, or that it is
+    for,
+    `by` the prompt, if a thread has had more than one. Messages of a prompt tool are not part of the top-level
+    conversation
+    but `within` its call.
     """
 
     id: str

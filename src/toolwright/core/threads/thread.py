@@ -11,17 +11,22 @@ from toolwright.core.value import value
 
 @value
 class Thread:
-    """A thread as the journal keeps it.
+    """A thread as stored in the journal.
 
-    `run_id` names the run that is open in it, if any. `epoch` is raised by whoever takes the thread, `seq`
-    counts its messages, `ev` its events and `posted` what was ever put into its inbox. `begun` says whether the
-    open run has read its inbox: what comes then is for the run `next_run_id`. `space_id` is the active space.
+    `run_id` is its open run, if any. `epoch` is incremented with each claim of the thread, `seq` counts its messages,
+    `ev`
+    its events and `posted` all events ever put into its inbox. `begun` is true once the open run has read its inbox:
+    later
+    events are for the run `next_run_id`. `space_id` is the active space.
 
     `active_agent` answers instead of `agent`, to which the thread belongs, since it was handed over; `activated` are
-    the sides whose prompts have begun in it since. A child thread has a `link` to its parent; `report` is the call
-    there that waits for its end, and `state` how its last session ended. `faults` counts how often its model has failed
-    since it answered last; nothing is asked in it before `not_before` then (D21). Its conversations were `compacted` so
-    often; messages at places up to `cut` are left out of all of them.
+    the
+    sides whose prompts have been activated since. A child thread has a `link` to its parent; `report` is the call there
+    that waits for its end, and `state` is the outcome of its last session. `faults` counts the failures of its model
+    since
+    its last answer; no request is made before `not_before` (D21). `compacted` counts the compactions of its
+    conversations;
+    messages at positions up to `cut` are omitted from all of them.
     """
 
     id: str
@@ -64,7 +69,7 @@ class Thread:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nobody may speak to it any more."""
+        """Return whether the thread has ended and accepts no more messages."""
         return self.state in ENDED
 
     @property

@@ -72,7 +72,7 @@ Requirement: TypeAlias = "bool | Predicate | Approval | None"
 
 
 def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The invalid ones of the fields `by`, `edit` and `reason`, with words."""
+    """Return the errors of the fields `by`, `edit` and `reason`: pairs of a field and a message."""
     found: list[tuple[str, str]] = []
     by = fields.get("by", "anyone")
     listed = not isinstance(by, str) and bool(by) and misfit(by, str) is None
@@ -83,7 +83,7 @@ def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def approval_of(declared: object, whose: str) -> Approval | None:
-    """The approval that a tool declares, None for a tool that needs none. Raises `DefinitionError`."""
+    """Return the approval that a tool declares, or None for a tool that needs none. Raises `DefinitionError`."""
     match declared:
         case None | False:
             return None
@@ -101,7 +101,7 @@ def approval_of(declared: object, whose: str) -> Approval | None:
 
 
 def requirement(declared: object, whose: str) -> Approval | None:
-    """The approval that is declared in Python, or as a configuration says it. Raises `DefinitionError`."""
+    """Return the approval declared in Python or in a configuration, or None. Raises `DefinitionError`."""
     if not isinstance(declared, dict):
         return approval_of(declared, whose)
     approval, found = approval_from_json(
@@ -126,14 +126,14 @@ async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> boo
 
 
 def needs_approval(name: str) -> ToolResult:
-    """The error result of a call that needs an approval where nobody can be waited for."""
+    """Return the error result of a call that needs an approval, made outside a run."""
     return ToolResult.fail(
         f"Tool {name!r} needs an approval, which only a run can wait for.", error_code="approval_required"
     )
 
 
 def approval_from_json(entry: JSON) -> tuple[Approval | None, list[tuple[str, str]]]:
-    """The approval that `requiresApproval` of a configuration says, and its faults by their paths below it."""
+    """Return the approval of a configuration's `requiresApproval`, and its errors by their paths in it."""
     if entry is None or isinstance(entry, bool):
         return (Approval() if entry else None), []
     if not isinstance(entry, dict):

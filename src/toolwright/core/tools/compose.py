@@ -30,12 +30,12 @@ def compose(
     explicit: Collection[str] = (),
     reasoning: bool = False,
 ) -> JSONObject:
-    """The one schema of an answer that may call tools and give an output (S1, D16): `{output, calls}`.
+    """Return the schema of an answer with calls and an output (S1, D16): `{output, calls}`.
 
     `tools` are schemas by name, or tools. The model gives the `_output` of latent tools; those named in `explicit`
-    are executed by code, as are tools of another kind. With `reasoning` a call may say why it is made. What is
-    handed over stays as it is. Raises `InvalidConfiguration` with the path of every fault of a schema,
-    `DefinitionError` for tools that cannot stand together.
+    are executed by code, as are tools of another kind. With `reasoning` a call can have a reason. The arguments are not
+    changed. Raises `InvalidConfiguration` with the path of every error of a schema, `DefinitionError` for tools that
+    conflict.
     """
     listed = _listed(tools)
     names = {tool.name for tool in listed}
@@ -70,7 +70,7 @@ def with_call(composed: JSONObject, tool: Tool, *, reasoning: bool = False) -> J
 
 
 def _fields(schema: JSONObject) -> JSONObject:
-    """The properties of a schema of an object."""
+    """Return the properties of a schema of an object."""
     return cast("JSONObject", schema.get("properties", {}))
 
 
@@ -93,13 +93,13 @@ def _listed(tools: object) -> list[Tool]:
 
 
 class _Definitions:
-    """The definitions of all parts of a composed schema: two of one name are told apart."""
+    """The definitions of all parts of a composed schema. Two of one name get different names."""
 
     def __init__(self) -> None:
         self.schemas: JSONObject = {}
 
     def take(self, owner: str, schema: JSONObject) -> JSONObject:
-        """The schema without its definitions, referring to those here."""
+        """Move a schema's definitions here and return it with its references adjusted."""
         definitions = schema.get("$defs")
         names: dict[str, str] = {}
         for name, each in definitions.items() if isinstance(definitions, dict) else ():
@@ -123,7 +123,7 @@ def _renamed_object(schema: JSONObject, names: Mapping[str, str]) -> JSONObject:
 
 
 def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
-    """The schema of a call of the tool, with its texts first."""
+    """Return the schema of a call of the tool, with its texts first."""
     read = tool
     if tool.meta is None:
         read = Tool.from_schema(tool.name, {**tool.parameters, "description": tool.description})
@@ -139,7 +139,7 @@ def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
 
 
 def _output(schema: JSONObject) -> JSONObject:
-    """The schema of the output, which may be null."""
+    """Return the schema of the output, which may be null."""
     return _nullable(closed_output(schema))
 
 
@@ -151,7 +151,7 @@ def closed_output(schema: JSONObject) -> JSONObject:
 
 
 def _nullable(schema: JSONObject) -> JSONObject:
-    """The schema that takes null too."""
+    """Return the schema that takes null too."""
     kind = schema.get("type")
     if _is_nullable(schema):
         return {**schema, "type": kind if kind == "null" else [kind, "null"]}
@@ -162,7 +162,7 @@ def _nullable(schema: JSONObject) -> JSONObject:
 
 
 def _is_nullable(schema: JSONObject) -> bool:
-    """Return whether one type says all of what a null would have to fit."""
+    """Return whether the schema is a plain `type`, to which null can be added."""
     return isinstance(schema.get("type"), str) and not any(key in schema for key in _JOINT)
 
 
@@ -174,24 +174,25 @@ _TYPED = ("type", "enum", "const", "$ref", "anyOf")
 
 
 def closed_form(schema: JSONObject) -> JSONObject:
-    """A rendering for providers that want `additionalProperties: false` in every object.
+    """Return the schema in a form for providers that require `additionalProperties: false` in every object.
 
-    What it accepts the schema accepts too. Raises `DefinitionError` with the path of what cannot be said so, such as
-    an object that takes fields of any name.
+    The schema accepts all that it accepts. Raises `DefinitionError` with the path of a part that has no such form, such
+    as
+    an object with arbitrary field names.
     """
     return _closed_object(schema, ())
 
 
 def strict_form(schema: JSONObject) -> JSONObject:
-    """A rendering for providers that want besides that every property is required: what may be left out may be null.
+    """Return the schema in a form for providers that require every property too. Optional ones become nullable.
 
-    `without_nulls` reads an answer back. Raises `DefinitionError` like `closed_form`.
+    `without_nulls` converts an answer back. Raises `DefinitionError` like `closed_form`.
     """
     return _strict_object(closed_form(schema))
 
 
 def without_nulls(answer: JSON, schema: JSONObject) -> JSON:
-    """An answer in strict form as the schema means it: without the nulls of what was left out."""
+    """Convert an answer in strict form back to the schema: remove the nulls of optional properties."""
     return _Answer(schema).at(answer, (schema, "#"))
 
 
@@ -256,14 +257,17 @@ def _or_null(schema: JSON) -> JSON:
 
 
 class _Answer:
-    """An answer in strict form on its way to what the schema means."""
+    """Converter of an answer in strict form."""
 
     def __init__(self, schema: JSONObject) -> None:
         self._places = Numbers(schema)
         self._done: dict[tuple[int, str], JSON] = {}  # by the parts of one answer
 
     def at(self, value: JSON, place: Place) -> JSON:
-        """The value without the nulls that this place of the schema does not know; looked at once for each place."""
+        """Return the value without the nulls that this position of the schema does not allow.
+
+        The result is cached for each position.
+        """
         schema, pointer = place
         if not isinstance(schema, dict) or not isinstance(value, dict | list):
             return value
@@ -297,7 +301,7 @@ class _Answer:
         }
 
     def _of_branch(self, value: JSON, branches: list[JSON], pointer: str) -> JSON:
-        """The value as read by the first branch that accepts it, or the value itself if none does.
+        """Return the value as read by the first branch that accepts it, or the value itself if none does.
 
         Branches that declare all fields of the value come first: in strict form every object is closed.
         """
@@ -321,5 +325,5 @@ class _Answer:
 
 
 def _step(name: str) -> str:
-    """A name as a step of a pointer in a reference."""
+    """Return a name as a step of a pointer in a reference."""
     return quote(name.replace("~", "~0").replace("/", "~1"), safe="~")

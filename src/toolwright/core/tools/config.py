@@ -1,4 +1,4 @@
-"""Tools as JSON configures them (S3 "Tool Configuration"): validated whole, with the path of every fault."""
+"""Configuration of tools as JSON (S3 "Tool Configuration"), validated with the path of every error."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
@@ -70,9 +70,9 @@ Fault: TypeAlias = Callable[[str, str], None]
 
 
 def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, Any]:
-    """The fields of a `Tool` that the configuration gives, by their names there.
+    """Return the fields of a `Tool` that the configuration gives, by their names there.
 
-    Raises `InvalidConfiguration` with all faults; their paths begin with `prefix`.
+    Raises `InvalidConfiguration` with all errors; their paths begin with `prefix`.
     """
     details: list[dict[str, str]] = []
 
@@ -88,7 +88,7 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
 
 
 def check_tool_lengths(config: object, prefix: str) -> None:
-    """Refuse a tool that is given with a longer text than there may be, as `read_tool_config` refuses other faults."""
+    """Raise `InvalidConfiguration` if a text of the tool's configuration is too long."""
     details = [
         {"path": f"{prefix}.{name}" if prefix else name, "message": f"must have at most {most} characters"}
         for name, most in too_long(config)
@@ -98,7 +98,7 @@ def check_tool_lengths(config: object, prefix: str) -> None:
 
 
 def too_long(config: object) -> list[tuple[str, int]]:
-    """The fields of a tool's configuration that have more characters than a new one may have, and how many that are."""
+    """Return the fields of a tool's configuration that are too long for a new one, with the maximum of each."""
     fields = cast("dict[object, object]", config) if isinstance(config, dict) else {}
     lengths = {name: len(text) for name, text in fields.items() if isinstance(text, str)}
     return [(name, most) for name, most in _LENGTHS.items() if lengths.get(name, 0) > most]
@@ -160,7 +160,7 @@ def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
 
 
 def _typed(entry: JSONObject, types: Mapping[str, str], path: str, fault: Fault) -> JSONObject:
-    """The known fields that are of their type; null is as if it were not there."""
+    """Return the known fields that are of their type; null is as if it were not there."""
     fine: JSONObject = {}
     for name, value in entry.items():
         where = f"{path}{brief(name, 60)}"
@@ -195,7 +195,7 @@ def _seconds(fine: JSONObject, name: str, fault: Fault) -> float | None:
 
 
 def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
-    """The schema, which always speaks of an object: providers refuse one that does not say so."""
+    """Return the schema, with type `object` set, as providers require it."""
     if not isinstance(schema, dict):
         return {}
     if schema.get("type", "object") != "object":
@@ -248,7 +248,10 @@ def read_variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
 
 
 def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) -> tuple[Variable, ...]:
-    """What is declared, and what stands in the URL and the headers: that is required, and a secret unless declared."""
+    """Return the declared variables, and those in the URL and headers.
+
+    The latter are required, and secrets unless declared.
+    """
     if execution is None:
         return variables
     names = [name for name in execution.variables if faulty_name(name) is None]
@@ -350,7 +353,7 @@ def _encodings(entries: JSON, fault: Fault) -> tuple[tuple[str, Encoding], ...]:
 def _objects(
     entries: JSON, field: str, types: Mapping[str, str], fault: Fault
 ) -> Iterator[tuple[str, JSONObject, str]]:
-    """The objects of an object by their names, with their known fields and their paths."""
+    """Yield the objects of an object by their names, with their known fields and their paths."""
     for name, each in (entries if isinstance(entries, dict) else {}).items():
         path = f"execution.{field}.{brief(name, 60)}"
         if isinstance(each, dict):

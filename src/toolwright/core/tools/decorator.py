@@ -88,7 +88,7 @@ def tool(
 
 
 def as_tool(callee: object) -> object:
-    """A plain function as the tool that `tool` makes of it, anything else as it is.
+    """Convert a plain function to a tool, as `tool` does. Other values are returned unchanged.
 
     Raises `DefinitionError` for a tool of another framework.
     """
@@ -99,7 +99,7 @@ def as_tool(callee: object) -> object:
 
 
 def as_tools(callees: object) -> object:
-    """A list in which plain functions are tools; what is no list as it is."""
+    """Convert the plain functions of a list to tools. A value that is not a list is returned unchanged."""
     if isinstance(callees, str | bytes | Mapping) or not isinstance(callees, Iterable):
         return cast("object", callees)
     return [as_tool(each) for each in cast("Iterable[object]", callees)]

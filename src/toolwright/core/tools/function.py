@@ -30,12 +30,13 @@ _log = logger("toolwright.tools")
 
 
 class FunctionExecutor:
-    """Calls handlers. Everything that they raise becomes an error result (D3).
+    """Executor of handlers. All their exceptions become error results (D3).
 
-    Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it makes one of 256 threads when the
-    first plain function is called, and `close` ends that one. A function that is stuck in a thread of its own
-    does not keep the process alive. Dependencies are opened for the handlers that declare them; `overrides` are
-    functions that stand in for some of these.
+    Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it creates one of 256 threads with the first
+    plain
+    function, and `close` ends that one. A function that hangs in its thread does not keep the process alive.
+    Dependencies
+    are opened for the handlers that declare them; `overrides` are functions that replace some of these.
     """
 
     def __init__(self, pool: Pool | None = None, overrides: Overrides | None = None) -> None:
@@ -87,7 +88,7 @@ class FunctionExecutor:
     async def _call_with_dependencies(
         self, handler: Handler, signature: Signature, keywords: dict[str, object], state: ThreadState
     ) -> object:
-        """What the handler returns, which is given its dependencies; raises what it or one of them raises."""
+        """Open the dependencies, call the handler and return its value. Exceptions of both are raised."""
         opener = Opener(self._in_thread, self._overrides)
         async with opener.values(signature.binding.dependencies, state) as values:
             given = {**keywords, **values}
@@ -104,7 +105,7 @@ class FunctionExecutor:
     async def _in_thread(
         self, handler: Callable[..., object], keywords: dict[str, object]
     ) -> tuple[object, BaseException | None]:
-        """Call in a thread, within the caller's context variables: what was returned, or what was raised."""
+        """Call in a thread, with the caller's context variables. Returns the value, or the exception."""
         context = copy_context()
         loop = asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
@@ -129,9 +130,9 @@ class FunctionExecutor:
 
 
 def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[ToolResult]:
-    """Call a tool that stands alone, as an executor would with the prepared call, which nobody else asks for here.
+    """Execute a call of a tool that waits for nothing, without an executor.
 
-    The result is there at once, unless it brings files that take milliseconds to look at.
+    Returns the result, or an awaitable if it has files that take milliseconds to validate.
     """
     signature, judge, handler = tool.signature, tool.judge, tool.handler
     assert signature is not None and judge is not None and handler is not None, "the tool stands alone"
@@ -178,7 +179,10 @@ def _failed(tool: str, error: BaseException) -> ToolResult:
 
 
 def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
-    """Log once that what the tool returned is no result: an error that the tool did not mean."""
+    """Log once per tool that its return value is not a valid result.
+
+    Errors that the tool returns itself are not logged.
+    """
     if not (isinstance(value, ToolResult) and value.status == "error") and is_first(tool, "returns"):
         _log.warning("The tool %r: %s", tool, result.error)
 
@@ -225,7 +229,7 @@ def ends_at_once(executor: object, tool: Tool) -> bool:
 
 
 def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
-    """What a coroutine returns that waits for nothing; its context variables are its own, as in a task."""
+    """Return the value of a coroutine that never waits. It has its own context variables, as in a task."""
     began = monotonic()
     try:
         copy_context().run(call.send, None)
@@ -240,7 +244,7 @@ def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
 def _caught(
     handler: Callable[..., object], keywords: dict[str, object]
 ) -> tuple[object, BaseException | None]:
-    """A future cannot carry a `StopIteration`: whoever waited for it would wait forever."""
+    """Return the value or the exception of a call. A future cannot hold a `StopIteration`: it would never complete."""
     try:
         return handler(**keywords), None
     except BaseException as error:  # noqa: BLE001 - it becomes a result on the other side

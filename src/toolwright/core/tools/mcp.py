@@ -18,7 +18,7 @@ Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
 
 @value
 class McpToolOptions:
-    """Changes to one tool of a server. `timeout` is in seconds; None leaves what the server's options say."""
+    """Options of one tool of a server. `timeout` is in seconds; None uses the server's option."""
 
     visible: bool | None = None
     timeout: float | None = None
@@ -27,16 +27,20 @@ class McpToolOptions:
 
 @value
 class McpServer:
-    """A server whose tools agents call. One on `stdio` is a process: `command` with `args` and `env`.
+    """A server whose tools agents call. A `stdio` server is a process: `command` with `args` and `env`.
 
-    `${env.NAME}` in `url`, `headers` and `env` stands for a variable of the thread; a thread without it waits for it.
-    `revision` is the only one of the protocol that is spoken with it; None is the newest that it knows.
-    `allowed_tools` None means all of them; `timeout` is that of its tools, in seconds. With `sampling` the server may
-    have the agent's model answer; with `hold_changes` a tool that changes its definition once it was called is held
-    back until somebody accepts it. With `instructions` the model is shown what the server says of itself,
-    with `resources` it has a tool that reads the server's resources. Calls wait for an approval where it
-    `requires_approval`, unless a tool's options say otherwise. One that is not `trusted` was
-    configured over HTTP: its URL reaches no private address that the operator has not allowed.
+    `${env.NAME}` in `url`, `headers` and `env` stands for a variable of the thread; a run waits until it is set.
+    `revision`
+    is the only protocol revision to use; None is the newest that the server knows. `allowed_tools` None means all of
+    them;
+    `timeout` is that of its tools, in seconds. With `sampling` the server may query the agent's model. With
+    `hold_changes` a
+    tool that changes its definition after its first call is held back until the change is accepted. With `instructions`
+    the
+    model is shown the server's instructions, with `resources` it has a tool that reads the server's resources. Calls
+    wait
+    for an approval if it `requires_approval`, unless a tool's options override that. A server that is not `trusted` was
+    configured over HTTP: its URL can reach only public addresses and those allowed by the operator.
     """
 
     name: str
@@ -60,7 +64,7 @@ class McpServer:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables that it needs."""
+        """The variables that the server requires."""
         pieces: list[Piece] = [piece for _, text in (*self.headers, *self.env) for piece in read_header(text)]
         slots = [piece for piece in pieces if isinstance(piece, Slot)]
         if self.url is not None:
@@ -73,7 +77,7 @@ class McpServer:
         return (self.allowed_tools or frozenset()) | {name for name, _ in self.tools}
 
     def options(self, tool: str) -> McpToolOptions:
-        """The changes to that tool."""
+        """Return the changes to that tool."""
         return dict(self.tools).get(tool, McpToolOptions())
 
     def allows(self, tool: str) -> bool:
@@ -83,11 +87,13 @@ class McpServer:
 
 @value
 class McpTarget:
-    """A server with the values of one thread filled in: what a connection is opened to.
+    """A server with the values of one thread: the target of a connection.
 
-    Two threads whose values are the same, and the same of them secret, share it. `key` tells targets apart and holds
-    no value; `place` is the digest of where it is alone, by its URL or its command without secrets. `secrets` are the
-    names and values of secrets among them.
+    Two threads with the same values, and the same secrets among them, share it. `key` identifies the target and
+    contains no
+    value; `place` is the digest of its location only, the URL or the command without secrets. `secrets` are the names
+    and
+    values of secrets among them.
     """
 
     server: McpServer
@@ -101,11 +107,11 @@ class McpTarget:
 
 @value
 class McpCall:
-    """The relation of a tool of the kind `mcp`: to the tool of a server that is called, by its name there.
+    """Relation of a tool of the kind `mcp` to the server's tool that it calls, by its name there.
 
-    `output` is the schema of its structured results; `digest` tells its definitions apart. With `as_task` a server of
-    the revision 2025-11-25 is asked to carry the call out as a task. With `reads` the call
-    reads the resource that its argument `uri` names.
+    `output` is the schema of its structured results; `digest` identifies its definition. With `as_task` a server of the
+    revision 2025-11-25 is asked to execute the call as a task. With `reads` the call reads the resource in its argument
+    `uri`.
     """
 
     server: McpServer
@@ -117,9 +123,9 @@ class McpCall:
 
 
 def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = frozenset()) -> McpTarget:
-    """The target with these values of all its variables, of which some are secrets, by name.
+    """Return the target with these values of all its variables; `secret` are the names of secrets.
 
-    Raises `Unfillable`, whose words hold no value.
+    Raises `Unfillable`, whose message has no value.
     """
     url = _url(server, values)
     headers = tuple([(name, _text(name, text, values)) for name, text in server.headers])

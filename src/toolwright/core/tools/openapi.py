@@ -1,4 +1,4 @@
-"""Tools from an OpenAPI document: one HTTP tool an operation, and a fault for each operation that cannot be one."""
+"""Tools from an OpenAPI document: one HTTP tool per operation, and an error for each operation without one."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ DESCRIPTION = 1_000
 
 
 class OnlyForm(Form):
-    """The operations that are wanted; what is not given selects all. Texts of operations and paths may have `*`."""
+    """Selection of operations. Missing fields select all. Operations and paths can contain `*`."""
 
     operations: list[Words] | None = None
     tags: list[Words] | None = None
@@ -41,7 +41,7 @@ class OnlyForm(Form):
 
 
 def _operations(only: object) -> object:
-    """A text or a list are operations."""
+    """Convert a text or a list to `operations`."""
     if isinstance(only, str):
         return {"operations": [only]}
     return {"operations": cast("object", only)} if isinstance(only, list) else only
@@ -100,14 +100,14 @@ class OperationFault:
 
 @value
 class Api:
-    """The tools of a document: their configurations, and the faults of the others."""
+    """The tools of a document: their configurations, and the errors of the operations without one."""
 
     title: str
     tools: tuple[JSONObject, ...]
     faults: tuple[OperationFault, ...]
 
     def told(self) -> str | None:
-        """The faults in one line, None if there are none."""
+        """Return the errors on one line, or None."""
         if not self.faults:
             return None
         first = "; ".join(
@@ -164,23 +164,22 @@ def openapi(
 ) -> OpenAPITools:
     """Return the tools of an OpenAPI 3.0 or 3.1 document: `tools=[*tw.openapi("petstore.yaml")]`.
 
-    What an operation cannot say as a tool is in `faults`, and logged once; the others are tools all the same. Needs the
-    extra `openapi`.
+    Operations that cannot become a tool are in `faults`, and logged once. Requires the extra `openapi`.
 
     Args:
         source: a path, a URL, the text of a document as JSON or YAML, or the document as an object.
         only: operation ids, in which `*` stands for anything; or a mapping with `operations`, `tags`, `paths`,
             `methods` and `deprecated` (true: deprecated operations too), all of which an operation must match.
-        name: what the names of the tools and of the variables begin with.
-        base_url: the address of the service, instead of the document's first server. It is taken as written.
+        name: prefix of the names of the tools and of the variables.
+        base_url: the address of the service, instead of the document's first server. It is trusted.
         auth: the variable that holds the credentials, or a variable for each security scheme; False for none.
-        fields: True trims answers to what the document declares; paths such as `owner.login` keep those alone, for all
+        fields: True trims answers to the declared fields; paths such as `owner.login` keep only those, for all
             operations or by operation id.
-        effects: `read_only`, `idempotent`, `destructive` or `none` by operation id, where the method says otherwise.
-        max_description: characters of a description.
+        effects: `read_only`, `idempotent`, `destructive` or `none` by operation id, to override the method's default.
+        max_description: maximum number of characters of a description.
 
     Raises:
-        DefinitionError: if the document cannot be read, or gives no tool at all.
+        DefinitionError: if the document cannot be read, or has no usable operation.
         MissingExtra: without the extra `openapi`.
     """
     given: dict[str, Any] = {  # validated by the form
@@ -254,7 +253,7 @@ async def read_entry(
 
 
 def api_entries(config: JSON) -> dict[int, JSON]:
-    """The documents among the tools of an agent's configuration, by their numbers."""
+    """Return the documents among the tools of an agent's configuration, by their numbers."""
     tools = config.get("tools") if isinstance(config, dict) else None
     entries = tools if isinstance(tools, list) else []
     return {
@@ -265,9 +264,9 @@ def api_entries(config: JSON) -> dict[int, JSON]:
 async def with_apis(
     config: JSON, read: Callable[[ApiEntry], Awaitable[Api]]
 ) -> tuple[JSON, list[OperationFault]]:
-    """The configuration with the tools of its documents in their place, and the faults of these.
+    """Return the configuration with the tools of its documents in their place, and the errors of these.
 
-    Raises `InvalidConfiguration` with the path of every fault of an entry.
+    Raises `InvalidConfiguration` with the path of every error of an entry.
     """
     documents = api_entries(config)
     if not documents or not isinstance(config, dict) or not isinstance(config["tools"], list):
@@ -304,9 +303,9 @@ async def with_apis(
 
 
 def with_apis_of_file(config: JSON, folder: Path) -> JSON:
-    """The configuration of a file in that folder with the tools of its documents in their place.
+    """Return the configuration of a file in that folder with the tools of its documents in their place.
 
-    Raises `InvalidConfiguration` with the path of every fault of an entry.
+    Raises `InvalidConfiguration` with the path of every error of an entry.
     """
     if not api_entries(config):
         return config
@@ -320,7 +319,7 @@ def _tools(api: Api) -> OpenAPITools:
 
 
 def _adapter(module: Literal["source", "reader"]) -> Any:  # a module of the adapter
-    """A module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
+    """Return a module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
     try:
         return import_module(f"toolwright.adapters.openapi.{module}")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""A tool call's way without a runtime: parse, judge into a prepared call, execute, outcome."""
+"""Pipeline of a tool call without a runtime: parse, validate, execute, return the outcome."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class Executor(Protocol):
     """An executor of prepared calls. It raises only for a bug of its own or when it is cancelled."""
 
     def __call__(self, prepared: PreparedCall, state: ThreadState) -> Awaitable[Outcome]:
-        """The call's result, or word that it comes later."""
+        """Execute a validated call. Returns its result, or `Pending` if the result is submitted later."""
         ...
 
 
@@ -59,9 +59,9 @@ def prepare(
     call_id: str,
     resolve: Callable[[Tool, JSONObject], JSONObject] | None = None,
 ) -> PreparedCall | ToolResult:
-    """Find the tool and judge the arguments; an error result if there is no such tool or they are invalid.
+    """Find the tool and validate the arguments. Returns an error result for an unknown tool or invalid arguments.
 
-    `resolve` replaces references in the arguments of schema tools, before they are validated.
+    `resolve` replaces references in the arguments of schema tools before they are validated.
     """
     tool = tools.get(name)
     if tool is None:
@@ -88,7 +88,7 @@ def internal_failure(doing: str, error: Exception) -> ToolResult:
 
 
 def refusal(error: ArgumentFault | DefinitionError) -> ToolResult:
-    """The error result of a call whose arguments, or whose tool's schema, are invalid."""
+    """Return the error result of a call whose arguments, or whose tool's schema, are invalid."""
     if isinstance(error, ArgumentFault):
         return ToolResult.fail(str(error), error_code="invalid_arguments")
     return ToolResult.fail(error.message, error_code=error.code)
@@ -109,7 +109,7 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
 
 
 def limit_of(tool: Tool) -> float | None:
-    """The seconds that whoever carries the call out may take, None for as long as they want."""
+    """Return the timeout of a call in seconds, or None if its executor sets no limit."""
     return tool.timeout if tool.carrier in INLINE else None
 
 
@@ -141,7 +141,7 @@ async def carry_out(
 
 
 def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
-    """The result, or an error result if the tool's `_output` does not allow it (S1)."""
+    """Return the result, or an error result if the tool's `_output` does not allow it (S1)."""
     try:
         faults = judge.faults(outcome.result)
     except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
@@ -155,22 +155,22 @@ def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
 
 
 async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolResult:
-    """The executor of internal tools: their arguments are their result."""
+    """Return the executor of internal tools: their arguments are their result."""
     return internal_result(prepared)
 
 
 def internal_result(prepared: PreparedCall) -> ToolResult:
-    """The result that an internal tool answers at once (S3)."""
+    """Return the result that an internal tool answers at once (S3)."""
     return ToolResult.ok({"success": True, "args": prepared.arguments})
 
 
 async def answer_latent(prepared: PreparedCall, state: ThreadState) -> ToolResult:
-    """The executor of latent tools."""
+    """Return the executor of latent tools."""
     return answer_by_model(prepared)
 
 
 def answer_by_model(prepared: PreparedCall) -> ToolResult:
-    """The result of a latent call at once: what the model has given as its output (S1)."""
+    """Return the result of a latent call: the model's output (S1)."""
     tool = prepared.tool
     if tool.meta is None or not tool.latent:
         return ToolResult.fail(f"Tool {tool.name!r} has no handler.", error_code="no_handler")
@@ -179,7 +179,7 @@ def answer_by_model(prepared: PreparedCall) -> ToolResult:
 
 
 def lacks_tenvs(name: str, lacking: MissingTenvs) -> ToolResult:
-    """The error result of a tool whose thread does not bring what it needs (D4)."""
+    """Return the error result of a call whose thread does not have the required tenvs (D4)."""
     invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
     return ToolResult.fail(
         sentence(f"Tool {name!r} needs tenvs that this thread does not have: {lacking}"),
@@ -189,7 +189,7 @@ def lacks_tenvs(name: str, lacking: MissingTenvs) -> ToolResult:
 
 
 async def lacking_variables(tool: Tool, state: ThreadState) -> list[str]:
-    """The names of required variables that have no value for a call outside a run. An empty text is one."""
+    """Return the names of required variables without a value, for a call outside a run. An empty text is a value."""
     needed = [each.name for each in tool.variables if each.required]
     first = () if tool.execution is None else tool.execution.variables
     ordered = dict.fromkeys([*[name for name in first if name in needed], *needed])
@@ -204,7 +204,7 @@ async def _resolves(state: ThreadState, name: str) -> bool:
 
 
 def lacks_variables(name: str, missing: Sequence[str]) -> ToolResult:
-    """The error result of a call that cannot wait for the values that it needs (D4)."""
+    """Return the error result of a call that cannot wait for the values that it needs (D4)."""
     return ToolResult.fail(
         sentence(f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}"),
         error_code=VariablesLacking.code,
@@ -213,12 +213,12 @@ def lacks_variables(name: str, missing: Sequence[str]) -> ToolResult:
 
 
 def timed_out(seconds: float) -> ToolResult:
-    """The error result of a call whose time is over (D8)."""
+    """Return the error result of a call that exceeded its timeout (D8)."""
     return ToolResult.fail(f"Tool timed out after {round(seconds * 1000)}ms", error_code="timeout")
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> ToolResult:
-    """The error result for a name that no tool has, with those that exist."""
+    """Return the error result for an unknown tool, with the names that exist."""
     tools = list(names)
     close = difflib.get_close_matches(name[:200], tools[:1000], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

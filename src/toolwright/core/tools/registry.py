@@ -54,9 +54,10 @@ class Registry:
     def handler(self, name: str, function: H | None = None) -> H | Callable[[H], H]:
         """Register a function that executes the tool of its name, and those whose `_activity` names it.
 
-        It gets arguments by their names; a parameter that is no argument, of the type dict or of none, gets all of
+        It gets arguments by their names. A parameter that is not an argument, of the type dict or without one, gets all
+        of
         them, and so does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` get those. Without a
-        function this is a decorator. Raises `DefinitionError` for a name that is registered.
+        function this is a decorator. Raises `DefinitionError` for a name that is registered already.
         """
         check_line("A handler", name)
 
@@ -69,17 +70,20 @@ class Registry:
         return register if function is None else register(function)
 
     def swap_handler(self, name: str, function: Handler) -> None:
-        """Put another function in the place of a handler; `DefinitionError` if there is none of that name."""
+        """Replace a handler. Raises `DefinitionError` if there is none of that name."""
         self._known(name)
         self._handlers[name] = _checked(name, function)
 
     def remove_handler(self, name: str) -> None:
-        """Take a handler away, so that its tool is latent again; `DefinitionError` if there is none of that name."""
+        """Remove a handler, so that its tool is latent again.
+
+        Raises `DefinitionError` if there is none of that name.
+        """
         self._known(name)
         del self._handlers[name]
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools as they are executed now, in the order of their registration.
+        """Return the tools as they are executed now, in the order of their registration.
 
         Raises `DefinitionError` for an `_activity` without a handler, and for a handler that does not fit its tool.
         """
@@ -93,7 +97,7 @@ class Registry:
         return {**self._handlers}
 
     def _same(self, tool: Tool) -> Tool:
-        """The tool as it was given before, if its handler is the same: tools are known by their identity."""
+        """Return the same tool object as before if its handler is unchanged, as tools are compared by identity."""
         before = self._given.get(tool.name, tool)
         return before if before.handler is tool.handler else tool
 
@@ -167,7 +171,10 @@ class HandlerBinding(Binding):
         self._check(properties, [name for name in others if name != self._whole])
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Raises `ArgumentFault` for what the schema lets a call leave out and the handler does not."""
+        """Return the handler's keyword arguments.
+
+        Raises `ArgumentFault` for an argument that the schema makes optional and the handler requires.
+        """
         assert self._interface.meta is not None, "a schema tool has them"
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
         lacking = [name for name, needed in self._named.items() if needed and name not in call.args]
@@ -226,7 +233,7 @@ def _dependencies(
 def _of_type(
     parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, object], wanted: type
 ) -> str | None:
-    """The name of the first parameter that is annotated with the type, also as one of several."""
+    """Return the name of the first parameter that is annotated with the type, also as one of several."""
     return next((name for name in parameters if _mentions(hints.get(name), wanted)), None)
 
 
@@ -239,6 +246,6 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 
 
 def _takes_object(hint: object) -> bool:
-    """Return whether a parameter is for an object of any fields: it says so, or nothing."""
+    """Return whether a parameter accepts any object: it is annotated so, or not at all."""
     kind = get_origin(hint) or hint
     return hint is None or hint is Any or (isinstance(kind, type) and issubclass(dict, kind))

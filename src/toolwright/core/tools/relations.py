@@ -1,4 +1,4 @@
-"""Relations of tools to what they call, prompts and agents: S0 §4 and §5, and what becomes of it in an app."""
+"""Relations of tools to the prompts and agents that they call: S0 §4 and §5."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -74,9 +74,10 @@ class _Form(BaseModel):
 class SubpromptConfig(_Form):
     """A prompt as a tool (S0 §4): the parts of its answer, and its arguments.
 
-    Included are its text, and where asked the calls that it made and their errors: all of them unless said
-    otherwise. `init_user_message_property` names the argument that is its user message,
-    `init_attachments_property` the one with paths of files of the thread. `requires_approval` is as for any tool.
+    By default the answer includes its text, its calls and their errors. `init_user_message_property` names the argument
+    that is its user message, `init_attachments_property` the one with paths of files of the thread. `requires_approval`
+    is
+    as for any tool.
     """
 
     name: Name
@@ -97,7 +98,7 @@ class Immediate(_Form):
     """A child for each group of values (S0 §5): `name_env` gives its name, `description_env` its first message.
 
     `scoped_env` are names of values that each child gets for itself: `NAME`, or `NAME_<suffix>` with the same
-    suffix over all of them. Only those that are designated as name or description are ever shown to a model.
+    suffix for all of them. Only those designated as name or description are ever shown to a model.
     """
 
     _wanted: ClassVar[str] = "true, false or an object"
@@ -117,9 +118,12 @@ class Immediate(_Form):
 
 
 class Resumable(_Form):
-    """A child that lives on (S0 §5): which of its sides is spoken to, how many there may be at once (None for any
-    number), and whether the end of each of its sessions is told to the parent (`implicit`) or only what
-    `state.notify_parent` says (`explicit`).
+    """A child that outlives its session (S0 §5).
+
+    `receives_messages` is the side that receives messages. `max_instances` limits the number of children at once, None
+    for
+    no limit. `parent_communication`: `implicit` reports the end of each session to the parent, `explicit` only what
+    `state.notify_parent` sends.
     """
 
     _wanted: ClassVar[str] = "false or an object"
@@ -180,9 +184,9 @@ class SubagentToolConfig(_Form):
 
 @value
 class AgentTool:
-    """An agent as a tool of a prompt, made by `Agent.as_tool`; the app that has the prompt has the agent too.
+    """An agent as a tool of a prompt, made by `Agent.as_tool`. It is added to the app together with the prompt.
 
-    `agent` is a `tw.Agent`, `description` tells the model what to call it for, `config` how it is called.
+    `agent` is a `tw.Agent`, `description` tells the model when to call it, `config` configures the call.
     """
 
     agent: Any  # an `Agent`, which belongs to the layer above
@@ -197,16 +201,16 @@ class AgentTool:
 
 @value
 class PromptCall:
-    """The relation of a tool of the kind `prompt` to what it calls."""
+    """Relation of a tool of the kind `prompt` to the prompt that it calls."""
 
     config: SubpromptConfig
 
 
 @value
 class AgentCall:
-    """The relation of a tool of the kind `agent`: to a child thread of the agent with that id, `about` that.
+    """Relation of a tool of the kind `agent` to a child thread of the agent with that id, described by `about`.
 
-    `judge` reads its arguments; None for an agent whose prompt asks for nothing but a message.
+    `judge` validates its arguments; None for an agent whose prompt requires only a message.
     """
 
     config: SubagentToolConfig

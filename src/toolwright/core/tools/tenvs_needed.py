@@ -1,4 +1,4 @@
-"""Tenvs that a tool needs of its thread (S2 §9): those that it declares, and faults of those it gets."""
+"""Tenvs that a tool requires of its thread (S2 §9): the declared ones, and the errors of their values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _MISSING = "is missing"
 
 @dataclass(frozen=True, slots=True)
 class MissingTenvs:
-    """The faults of a thread's tenvs: required names that are missing, and values of a wrong type.
+    """The errors of a thread's tenvs: required names that are missing, and values of a wrong type.
 
-    `invalid` are pairs of a name and a sentence; no value is ever in it. `faults` are the same with whole paths.
+    `invalid` are pairs of a name and a message without values. `faults` are the same with whole paths.
     """
 
     missing: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class MissingTenvs:
 
 
 def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsLacking:
-    """The error that says `what` cannot be, and names all that is missing (S2 §9.3)."""
+    """Return the error for `what`, with all missing and invalid tenvs (S2 §9.3)."""
     return TenvsLacking(
         sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
         [*lacking.missing],
@@ -79,15 +79,15 @@ class Needs:
         self._judge.compile()
 
     def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | MissingTenvs:
-        """The declared names with their values, built as the model says; or what is wrong with them.
+        """Return the declared names with their values, built by the model, or their errors.
 
-        An optional name that is absent has its default. Names are as in JSON and as in Python.
+        A missing optional name has its default. Names are as in JSON and as in Python.
         """
         built = self.build(values)
         return built if isinstance(built, MissingTenvs) else self.named(built)
 
     def build(self, values: Mapping[str, JSON] | Tenvs) -> object:
-        """Return the instance of the model that these values make, or a `MissingTenvs` that says what is wrong."""
+        """Return an instance of the model with these values, or a `MissingTenvs` with the errors."""
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
             judged = self._judge.read(wanted)
@@ -105,7 +105,7 @@ class Needs:
 
 
 def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
-    """The faults that all of these needs together find."""
+    """Return the errors of all these requirements, merged."""
     total = MissingTenvs()
     for each in needs:
         read = each.read(values)
@@ -115,7 +115,7 @@ def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
 
 
 def _lacking(faults: Iterable[Fault]) -> MissingTenvs:
-    """A fault within a value is told with its path."""
+    """Sort validation errors into missing and invalid tenvs. An error inside a value keeps its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
     texts: list[str] = []

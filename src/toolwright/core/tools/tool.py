@@ -1,4 +1,4 @@
-"""Tool: what a model is told of it, who executes it, its effects; and tools of other frameworks."""
+"""Tool: its definition for models, its executor, its effects; and tools of other frameworks."""
 
 import functools
 import re
@@ -41,7 +41,7 @@ _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
 
 
 def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:
-    """A function of the framework's adapter, found by its name: the core imports no adapter.
+    """Return a function of the framework's adapter, found by its name: the core imports no adapter.
 
     `native_tools(toolset, state)` are the framework's tools that call ours, `tool_of(native, …)` is ours that calls
     theirs. Raises `MissingExtra`.
@@ -61,7 +61,7 @@ _TAKEN_BY: Mapping[str, str] = {
 
 
 def check_foreign(value: object) -> None:
-    """Raise `DefinitionError` for a tool of another framework: it names what makes a tool of ours of it."""
+    """Raise `DefinitionError` for a tool of another framework. The message names the function that converts it."""
     modules = [each.__module__.partition(".")[0] for each in type(value).__mro__]
     way = next((_TAKEN_BY[module] for module in modules if module in _TAKEN_BY), None)
     if way is not None:
@@ -215,17 +215,23 @@ class Tool:
 
     @property
     def offered(self) -> JSONObject:
-        """The schema that a model is shown: the parameters, and what a schema tool leaves to each call."""
+        """The schema sent to a model.
+
+        It has the parameters, and the meta-properties that a schema tool leaves to each call.
+        """
         return self.parameters if self.meta is None else offered(self.parameters, self.meta, self.latent)
 
     @property
     def repeatable(self) -> bool:
-        """Return whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
+        """Whether an interrupted call can be repeated (D14).
+
+        Calls that run in a child or a prompt continue by themselves.
+        """
         goes_on = self.kind == "delegate" or (self.relation is not None and self.kind != "mcp")
         return self.read_only or self.idempotent or goes_on
 
     def kind_of(self, arguments: str) -> Kind:
-        """The kind by which a call with these arguments, as JSON text, is executed: it may choose its delegate."""
+        """Return the kind that executes a call with these arguments (JSON text), which can choose a delegate."""
         if self.meta is None or "_delegate" not in self.meta.choices:
             return self.kind
         if "_delegate" not in arguments and "\\" not in arguments:  # which may spell it
@@ -250,12 +256,12 @@ class Tool:
         return made
 
     def same_as(self, other: "Tool") -> bool:
-        """Return whether both are declared alike, as two tools are that are made of one function."""
+        """Return whether both have the same declaration, as two tools made from one function have."""
         return self is other or all(getattr(self, each) == getattr(other, each) for each in _DECLARED)
 
     @property
     def definition(self) -> ToolDefinition:
-        """The tool as a model is told of it."""
+        """The tool as sent to a model."""
         return ToolDefinition(name=self.name, description=self.description, parameters=self.offered)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:  # whatever the handler returns
@@ -319,7 +325,7 @@ def _check_parameters(tool: Tool) -> None:
 
 
 def _check_way(tool: Tool) -> None:
-    """What says how a call gets its result must fit the kind."""
+    """Raise `DefinitionError` for fields about the result's delivery that do not fit the kind."""
     what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
     if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
         raise DefinitionError(f"{what} takes no execution, is_async or expires_in: its calls are made here.")
@@ -336,7 +342,7 @@ def _check_way(tool: Tool) -> None:
 
 
 def _variables(tool: Tool) -> tuple[Variable, ...]:
-    """Those declared, and those that the URL and the headers of an HTTP tool name (D13)."""
+    """Return the declared variables, and those in the URL and the headers of an HTTP tool (D13)."""
     declared_variables(f"Tool {tool.name!r}", tool.variables)
     declared = {each.name for each in tool.variables}
     named = () if tool.execution is None else tool.execution.variables
@@ -359,7 +365,7 @@ def _stands_alone(tool: Tool) -> bool:
 
 
 def _result_judge(name: str, meta: Meta, latent: bool) -> ResultJudge | None:
-    """The judge of what others than the model give as output: the model's own is validated with its arguments."""
+    """Return the validator of outputs, or None for latent tools, whose output is validated with the arguments."""
     if latent or meta.output is None:
         return None
     return ResultJudge(with_definitions(meta.output, meta.definitions), name)
@@ -371,7 +377,7 @@ def _is_duration(timeout: object) -> bool:
 
 @functools.cache
 def _warn_of_name(name: str) -> None:
-    """Once for each name."""
+    """Warn once for each name that a provider could reject."""
     warnings.warn(
         f"The tool name {name!r} is not of the form [a-z][a-z0-9_]{{0,63}}; it works, but a provider "
         "that refuses it is told an alias.",

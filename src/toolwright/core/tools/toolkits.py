@@ -31,7 +31,7 @@ ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
 
 
 def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
-    """The toolkits of an agent configured as JSON that names these: all of one choice; None where it mixes both."""
+    """Return the toolkits of an agent configured as JSON with these names, or None if it mixes both sets."""
     named = {*toolkits}
     if named <= {*CONFIGURED}:
         return CONFIGURED
@@ -39,7 +39,7 @@ def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
-    """The fault of an agent's choice, as the end of a sentence without its full stop; None if there is none."""
+    """Return the error of an agent's toolkits, as the end of a sentence without its full stop, or None."""
     unknown = [name for name in toolkits if name not in TOOLKITS]
     if unknown:
         return f"names {unknown[0]!r}, which is no toolkit: there are {', '.join(map(repr, TOOLKITS))}"
@@ -49,5 +49,5 @@ def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
 
 
 def reserved(toolkits: Iterable[str]) -> frozenset[str]:
-    """The names that the tools of these toolkits have, and those that every agent can get."""
+    """Return the names of the tools in these toolkits, and of the tools that every agent can get."""
     return frozenset([READ_RESULT, *[name for kit in toolkits for name in TOOLKITS[kit]]])

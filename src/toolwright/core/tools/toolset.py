@@ -40,13 +40,13 @@ Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 
 @value
 class RenamedTool:
-    """A tool that a model was told under another name, or with other names of properties."""
+    """A tool that was sent to a model under another name, or with other property names."""
 
     name: str
     names: PropertyNames | None
 
     def arguments(self, args: RawArguments) -> RawArguments:
-        """Return the arguments under the names of the tool's own schema; what is no JSON as it is."""
+        """Return the arguments under the names of the tool's own schema. Invalid JSON is returned unchanged."""
         if self.names is None:
             return args
         if isinstance(args, bytes):
@@ -61,7 +61,7 @@ class RenamedTool:
             return args  # validating them says what is wrong
 
     def result(self, result: ToolResult) -> ToolResult:
-        """Return the result with faults of arguments under the names that the model knows."""
+        """Return the result, with errors of arguments under the names sent to the model."""
         if self.names is None or result.error is None or result.error_code != "invalid_arguments":
             return result
         return changed(result, error=self.names.told(result.error))
@@ -102,9 +102,9 @@ class Toolset:
         return tuple(tool.definition for tool in self)
 
     def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
-        """The tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.
+        """Return the tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.
 
-        With a `provider` each tool is sent in a form that it accepts; tools without one are left out (`faults`),
+        With a `provider` each tool is sent in a form that it accepts; tools without one are left out (`errors`),
         and `call` accepts the names that were sent to the model.
         """
         if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
@@ -188,7 +188,7 @@ class Toolset:
         return told.result(await own.call(told.name, told.arguments(args), state))
 
     def filtered(self, predicate: Callable[[Tool], bool]) -> "Toolset":
-        """The tools for which `predicate` is true."""
+        """Return the tools for which `predicate` is true."""
         if not callable(predicate):
             raise DefinitionError(
                 f"Tools are filtered by a function of a tool, not by {brief_value(predicate)}."
@@ -196,12 +196,12 @@ class Toolset:
         return self._with(tool for tool in self if predicate(tool))
 
     def prefixed(self, text: str) -> "Toolset":
-        """The tools under names that begin with `text`."""
+        """Return the tools under names that begin with `text`."""
         check_kind("What tools are prefixed with", text, str, "text")
         return self._with(changed(tool, name=text + tool.name) for tool in self)
 
     def for_pydantic_ai(self, state: ThreadState | None = None) -> list[Any]:
-        """The tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
+        """Return the tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
         Arguments are validated and calls executed as by `call`, with that `state`, here and in the following
         methods. A failure is an error that the model reads; images are sent to it. Raises `MissingExtra`.
@@ -209,20 +209,21 @@ class Toolset:
         return adapter("pydantic_ai", "native_tools")(self, state)
 
     def for_openai_agents(self, state: ThreadState | None = None) -> list[Any]:
-        """The tools as `FunctionTool`s of the OpenAI Agents SDK."""
+        """Return the tools as `FunctionTool`s of the OpenAI Agents SDK."""
         return adapter("openai_agents", "native_tools")(self, state)
 
     def for_langchain(self, state: ThreadState | None = None) -> list[Any]:
-        """The tools as LangChain's `StructuredTool`s, for LangGraph too; a message's artifact is our result."""
+        """Return the tools as LangChain's `StructuredTool`s, for LangGraph too; a message's artifact is our result."""
         return adapter("langchain", "native_tools")(self, state)
 
     def requiring_approval(
         self, predicate: Callable[[Tool], bool] | None = None, approval: Requirement = True
     ) -> "Toolset":
-        """The tools, of which those for which `predicate` is true, or all, need an approval before a call begins.
+        """Return a copy of the toolset in which the tools selected by `predicate` (default: all) require approval.
 
-        `approval` says when and on which terms, as `requires_approval` of a tool does: a function is given the call's
-        arguments. It takes the place of what the tool itself says.
+        `approval` gives the condition and the terms, as `requires_approval` of a tool does: a function receives the
+        call's
+        arguments. It replaces the tool's own.
         """
         chosen = self if predicate is None else self.filtered(predicate)
         return self._with(
@@ -239,7 +240,7 @@ class Toolset:
         return Toolset(tools, executors=self._executors)
 
     def __or__(self, other: "Toolset") -> "Toolset":
-        """Both sets' tools; a name that both have is refused."""
+        """Return both sets' tools; a name that both have is refused."""
         if not isinstance(other, Toolset):  # type: ignore[redundant-expr]  # user input
             return NotImplemented
         return Toolset([*self, *other], executors={**other._executors, **self._executors})
@@ -264,7 +265,7 @@ class Toolset:
 
 
 def _known(provider: object) -> Provider:
-    """The provider, if there is one of that name."""
+    """Return the provider, if there is one of that name."""
     for each in get_args(Provider):
         if each == provider:
             return each

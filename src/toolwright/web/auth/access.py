@@ -211,7 +211,7 @@ class Access:
         self._origins = frozenset(cors_origins)
 
     def service(self, key: str | None, headers: Mapping[str, str], peer: str | None) -> Caller:
-        """The caller as a service. Raises `Unauthorized` or `Forbidden`."""
+        """Return the caller as a service. Raises `Unauthorized` or `Forbidden`."""
         if self.keyed:
             return self._with_key(key)
         self.check_local(headers, peer)
@@ -227,7 +227,7 @@ class Access:
         return self._verify is not None
 
     async def named(self, public_key: str | None, authorization: str | None) -> Named:
-        """The person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
+        """Return the person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
         if public_key is None or self._verify is None:
             raise Unauthorized("A person needs a public key: send it as the header x-public-key.")
         if self._public.find(public_key) is None:

@@ -172,7 +172,7 @@ class Permits:
             raise _no_run(run_id)
 
     async def look(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
-        """The run, and how much of it the caller may see; `NotFound` for one of which that is nothing."""
+        """Return the run, and how much of it the caller may see. Raises `NotFound` for one of which that is nothing."""
         run = await self._runtime.runs.get(run_id)
         if caller.kind == "service":
             return run, "whole"
@@ -250,7 +250,7 @@ class Permits:
             raise NotFound(f"There is no client {client_id!r}.")
 
     def reader(self, caller: Caller) -> str:
-        """The entity that has read something: only a person reads."""
+        """Return the entity that has read something: only a person reads."""
         if caller.entity_id is None:
             raise Forbidden("Only a person has something to read.")
         return caller.entity_id

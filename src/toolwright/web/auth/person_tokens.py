@@ -125,7 +125,7 @@ class PublicKey:
 
 
 def read_keys(text: bytes) -> Sequence[PublicKey]:
-    """The keys of a set that can verify signatures; others are left out, also whatever is no set of keys."""
+    """Return the keys of a set that can verify signatures; others are left out, also whatever is no set of keys."""
     try:
         document: JSON = json.loads(text)
     except (ValueError, RecursionError):
@@ -136,7 +136,7 @@ def read_keys(text: bytes) -> Sequence[PublicKey]:
 
 
 def choose(keys: Sequence[PublicKey], kid: str | None, algorithm: str) -> PublicKey | None:
-    """The key of that id for that algorithm; for a token that names none, the only one there is."""
+    """Return the key of that id for that algorithm; for a token that names none, the only one there is."""
     fit = [key for key in keys if algorithm in key.algorithms and kid in (None, key.kid)]
     return fit[0] if len(fit) == 1 or (fit and kid is not None) else None
 
@@ -198,7 +198,7 @@ class ProviderKeys:
         self._fetching = asyncio.Lock()
 
     async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """The key, None if the provider has no such. Raises `KeysUnavailable` if there were never any."""
+        """Return the key, or None if the provider has no such. Raises `KeysUnavailable` if there were never any."""
         if not self._keys or self._is_old:
             await self._refresh()
         if not self._keys:

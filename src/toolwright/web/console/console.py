@@ -261,7 +261,7 @@ async def _cancel_after(event: asyncio.Event, scope: CancelScope) -> None:
 
 
 def _path_of(scope: Scope) -> str:
-    """The path below the console's own."""
+    """Return the path below the console's own."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"
 

@@ -107,7 +107,7 @@ _SEND: Final = """(event) => {
 
 
 def message_field(placeholder: str, send: Callable[[str], Awaitable[object]]) -> ui.textarea:
-    """The field; `send` gets the text as it was typed, which may be before the server knows of the last key."""
+    """Return the field; `send` gets the text as it was typed, which may be before the server knows of the last key."""
 
     async def typed(event: GenericEventArguments) -> None:
         if isinstance(event.args, str):

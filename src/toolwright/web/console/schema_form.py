@@ -171,7 +171,7 @@ def _number(text: str, read: type[int] | object, fault: str) -> JSON:
 
 
 def _place(options: Sequence[JSON], chosen: JSON | Absence) -> int | None:
-    """The number of an option; true is not 1."""
+    """Return the number of an option; true is not 1."""
     places = (at for at, each in enumerate(options) if each == chosen and type(each) is type(chosen))
     return next(places, None)
 
@@ -272,7 +272,7 @@ class _Reading:
         return isinstance(properties, dict) and fits and len(properties) + held <= self._left
 
     def _plain(self, schema: JSON) -> tuple[JSONObject, bool]:
-        """The schema without references, and without null, and whether it takes null."""
+        """Return the schema without references, and without null, and whether it takes null."""
         nullable = False
         current: JSONObject = schema if isinstance(schema, dict) else {}
         for _ in range(_HOPS):
@@ -429,7 +429,7 @@ class SchemaForm:
         return {path: drawn.element.value for path, drawn in self._drawn.items()}
 
     def _place(self, path: Path) -> Path | None:
-        """The field in which that place is."""
+        """Return the field in which that place is."""
         places = (path[:length] for length in range(len(path), -1, -1))
         return next((place for place in places if place in self._drawn), None)
 

@@ -71,14 +71,14 @@ class Sessions:
         self._ended: dict[str, float] = {}
 
     def begin(self, caller: Caller) -> Session:
-        """A new session; a person's lasts no longer than their token."""
+        """Return a new session; a person's lasts no longer than their token."""
         now = self._now()
         until = now + LIFE.total_seconds()
         until = min(until, caller.until or until)
         return Session(id=secrets.token_urlsafe(16), caller=caller, begun=now, until=until)
 
     def seal(self, session: Session) -> str:
-        """The session as a cookie's value."""
+        """Return the session as a cookie's value."""
         caller = session.caller
         content: JSONObject = {
             "id": session.id,
@@ -278,7 +278,7 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    """The form that the page sends. Raises `InvalidRequest` if it is none."""
+    """Return the form that the page sends. Raises `InvalidRequest` if it is none."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

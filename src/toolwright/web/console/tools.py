@@ -195,7 +195,7 @@ async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
 
 
 async def _run(runtime: Runtime, run_id: str) -> Run | None:
-    """The run, None before there is one."""
+    """Return the run, None before there is one."""
     try:
         return await runtime.runs.get(run_id)
     except NotFound:
@@ -219,7 +219,7 @@ class Parameter:
 
 
 def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
-    """The parameters of an input schema, in their order."""
+    """Yield the parameters of an input schema, in their order."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return

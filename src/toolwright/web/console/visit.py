@@ -76,7 +76,7 @@ class Presence:
             self._changed(place.space_id, visitor)
 
     def present(self, space_id: str) -> set[str]:
-        """The entities that are there."""
+        """Return the entities that are there."""
         return self._here(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
 
     def typing(self, space_id: str) -> set[str]:

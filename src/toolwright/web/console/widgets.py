@@ -19,17 +19,17 @@ LONGEST_SHOWN: Final = 20_000  # characters of one text that a page shows
 
 
 def box(tag: str = "div", classes: str = "") -> Element:
-    """An element of that tag."""
+    """Return an element of that tag."""
     return ui.element(tag).classes(classes)
 
 
 def words(content: str, tag: str = "span", classes: str = "") -> TextElement:
-    """A text, as it is."""
+    """Return a text, as it is."""
     return TextElement(tag=tag, text=brief(content, LONGEST_SHOWN)).classes(classes)
 
 
 def heading(title: str) -> TextElement:
-    """The heading of a view, which is also the title of the browser's window."""
+    """Return the heading of a view, which is also the title of the browser's window."""
     ui.page_title(f"{brief(title, 80)} · Toolwright")
     return words(title, "h1")
 
@@ -53,7 +53,7 @@ def json_text(value: JSON) -> str:
 
 
 def link(content: str, path: str, classes: str = "") -> TextElement:
-    """A link to a path of the console, such as `/runs/run_1`, which is shown without loading the page again."""
+    """Return a link to a path of the console, such as `/runs/run_1`, which is shown without loading the page again."""
     return ui.link(brief(content, 300), path).classes(classes)
 
 
@@ -84,7 +84,7 @@ def action(
     icon: str | None = None,
     kind: str = "",
 ) -> Element:
-    """A button; `kind` is a class: primary, danger, plain. It cannot be pressed again until it is done."""
+    """Return a button; `kind` is a class: primary, danger, plain. It cannot be pressed again until it is done."""
     button = ui.button(label, icon=icon, color=None).props("no-caps unelevated").classes(f"action {kind}")
 
     async def press() -> None:

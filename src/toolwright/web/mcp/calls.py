@@ -169,7 +169,7 @@ class _Following:
         return self._clock.time() - self._began
 
     async def _now(self, row: Call, *, look: bool) -> Answer | None:
-        """The answer that the row allows, None as long as there is none."""
+        """Return the answer that the row allows, None as long as there is none."""
         if is_over(row.status):
             return await self._result(row)
         if look and row.status != "created":

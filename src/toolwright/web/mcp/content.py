@@ -90,13 +90,13 @@ async def call_result(
 
 
 def _error_meta(result: ToolResult) -> dict[str, Any] | None:
-    """The code and the data of an error, for hosts that want more than its text."""
+    """Return the code and the data of an error, for hosts that want more than its text."""
     told = {key: each for key, each in error_object(result).items() if key != "error"}
     return {ERROR: clean_json(told)} if told else None
 
 
 def error_result(text: str) -> CallToolResult:
-    """An error of a call that has no result of its own."""
+    """Return an error of a call that has no result of its own."""
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
@@ -127,7 +127,7 @@ async def _files(
 
 
 def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> ContentBlock:
-    """A file as the content that its type has."""
+    """Return a file as the content that its type has."""
     kind = ref.mime_type.partition(";")[0].strip().lower()
     named = {FILE_NAME: ref.name}
     if kind.startswith("image/"):
@@ -138,7 +138,7 @@ def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> ContentBlock:
 
 
 def _linked(thread_id: str, ref: AttachmentRef) -> ContentBlock:
-    """A file that is not sent along: it can be read by itself, unless it is too large even so."""
+    """Return a file that is not sent along: it can be read by itself, unless it is too large even so."""
     if ref.size > MOST_BYTES:
         return TextContent(text=_named(ref, "is too large to be sent along"))
     return ResourceLink(
@@ -290,7 +290,7 @@ class Resources:
 
 
 def uri_of(thread_id: str, path: str) -> str:
-    """The URI of a file of a call's thread."""
+    """Return the URI of a file of a call's thread."""
     return f"{OWN_FILES}{quote(thread_id, safe='')}/files{quote(path)}"
 
 

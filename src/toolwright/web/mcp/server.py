@@ -103,7 +103,7 @@ class ToolServer(Server[Any]):
 
 
 def mcp_server(parts: McpParts) -> ToolServer:
-    """The server over these parts."""
+    """Return the server over these parts."""
     calls, tasks = ToolCalls(parts), Tasks(parts)
     resources, prompts = Resources(parts), Prompts(parts)
 
@@ -362,7 +362,7 @@ class McpEndpoint:
         return await identified(request, self._serving, key, public_key)
 
     async def _open_manager(self) -> StreamableHTTPSessionManager:
-        """The sessions, which begin with the first request and end when the server stops."""
+        """Return the sessions, which begin with the first request and end when the server stops."""
         if self._serving.options.closing.is_set():
             raise StoreError(STOPS)
         async with self._starting:
@@ -399,7 +399,7 @@ async def _unheard(_: Message) -> None:
 
 
 def caller_of(context: Context) -> Caller:
-    """The caller of a request, as the endpoint has validated them."""
+    """Return the caller of a request, as the endpoint has validated them."""
     caller: Caller = context.request.scope[CALLER]  # type: ignore[union-attr]  # HTTP always has one
     return caller
 

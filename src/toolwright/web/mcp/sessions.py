@@ -41,7 +41,7 @@ class StateCodec:
         self._own = AESGCMRequestStateCodec([os.urandom(32)])
 
     def seal(self, payload: bytes) -> str:
-        """An opaque token."""
+        """Return an opaque token."""
         try:
             return self._cipher.seal(payload.decode())[0]
         except CannotSeal:
@@ -131,7 +131,7 @@ class Relay:
 
 
 def session_of(context: Context) -> str | None:
-    """The session of a request, None on stdio, which has but one."""
+    """Return the session of a request, None on stdio, which has but one."""
     return None if context.request is None else context.request.headers.get("mcp-session-id")
 
 
@@ -173,7 +173,7 @@ class McpSessions:
 
     @asynccontextmanager
     async def using(self, session_id: str) -> AsyncGenerator[None]:
-        """A request in the session, which is not idle within the block."""
+        """Yield a request in the session, which is not idle within the block."""
         session = self._sessions.get(session_id)
         if session is None:
             yield
@@ -229,7 +229,7 @@ class McpSessions:
             )
 
     def _most_of_one(self) -> list[str]:
-        """The sessions of the caller who has the most."""
+        """Return the sessions of the caller who has the most."""
         by_caller: dict[str, list[str]] = {}
         for name, session in self._sessions.items():
             by_caller.setdefault(session.caller, []).append(name)

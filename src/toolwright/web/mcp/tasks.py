@@ -75,7 +75,7 @@ class Question:
 
 
 async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Question]:
-    """The open questions of the call, the oldest first."""
+    """Return the open questions of the call, oldest first."""
     seen: dict[str, int] = {}
     found: list[Question] = []
     for each in await runtime.app_calls.below(call, MANY):
@@ -98,7 +98,7 @@ def _name(asked: JSONObject) -> str:
 
 
 def request_of(question: Question, context: Context) -> InputRequest | None:
-    """The question as the protocol asks it; None if the host cannot ask its user, or its model, so."""
+    """Return the question as the protocol asks it, or None if the host cannot ask its user, or its model, so."""
     if question.is_sampling:
         return None if capabilities_of(context).sampling is None else _sampling(question.asked)
     able = capabilities_of(context).elicitation
@@ -290,7 +290,7 @@ class Tasks:
             await ask(runtime, question, context)
 
     async def _find(self, context: Context, task_id: str) -> Call:
-        """The caller's call of that id, of a tool that they may use; the protocol's error for any other."""
+        """Return the caller's call of that id, of a tool that they may use; the protocol's error for any other."""
         check_name(context, task_id)
         caller = self._parts.caller(context)
         try:
@@ -305,7 +305,7 @@ class Tasks:
         return self._parts.runtime.app_calls.result(call) if is_over(call.status) else None
 
     async def _made(self, call: Call, result: ToolResult) -> CallToolResult:
-        """The result as the protocol has it."""
+        """Return the result as the protocol has it."""
         tool = self._parts.pages.named(call.name)
         return await call_result(self._parts.runtime.files, call.thread_id, result, tool)
 
@@ -343,7 +343,7 @@ def _written(message: BaseModel) -> dict[str, Any]:
 
 
 def status_of(call: Call, result: ToolResult | None) -> Status:
-    """The status of a task by its row: a tool's own failure is a result like any."""
+    """Return the status of a task by its row: a tool's own failure is a result like any."""
     if not is_over(call.status):
         return "working"
     code = None if result is None else result.error_code
@@ -353,7 +353,7 @@ def status_of(call: Call, result: ToolResult | None) -> Status:
 
 
 def task_json(call: Call, status: Status) -> JSONObject:
-    """A task of 2026-07-28."""
+    """Return a task of 2026-07-28."""
     return {
         "taskId": call.id,
         "status": status,
@@ -365,7 +365,7 @@ def task_json(call: Call, status: Status) -> JSONObject:
 
 
 def legacy_task(call: Call, status: Status, result: ToolResult | None) -> dict[str, Any]:
-    """A task of 2025-11-25, where a tool's failure is the task's."""
+    """Return a task of 2025-11-25, where a tool's failure is the task's."""
     failed = status == "completed" and result is not None and result.status == "error"
     written: dict[str, Any] = {
         "taskId": call.id,

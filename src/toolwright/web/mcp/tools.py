@@ -107,7 +107,7 @@ def is_modern(context: Context) -> bool:
 
 
 def capabilities_of(context: Context) -> ClientCapabilities:
-    """The abilities that the host has named, for this request or for its session."""
+    """Return the abilities that the host has named, for this request or for its session."""
     return context.session.client_capabilities or ClientCapabilities()
 
 
@@ -129,7 +129,7 @@ class ToolPages:
         self._rendered: dict[int, ListToolsResult] = {}
 
     def page(self, cursor: str | None) -> ListToolsResult:
-        """One page. Raises `MCPError` for a cursor that is none of ours."""
+        """Return one page. Raises `MCPError` for a cursor that is none of ours."""
         first = 0 if cursor is None else _place(cursor, len(self._listed))
         if first not in self._rendered:
             last = first + PAGE
@@ -142,20 +142,20 @@ class ToolPages:
         return self._rendered[first]
 
     def find(self, name: str) -> Tool:
-        """The tool of that name. Raises the protocol's error for one that there is not."""
+        """Return the tool of that name. Raises the protocol's error for one that there is not."""
         tool = self.named(name)
         if tool is None:
             raise unknown(name)
         return tool
 
     def named(self, name: str) -> Tool | None:
-        """The tool of that name, None where there is none."""
+        """Return the tool of that name, or None."""
         if name not in self.tools:
             return None
         return self.tools[name]
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """The schema by which the headers of a call are validated, None for a tool that there is not."""
+        """Return the schema by which the headers of a call are validated, or None for a tool that there is not."""
         tool = self.named(name)
         return None if tool is None else tool.offered
 

@@ -71,7 +71,7 @@ def reads(form: type[F], times: int = 1) -> Callable[[Request], Awaitable[F]]:
 
 
 def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
-    """The JSON of a text within a body, which is read as strictly as the body itself."""
+    """Return the JSON of a text within a body, which is read as strictly as the body itself."""
     options: GatewayOptions = request.app.state.serving.options
     try:
         return read_json(text, values=times * options.max_json_values, nesting=options.max_nesting)
@@ -120,7 +120,7 @@ def _refuse_other_kinds(content_type: str | None) -> None:
 
 
 async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
-    """The whole body, counted as it came: one of too many values is refused while it is still coming."""
+    """Return the whole body, counted as it came: one of too many values is refused while it is still coming."""
     body, count = bytearray(), ValueCount(most)
     async for piece in request.stream():
         try:

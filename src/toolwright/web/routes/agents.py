@@ -82,7 +82,7 @@ class Configuration(Form):
         return self
 
     def whole(self, request: Request) -> JSON:
-        """The configuration that was given, None if there is none."""
+        """Return the configuration that was given, or None."""
         options: GatewayOptions = request.app.state.serving.options
         config = self._parsed(request)
         if options.scripts is not None:

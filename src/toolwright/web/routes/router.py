@@ -19,7 +19,7 @@ register_url_convertor("text", AnyText())
 
 
 def noun(prefix: str, tag: str) -> APIRouter:
-    """A router below that path; in the OpenAPI document its operations are called as their functions are."""
+    """Return a router below that path; in the OpenAPI document its operations are called as their functions are."""
     return APIRouter(prefix=prefix, tags=[tag], generate_unique_id_function=_operation_id)
 
 

@@ -29,7 +29,10 @@ async def _resume_after(
     last_event_id: Annotated[EventId | None, Header(description="The last event that was read.")] = None,
     after: Annotated[EventId | None, Query(description="The same; 0 is the beginning.")] = None,
 ) -> int | None:
-    """Number to resume after, None for now. A browser that reconnects repeats the query: its header is newer."""
+    """Return the number to resume after, or None for now.
+
+    A browser that reconnects repeats the query: its header is newer.
+    """
     place = after if last_event_id is None else last_event_id
     return None if place is None else int(place)
 

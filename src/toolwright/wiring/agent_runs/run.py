@@ -460,7 +460,7 @@ class _Done:
 
 
 async def _thread(runtime: Runtime, order: _Order) -> str:
-    """The thread in which it runs, which is made if none is given."""
+    """Return the thread in which it runs, which is made if none is given."""
     if order.thread_id is None:
         return (await runtime.threads.create(order.agent, **order.values)).id
     thread = await runtime.threads.get(order.thread_id)
@@ -499,7 +499,7 @@ def _settings(database_url: str | None, settings: Settings | None) -> Settings:
 
 @lru_cache(maxsize=16)
 def _environment_settings(database_url: str, variables: frozenset[tuple[str, str]]) -> Settings:
-    """The settings of an environment with these variables: reading one takes longer than a run in memory."""
+    """Return the settings of an environment with these variables: reading one takes longer than a run in memory."""
     return Settings(database_url=database_url)
 
 

@@ -138,7 +138,7 @@ class _Seat:
 
     @asynccontextmanager
     async def use(self, mode: Mode, app: App, settings: Settings) -> AsyncGenerator[Runtime]:
-        """The runtime of that app, shared with all who want the same; the last one closes it."""
+        """Yield the runtime of that app, shared with all who want the same; the last one closes it."""
         async with self._free:
             if self._users and self._mode != mode and id(self) in _ENTERED.get():
                 raise InvalidRequest(

@@ -155,7 +155,7 @@ class Reader:
 def read_response(
     response: NativeResponse, aliases: Aliases, names: Mapping[str, PropertyNames] | None = None
 ) -> ModelResponse:
-    """The whole answer. Arguments have the property names of the tools' own schemas: `names`, by tool."""
+    """Return the whole answer. Arguments have the property names of the tools' own schemas: `names`, by tool."""
     return ModelResponse(
         text=response.text or "",
         calls=tuple(_call(part, aliases.real(part.tool_name), names or {}) for part in response.tool_calls),

@@ -256,7 +256,7 @@ def _provider_message(error: Exception) -> str:
 
 
 def _message_in(body: object) -> str | None:
-    """The message of an error body: `{"error": {"message": …}}`, `{"message": …}`, or plain text."""
+    """Return the message of an error body: `{"error": {"message": …}}`, `{"message": …}`, or plain text."""
     if isinstance(body, str):
         return body.strip() or None
     if not isinstance(body, Mapping):

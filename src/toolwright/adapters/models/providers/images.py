@@ -25,7 +25,7 @@ class Pictures:
         self._size = 0
 
     async def of(self, request: ModelRequest) -> Mapping[str, bytes]:
-        """The bytes of all images that can be shown; one whose bytes are gone, or are none, is left out."""
+        """Return the bytes of all images that can be shown; one whose bytes are gone, or are none, is left out."""
         found: dict[str, bytes] = {}
         for ref in _images(request.messages):
             assert ref.digest is not None, "checked by _images"
@@ -46,7 +46,7 @@ def can_be_seen(ref: AttachmentRef) -> bool:
 
 
 async def _loaded(request: ModelRequest, ref: AttachmentRef) -> bytes | None:
-    """The bytes of an image, None if they are gone or are no such image."""
+    """Return the bytes of an image, or None if they are gone or are no such image."""
     content = None if request.load is None else await request.load(ref)
     return content if content is not None and is_image(content, ref.mime_type) else None
 

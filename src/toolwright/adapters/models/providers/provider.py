@@ -19,7 +19,7 @@ _OUR_EXTRAS = ("openai", "anthropic")
 
 
 def model_named(name: str) -> Model:
-    """The model `provider:model`. The first of a provider imports its SDK, which takes a second or more.
+    """Return the model `provider:model`. The first of a provider imports its SDK, which takes a second or more.
 
     Raises:
         DefinitionError: there is no such provider.
@@ -75,7 +75,7 @@ class Aliases:
         self._real: dict[str, str] = {}
 
     def wire(self, name: str) -> str:
-        """The name towards the provider."""
+        """Return the name towards the provider."""
         known = self._wire.get(name)
         if known is not None:
             return known

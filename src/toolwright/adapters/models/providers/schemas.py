@@ -139,7 +139,7 @@ def _reference(schema: JSONObject) -> JSONObject:
 
 
 def _literals(schema: JSONObject) -> JSONObject:
-    """An enum or a const with the type of its values; one of several types is one enum for each."""
+    """Return an enum or a const with the type of its values; one of several types is one enum for each."""
     values = schema["enum"] if "enum" in schema else [schema["const"]]
     by_type: dict[str, list[JSON]] = {}
     for each in values if isinstance(values, list) else []:
@@ -183,7 +183,7 @@ def _check_size(schema: JSONObject) -> None:
 
 
 def _parts(schema: JSON, level: int) -> Iterator[tuple[JSONObject, int]]:
-    """The schema and all within it but its definitions, each with the number of objects that it is in."""
+    """Yield the schema and all within it but its definitions, each with the number of objects that it is in."""
     if not isinstance(schema, dict):
         return
     properties, branches = schema.get("properties"), schema.get("anyOf")
@@ -211,7 +211,7 @@ _ANY_JSON = (
 
 
 def leaving_schemas(model: Model) -> Model:
-    """The model, or a copy of it that changes no schema of a tool. One that its user has fitted stays fitted."""
+    """Return the model, or a copy of it that changes no schema of a tool. One that its user has fitted stays fitted."""
     fitted = model.profile.get("json_schema_transformer")
     if (
         model.system not in _TAKE_ANY
@@ -254,7 +254,7 @@ class AnswerForm:
 
 
 def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """The best form that the model has for the answer."""
+    """Return the best form that the model has for the answer."""
     if model.profile.get("supports_json_schema_output", False) and _is_object(answer):
         form = _native_form(model, answer)
         if form is not None and _is_sendable(model, form):
@@ -285,7 +285,7 @@ def is_native_beside_tools(model: Model) -> bool:
 
 
 async def read_final(response: NativeResponse, form: AnswerForm | None) -> NativeResponse:
-    """The provider's response with a call of the final tool as its text."""
+    """Return the provider's response with a call of the final tool as its text."""
     if form is None or form.tool is None:
         return response
     written = "".join(part.args for part in response.parts if is_final(part) and isinstance(part.args, str))

@@ -167,7 +167,7 @@ def sent_whole(
 
 
 def _named(text: str, offer: ToolOffer) -> ToolDefinition | None:
-    """The tool that a provider's error names, by its place in the list or by its name."""
+    """Return the tool that a provider's error names, by its place in the list or by its name."""
     if _ABOUT_A_TOOL.search(text) is None:
         return None
     places = [*offer.wire.values()]

@@ -147,7 +147,7 @@ class Transcript:
                 return self._answer(message)
 
     def _result(self, message: Message, seen: Mapping[str, bytes]) -> ModelRequestPart:
-        """A tool's result as text, with its images."""
+        """Return a tool's result as text, with its images."""
         failed = self._flags_errors and message.status == "error"
         names = self._names.get(message.tool_name or "")
         if names is not None and message.status == "error":
@@ -228,7 +228,7 @@ def _number(written: str) -> int | float | str:
 
 
 def dump_native(response: ModelResponse) -> JSON:
-    """The response as JSON, or None where text and calls say all of it."""
+    """Return the response as JSON, or None where text and calls say all of it."""
     if all(_is_plain(part) for part in response.parts):
         return None
     # the calls' arguments are the message's, and a provider's own values may be NaN, which JSON lacks

@@ -103,7 +103,7 @@ def is_nullable(column: ColumnElement[Any]) -> bool:  # as above
 
 
 def words_of(column: ColumnElement[Any]) -> frozenset[object]:  # as above
-    """All values that the column may hold, none if they are not to be counted."""
+    """Return all values that the column may hold, none if they are not to be counted."""
     words: frozenset[object] = (
         column.info.get(WORDS, frozenset()) if isinstance(column, Column) else frozenset()
     )

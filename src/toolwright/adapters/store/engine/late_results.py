@@ -21,7 +21,7 @@ RESULT = result_to_json(CALL_CANCELLED)
 
 
 def pending_calls(unit: Advance) -> list[str]:
-    """The ids of the calls that are pending with this unit, and were not before."""
+    """Return the ids of the calls that are pending with this unit, and were not before."""
     status: dict[str, str] = {}
     for call in (*unit.calls, *unit.nested):
         if call.status == "pending":

@@ -60,11 +60,11 @@ class Reader(Generic[T]):
         return Rows(values, broken)
 
     def all(self, rows: Sequence[Row]) -> list[T]:
-        """The values of the rows; raises `RowBroken` if one is broken."""
+        """Return the values of the rows. Raises `RowBroken` if one is broken."""
         return [self._one(row) for row in rows]
 
     def first(self, rows: Sequence[Row]) -> T | None:
-        """The value of the first row, None if there is none; raises `RowBroken`."""
+        """Return the value of the first row, or None. Raises `RowBroken`."""
         return self._one(rows[0]) if rows else None
 
     def _one(self, row: Row) -> T:
@@ -207,7 +207,7 @@ class Mapping(Reader[T]):
         return f"None if {absent} else {write}(value.{field})"
 
     def _read(self, n: int, column: ColumnElement[Any], space: dict[str, object]) -> str:  # as above
-        """The code that makes the field of a column, empty if there is none."""
+        """Return the code that makes the field of a column, empty if there is none."""
         name, kind, lies = str(column.key), column.type, f"row[{n}]"
         field = self._names.get(name, name)
         if isinstance(kind, Json):
@@ -232,7 +232,7 @@ class Mapping(Reader[T]):
 
 
 def plain(table: Table, id: str = "id") -> Reader[Row]:
-    """The reader of a table of whose rows no value is made."""
+    """Return the reader of a table of whose rows no value is made."""
     judge = Columns(tuple(table.columns))
 
     def read(row: Row) -> Row:
@@ -244,6 +244,6 @@ def plain(table: Table, id: str = "id") -> Reader[Row]:
 
 
 def _compiled(text: Sequence[str], space: dict[str, object]) -> object:
-    """The function of that text, which is made of the names of columns and fields alone."""
+    """Return the function of that text, which is made of the names of columns and fields alone."""
     exec("\n".join(text), space)  # noqa: S102 - as said above
     return space[text[0].split("(")[0].removeprefix("def ")]

@@ -34,7 +34,7 @@ class GuardFailed(Exception):
 def numbered(
     drafts: tuple[EventDraft, ...], last: int, unit: Unit, thread_id: str, run_id: str | None, agent: str
 ) -> RunEvents:
-    """The drafts as events, the last of which gets the number `last`."""
+    """Return the drafts as events, the last of which gets the number `last`."""
     return RunEvents(drafts, last, unit.at, thread_id, run_id, agent)
 
 

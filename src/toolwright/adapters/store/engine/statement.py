@@ -79,7 +79,7 @@ class Statement:
         return [each for name, each in zip(self.order, params, strict=True) if name not in names]
 
     def for_rows(self, count: int) -> str:
-        """The text of an INSERT … VALUES that takes so many rows at once; with `?` for parameters only."""
+        """Return the text of an INSERT … VALUES that takes so many rows at once; with `?` for parameters only."""
         text = self._texts.get(count)
         if text is None:
             head, values = self.sql.rsplit(" VALUES ", 1)
@@ -95,17 +95,17 @@ def _is_plain_insert(statement: Insert | Update | Delete | Query) -> bool:
 
 
 def number(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    """A whole number that is given when the statement is run."""
+    """Return a whole number that is given when the statement is run."""
     return bindparam(name, type_=BigInteger)
 
 
 def string(name: str) -> Any:  # as above
-    """A text that is given when the statement is run."""
+    """Return a text that is given when the statement is run."""
     return bindparam(name, type_=Text)
 
 
 def row_params(table: Table) -> dict[str, Any]:  # as above
-    """A whole row that is given when the statement is run."""
+    """Return a whole row that is given when the statement is run."""
     return {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
 
 
@@ -128,7 +128,7 @@ class Compiler:
 
 
 def statements(kind: Callable[[DialectName], Made], name: DialectName) -> Made:
-    """The statements of that kind for a dialect. They never change, so all journals of a process share them."""
+    """Return the statements of that kind for a dialect. They never change, so all journals of a process share them."""
     return cast("Made", _statements(kind, name))
 
 

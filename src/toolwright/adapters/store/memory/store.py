@@ -284,7 +284,7 @@ class MemoryStore:
         return (units[0].first, units[-1].last) if units else (0, 0)
 
     def _events(self, topic: Topic, after: int) -> Iterator[Event]:
-        """The events of the topic in order, with all that have a number above `after`."""
+        """Return the events of the topic in order, with all that have a number above `after`."""
         if topic.kind in ("space", "spaces"):
             return self._told(topic, after)
         return chain.from_iterable(self._units(topic, after))

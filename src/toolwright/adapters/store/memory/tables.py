@@ -69,13 +69,13 @@ class ThreadRow:
 
     @classmethod
     def born_as(cls, thread: Thread) -> "ThreadRow":
-        """The row of a new thread."""
+        """Return the row of a new thread."""
         row = cls(thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted)
         row.report = thread.report
         return row
 
     def value(self) -> Thread:
-        """The thread as it is now."""
+        """Return the thread as it is now."""
         return changed(
             self.born,
             run_id=self.run_id,
@@ -229,11 +229,11 @@ class Tables:
                 self.env[key] = change.row
 
     def env_of(self, *owners: str | None) -> list[EnvRow]:
-        """All values of these owners, by owner and name."""
+        """Return all values of these owners, by owner and name."""
         return [row for key, row in sorted(self.env.items()) if key[0] in owners]
 
     def children(self, thread_id: str) -> list[ThreadRow]:
-        """The threads that this one has made, the oldest first."""
+        """Return the threads that this one has made, oldest first."""
         found = [row for row in self.threads.values() if row.born.parent_id == thread_id]
         return sorted(found, key=lambda row: (row.born.created_at, row.born.id))
 
@@ -243,7 +243,7 @@ class Tables:
         return [*made, *[each for child in made for each in self.below(child.born.id)]]
 
     def lineage(self, thread_id: str) -> list[ThreadRow]:
-        """The threads above that one, the nearest first."""
+        """Return the threads above that one, the nearest first."""
         above: list[ThreadRow] = []
         row = self.threads.get(thread_id)
         while row is not None and row.born.parent_id is not None:
@@ -268,7 +268,7 @@ class Tables:
                 self.wake(request.thread_id, at)
 
     def entity_named(self, external_id: str) -> Entity | None:
-        """The entity with that external id."""
+        """Return the entity with that external id."""
         return next((one for one in self.entities.values() if one.external_id == external_id), None)
 
     def wake(self, thread_id: str, at: datetime) -> None:
@@ -281,7 +281,7 @@ class Tables:
             self.wakes[thread_id] = changed(known, due=due, gen=known.gen + 1)
 
     def leased_by(self, thread_id: str) -> str | None:
-        """The node that has leased the thread."""
+        """Return the node that has leased the thread."""
         wake = self.wakes.get(thread_id)
         return None if wake is None else wake.node
 
@@ -338,12 +338,12 @@ class Tables:
         return agent_id not in self.agents and any(each == agent_id for each, _ in self.revisions)
 
     def hoping_for(self, agent_id: str) -> list[ThreadRow]:
-        """The threads in which that agent answers and calls hope for late results, by id."""
+        """Return the threads in which that agent answers and calls hope for late results, by id."""
         rows = [row for row in self.threads.values() if row.answering == agent_id]
         return sorted([row for row in rows if self.pending_in(row.born.id)], key=lambda row: row.born.id)
 
     def pending_in(self, thread_id: str) -> list[Call]:
-        """The calls of the thread that hope for a late result, the oldest first."""
+        """Return the calls of the thread that hope for a late result, oldest first."""
         calls = [self.calls[call_id] for call_id in self.calls_in.get(thread_id, ())]
         pending = [call for call in calls if call.status == "pending"]
         return sorted(pending, key=lambda call: (call.created_at, call.id))

@@ -165,7 +165,7 @@ class SessionPool:
             self._make_room()
 
     async def _wait(self) -> Connection | None:
-        """A session that was handed on, or None where there is room for another one."""
+        """Return a session that was handed on, or None where there is room for another one."""
         waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         try:

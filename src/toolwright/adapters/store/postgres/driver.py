@@ -186,7 +186,7 @@ class Attempts:
         self._doubtful = False  # whether an attempt may have been committed though we did not hear of it
 
     async def settle(self) -> UnitResult | Conflict:
-        """One attempt."""
+        """Return one attempt."""
         async with lent(self._pool) as connection:
             if self._doubtful and (known := await self._earlier_result(connection)):
                 return known

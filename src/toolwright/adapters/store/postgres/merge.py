@@ -78,13 +78,13 @@ def _written(sql: str) -> tuple[str, str]:
 
 
 def guarded(ops: Sequence[Op]) -> tuple[str, list[object]]:
-    """One query that runs all ops and gives their rows, each with the number of its op."""
+    """Return one query that runs all ops and gives their rows, each with the number of its op."""
     parts = tuple([(op.statement.sql, len(op.statement.order)) for op in ops])
     return _guarded(parts), [value for op in ops for value in op.statement.bind(op.params)]
 
 
 def rows_of(ops: Sequence[Op], found: Sequence[tuple[int, str]]) -> list[Row]:
-    """One row for each op; the first op without one fails its guard."""
+    """Return one row for each op; the first op without one fails its guard."""
     given = {number: tuple(json.loads(row).values()) for number, row in found}
     for number, op in enumerate(ops):
         if op.guard is not None and number not in given:
@@ -116,7 +116,7 @@ def rows_recorded(ops: Sequence[Op], recorded: str) -> list[Row]:
 
 
 def followed_by(writes: Sequence[Write], last: Write) -> tuple[str, list[object]]:
-    """One statement that does all of the writes, and the last."""
+    """Return one statement that does all of the writes, and the last."""
     parts = tuple([(statement.sql, len(statement.order)) for statement, _ in writes])
     values = [value for _, row in [*writes, last] for value in row]
     return _followed_by(parts, last[0].sql), values
@@ -179,7 +179,7 @@ def _at_once(parts: tuple[_Part, ...]) -> str:
 
 
 def _placed(part: _Part, places: int) -> tuple[str, int]:
-    """The part's text for its rows, its parameters numbered from there on, and how many they are."""
+    """Return the part's text for its rows, its parameters numbered from there on, and how many they are."""
     given = dict(part.given)
     kept = _value_indexes(part.order, given)
     named = {index: name for index, name in enumerate(part.order) if name in given}

@@ -150,7 +150,7 @@ def _check_encoding(name: str) -> None:
 
 
 async def inspect_postgres(url: str) -> list[BrokenRow]:
-    """Every broken row, read in pages on one snapshot."""
+    """Return every broken row, read in pages on one snapshot."""
     found: list[BrokenRow] = []
     try:
         connection = await connect(url, None)  # all rows take their time

@@ -164,7 +164,7 @@ def _finished(steps: Program, found: list[Row]) -> UnitResult:
 
 
 def _recorded(written: UnitResult) -> JSONObject:
-    """The answer, and which events the unit made."""
+    """Return the answer, and which events the unit made."""
     recorded: JSONObject = {name: getattr(written.answer, name) for name in _ANSWER}
     recorded["runs"] = [list(each) for each in written.answer.runs]
     if written.events:

@@ -52,7 +52,7 @@ class Ops(NamedTuple):  # every commit of a drain makes one
 
 
 def advance(unit: Advance, sql: Statements) -> Program:
-    """A unit of a drain, which begins with its fence; before that, whether anybody will read a late result."""
+    """Return a unit of a drain, which begins with its fence; before that, whether anyone will read a late result."""
     alone = not (unit.effects or unit.env)
     ops, rows, done = _ops(unit, sql), list[Row](), NOTHING
     if pending_calls(unit):
@@ -172,7 +172,7 @@ def _opens(unit: Advance) -> bool:
 
 
 def _saves(unit: Advance, sql: Statements) -> list[Op]:
-    """The run's new row. A run that was asked to cancel ends in no other way."""
+    """Return the run's new row. A run that was asked to cancel ends in no other way."""
     run = unit.run
     if _opens(unit):
         return [Op(sql.insert_run, RUNS.params(run), "duplicate")]

@@ -47,7 +47,7 @@ def is_orphan(thread_id: str, sql: Statements) -> Verdict:
 
 
 def judged(unit: Advance, sql: Statements) -> Generator[Ops, list[Row], Advance]:
-    """The unit, without late results if the agent that answers in its thread then was deleted."""
+    """Return the unit, without late results if the agent that answers in its thread then was deleted."""
     agent_id = handed_to(unit)
     deleted = is_orphan(unit.thread_id, sql) if agent_id is None else is_deleted(agent_id, sql)
     if not (yield from deleted):

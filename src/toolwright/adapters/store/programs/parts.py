@@ -59,7 +59,7 @@ def lock_threads(thread_ids: Iterable[str], sql: Statements) -> Steps:
 
 
 def _written(effect: ChildEffect) -> set[str]:
-    """The threads that are there already and that the effect names."""
+    """Return the threads that are there already and that the effect names."""
     match effect:
         case Spawn(thread=thread):
             return set() if thread.parent_id is None else {thread.parent_id}
@@ -127,5 +127,5 @@ def insert(
     params: Sequence[Params | Values],
     given: Mapping[str, tuple[int, int]] | None = None,
 ) -> Op:
-    """One statement for all of these rows, one at least."""
+    """Return one statement for all of these rows, one at least."""
     return Op(statement, params[0], None, params[1:], given)

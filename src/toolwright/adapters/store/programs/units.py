@@ -84,7 +84,7 @@ ROOM = 32 * 1024  # characters that a probe writes: what a message with its run 
 
 
 def program(unit: Unit, sql: Statements) -> Program:
-    """The unit as a program."""
+    """Return the unit as a program."""
     match unit:
         case Advance():
             return advance(unit, sql)

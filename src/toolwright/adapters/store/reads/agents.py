@@ -47,7 +47,7 @@ def _of_agent(kept: Subquery) -> Rows:
 
 
 def _keepers(kept: Subquery, part: ColumnElement[str]) -> Rows:
-    """The ids under which something is kept of which a part is the given text."""
+    """Return the ids under which something is kept of which a part is the given text."""
     found = select(kept.c.agent_id).where(part == string("part"))
     return found.order_by(kept.c.agent_id).limit(number("limit"))
 

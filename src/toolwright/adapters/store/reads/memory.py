@@ -64,7 +64,7 @@ class MemoryQueries:
         return self._matches(len(short), len(long)), params
 
     def _compiled_passages_of(self, count: int) -> Statement:
-        """The query of so many passages of an agent by their ids."""
+        """Return the query of so many passages of an agent by their ids."""
         ids = passages.c.id.in_([string(f"id_{n}") for n in range(count)])
         return self._compiled(PASSAGES.query.where(passages.c.agent_id == string("agent_id"), ids))
 
@@ -83,7 +83,7 @@ class MemoryQueries:
 
 
 def _indexed() -> Rows:
-    """The newest passages of an agent that the index on SQLite finds."""
+    """Return the newest passages of an agent that the index on SQLite finds."""
     place = passage_index.c.rowid
     joined = PASSAGES.query.join(passage_index, place == passages.c.place)
     matches = passage_index.c.passage_index.op("MATCH")(string("coded"))
@@ -101,14 +101,14 @@ _ESCAPE = "!"
 
 
 def _literal(word: str) -> str:
-    """The word as a pattern of LIKE in which no character is a wildcard."""
+    """Return the word as a pattern of LIKE in which no character is a wildcard."""
     for mark in (_ESCAPE, "%", "_"):
         word = word.replace(mark, _ESCAPE + mark)
     return word
 
 
 def seen_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Found[Block]]:
-    """The blocks that an agent reads, by label, then by owner."""
+    """Return the blocks that an agent reads, by label, then by owner."""
     own = yield Op(sql.own_blocks, {"agent_id": agent_id})
     linked = yield Op(sql.linked_blocks, {"agent_id": agent_id})
     seen = BLOCKS.each([*own, *linked])

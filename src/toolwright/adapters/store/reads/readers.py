@@ -35,7 +35,7 @@ RESULT = list(calls.columns.keys()).index("result")
 
 
 def _shown_call(row: Row) -> Call:
-    """A call whose result, if it has one, can be shown."""
+    """Return a call whose result, if it has one, can be shown."""
     call = CALLS.read(row)
     if not has_result_to_show(call):
         raise UnreadableColumn(RESULT, OTHER_SHAPE)

@@ -150,7 +150,7 @@ class SqliteDriver:
                 self._loop.call_soon_threadsafe(_answer, asked, False)
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
-        """One synced commit for all; when an error has ended the transaction, each unit on its own."""
+        """Return one synced commit for all; when an error has ended the transaction, each unit on its own."""
         try:
             self._check_file()
             execute_patiently(self._connection, self._path, "BEGIN IMMEDIATE")
@@ -172,7 +172,7 @@ class SqliteDriver:
             raise sqlite3.OperationalError("the database file was replaced under this process")
 
     def _apply_all(self, units: list[Unit]) -> list[Outcome]:
-        """All units as one, until one of them fails in its midst: then each is kept apart from the others."""
+        """Return all units as one, until one of them fails in its midst: then each is kept apart from the others."""
         try:
             outcomes = [self._apply_one(unit) for unit in units]
             self._writing.flush()

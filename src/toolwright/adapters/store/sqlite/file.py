@@ -14,7 +14,7 @@ _log = logging.getLogger("toolwright.journal")
 
 
 def legible(text: bytes) -> str | bytes:
-    """A text of the file; its bytes if they are no UTF-8, as after a fault of the disk."""
+    """Return a text of the file; its bytes if they are no UTF-8, as after an error of the disk."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -27,7 +27,7 @@ def is_illegible(error: sqlite3.Error) -> bool:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection in WAL mode that syncs every commit."""
+    """Return a connection in WAL mode that syncs every commit."""
     if not path.exists():
         path.touch(mode=0o600)  # for its owner alone, as conversations are
     is_new = path.stat().st_size == 0

@@ -91,7 +91,7 @@ def _attachment(body: Sequence[Any]) -> AttachmentRef:  # as written by _attachm
 
 
 def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_text
-    """The fields of a message by their names."""
+    """Return the fields of a message by their names."""
     call_id, model_call_id, tool_name, status = parsed.get("call") or (None, None, None, None)
     return {
         "content": a_text(parsed["content"]),

@@ -1,1 +1,1 @@
-"""Tools over HTTP: what a call sends where, and which addresses it may reach."""
+"""HTTP tools: the request of a call, and the addresses that it can reach."""

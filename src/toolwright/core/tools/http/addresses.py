@@ -1,4 +1,4 @@
-"""Addresses that a URL from outside may lead to: public ones, and what the operator has allowed (D13)."""
+"""Allowed addresses for URLs from outside: public ones, and those allowed by the operator (D13)."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ compatible, 6to4."""
 
 
 def is_public(address: Address) -> bool:
-    """Return whether anybody may be sent there; an IPv4 address within an IPv6 one counts as itself."""
+    """Return whether an address is public. An IPv4 address embedded in an IPv6 one counts as itself."""
     address = embedded(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _PRIVATE_4)
@@ -45,7 +45,7 @@ def is_public(address: Address) -> bool:
 
 
 def embedded(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, if it does."""
+    """Return the IPv4 address embedded in an IPv6 one, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
     for network, behind in _CARRIERS:
@@ -63,7 +63,7 @@ class Allowed:
 
     @classmethod
     def read(cls, entries: Iterable[str]) -> "Allowed":
-        """From a list such as `crm.internal`, `localhost:8080`, `10.1.0.0/16`, `[fd00::1]:443`."""
+        """Parse a list such as `crm.internal`, `localhost:8080`, `10.1.0.0/16`, `[fd00::1]:443`."""
         hosts: set[tuple[str, int | None]] = set()
         networks: list[Network] = []
         for entry in entries:
@@ -84,12 +84,12 @@ class Allowed:
 
 
 def anywhere(host: str, port: int, address: Address) -> bool:
-    """The judge of URLs that are taken as written."""
+    """Allow every address, for trusted URLs."""
     return True
 
 
 def public_or(allowed: Allowed) -> Judge:
-    """The judge of URLs from outside, and of redirects."""
+    """Return a filter for URLs from outside, and for redirects: public addresses and the `allowed` ones."""
     return lambda host, port, address: is_public(address) or allowed.admits(host, port, address)
 
 

@@ -23,7 +23,7 @@ _MOST_STEPS = 20  # references and alternatives between a schema and the `format
 
 @value
 class Encoding:
-    """How one field of a form is sent: in a style as a parameter of a query, else as text of this content type.
+    """Encoding of one form field: in a style as a query parameter, or as text of this content type.
 
     `content_type` is that of its part of a `multipart/form-data` body; None: JSON for objects, a file's own.
     """
@@ -34,7 +34,7 @@ class Encoding:
 
     @property
     def explodes(self) -> bool:
-        """Return whether each item stands by itself."""
+        """Return whether each item is sent separately."""
         return self.style == "form" if self.explode is None else self.explode
 
 
@@ -75,7 +75,7 @@ Encodings: TypeAlias = Mapping[str, Encoding]
 
 
 def body_kind(content_type: str | None) -> BodyKind:
-    """The kind of body of a content type; that of a tool without one is JSON."""
+    """Return the kind of body of a content type. The default is JSON."""
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     if media == URLENCODED:
         return "urlencoded"
@@ -96,7 +96,7 @@ class BodyForm:
     schema: JSON
 
     def file_paths(self, given: JSON) -> list[str]:
-        """The paths of the files that this body is made of."""
+        """Return the paths of the files that this body is made of."""
         if self.kind == "raw":
             return [*_paths(self.root, self.schema, given)]
         if self.kind != "multipart" or not isinstance(given, dict):
@@ -104,7 +104,10 @@ class BodyForm:
         return [path for name, each in given.items() for path in _paths(self.root, self._field(name), each)]
 
     def filled(self, given: JSON, encodings: Encodings, files: Files) -> Body:
-        """The body of this value, whose files are all there. Raises `Unfillable` for a form that is no object."""
+        """Return the body of this value, whose files are all there.
+
+        Raises `Unfillable` for a form that is no object.
+        """
         if self.kind == "json":
             return Body(content=dumps(given).encode())
         if self.kind == "raw":
@@ -135,7 +138,7 @@ def is_file_schema(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> 
 
 
 def property_schema(root: JSONObject, schema: JSON, name: str, steps: int = _MOST_STEPS) -> JSON:
-    """The schema of a property, also behind references and alternatives; None if there is none."""
+    """Return the schema of a property, also through references and alternatives, or None."""
     if not isinstance(schema, dict) or steps == 0:
         return None
     properties = schema.get("properties")
@@ -155,7 +158,7 @@ def _alternatives(root: JSONObject, schema: JSONObject) -> Iterator[JSON]:
 
 
 def target(root: JSONObject, reference: JSON) -> JSON:
-    """The part of a schema that a reference within it names, None if there is none."""
+    """Return the part of a schema that a reference within it names, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     node: JSON = root
@@ -239,12 +242,12 @@ def read_fields(paths: Iterable[str]) -> Fields:
 
 
 def written_path(names: Iterable[str]) -> str:
-    """The path of these names."""
+    """Return the path of these names."""
     return ".".join(name.replace("\\", "\\\\").replace(".", "\\.") for name in names)
 
 
 def trimmed(part: JSON, fields: Fields) -> JSON:
-    """The value with these fields alone; each item of a list is trimmed as the list itself."""
+    """Return the value with these fields alone; each item of a list is trimmed as the list itself."""
     if not fields:
         return part
     if isinstance(part, list):

@@ -53,12 +53,17 @@ _OURS = frozenset(
 class HttpExecution:
     """The request of an HTTP tool. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
 
-    `parameters` are arguments that are sent in a style of their own. `body` is true where all other arguments are the
-    body, false where there is none, or the name of the argument that is the whole body; None depends on the method.
-    `encoding` says how the fields of a form are sent, `basic` are user and password of basic authentication, and
-    `fields` the paths of the answer that are kept, all of them if there are none. `required` are further variables
-    without which no request is made. The URL of one that is not `trusted` came from outside: no request of it reaches
-    a private address that the operator has not allowed. Raises `DefinitionError`.
+    `parameters` are arguments that are sent in a style of their own. `body` is true if all other arguments are the
+    body,
+    false if there is none, or the name of the argument that is the whole body; None depends on the method. `encoding`
+    is
+    the encoding of form fields, `basic` are user and password of basic authentication, and `fields` are the paths of
+    the
+    answer to keep; all of them if it is empty. `required` are further variables without which no request is made. The
+    URL
+    of one that is not `trusted` came from outside: it can reach only public addresses and those allowed by the
+    operator.
+    Raises `DefinitionError`.
     """
 
     url: str
@@ -97,7 +102,7 @@ class HttpExecution:
         return self.method not in IN_QUERY if self.body is None else self.body is not False
 
     def fault_with(self, schema: JSONObject) -> str | None:
-        """The fault of the URL, the parameters or the body for arguments of this schema."""
+        """Return the error of the URL, the parameters or the body for arguments of this schema."""
         names = property_names(schema)
         unknown = sorted(set(self.arguments) - names)
         if unknown:
@@ -111,24 +116,24 @@ class HttpExecution:
         )
 
     def body_form(self, schema: JSONObject) -> BodyForm:
-        """The form of the body for arguments of this schema."""
+        """Return the form of the body for arguments of this schema."""
         own = schema if not isinstance(self.body, str) else property_schema(schema, schema, self.body)
         return BodyForm(kind=body_kind(self._header("content-type")), root=schema, schema=own)
 
     def file_paths(self, arguments: JSONObject, schema: JSONObject) -> list[str]:
-        """The paths of the files of the thread that a call sends, each once."""
+        """Return the paths of the files of the thread that a call sends, each once."""
         if not self.has_body:
             return []
         return list(dict.fromkeys(self.body_form(schema).file_paths(self.body_value(arguments))))
 
     def body_value(self, arguments: JSONObject) -> JSON:
-        """The arguments that are the body; None if there is none."""
+        """Return the arguments that are the body, or None."""
         if isinstance(self.body, str):
             return arguments.get(self.body)
         return self.rest(arguments) if self.has_body else None
 
     def rest(self, arguments: JSONObject) -> JSONObject:
-        """The arguments that stand neither in the URL nor in `parameters`, nor are the body themselves."""
+        """Return the arguments that are neither in the URL nor in `parameters`, nor the whole body."""
         used = {*self.arguments, *(name for name, _ in self.parameters), self.body}
         return {name: each for name, each in arguments.items() if name not in used}
 
@@ -175,10 +180,11 @@ def request_for(
     schema: JSONObject | None = None,
     files: Files | None = None,
 ) -> HttpRequest:
-    """The request of a call with these arguments, whose schema says which of them are files.
+    """Return the request of a call with these arguments. `schema` tells which of them are files.
 
-    `env` has all of the execution's variables, `files` all of its `file_paths`. Raises `Unfillable`, whose words hold
-    no value.
+    `env` has all of the execution's variables, `files` all of its `file_paths`. Raises `Unfillable`, whose message has
+    no
+    value.
     """
     styled = dict(execution.parameters)
 
@@ -235,7 +241,7 @@ def _headers(
 def execution_faults(
     url: object, method: object, headers: Iterable[tuple[object, object]]
 ) -> Iterator[tuple[str, str]]:
-    """The faults of an execution: pairs of a path within it and words."""
+    """Yield the errors of an execution: pairs of a path in it and a message."""
     if not isinstance(url, str):
         yield "url", "must be text"
     else:
@@ -257,7 +263,7 @@ def execution_faults(
 
 
 def property_names(schema: JSONObject) -> set[str]:
-    """The names of the arguments that a schema speaks of, local references and alternatives included."""
+    """Return the names of the arguments in a schema, including local references and alternatives."""
     names: set[str] = set()
     seen: set[int] = set()
     left: list[JSON] = [schema]

@@ -22,11 +22,11 @@ _SEPARATORS = re.compile(r"[/\\]")
 
 
 class TemplateFault(ValueError):
-    """A template that can never be filled; the words say what is wrong with it, as `must …`."""
+    """An invalid template; the message has the form `must …`."""
 
 
 class Unfillable(Exception):
-    """A template that these arguments cannot fill; no value is in the words."""
+    """A template that cannot be filled with these arguments. The message has no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class UrlTemplate:
         return tuple(dict.fromkeys(piece for piece in pieces if isinstance(piece, Slot)))
 
     def fill(self, values: Values, more: Iterable[str] = ()) -> str:
-        """The URL with these values, and with more parameters, `name=text`, behind its own. Raises `Unfillable`.
+        """Return the URL with these values, and with more parameters, `name=text`, after its own. Raises `Unfillable`.
 
-        A parameter of the query with a placeholder for which there is nothing is left out.
+        A query parameter whose placeholder has no value is left out.
         """
         own = [text for parameter in self.query if (text := _filled(parameter, values)) is not None]
         query = "&".join([*own, *more])
@@ -67,7 +67,7 @@ class UrlTemplate:
 
 
 def read_url(text: str) -> UrlTemplate:
-    """The parts of a URL with placeholders; raises `TemplateFault`."""
+    """Return the parts of a URL with placeholders. Raises `TemplateFault`."""
     _check_length(text)
     return _read_url(text)
 
@@ -93,7 +93,7 @@ def _read_url(text: str) -> UrlTemplate:
 
 
 def read_header(text: str) -> tuple[Piece, ...]:
-    """The parts of a header's value, in which only `${env.NAME}` is a placeholder; raises `TemplateFault`."""
+    """Return the parts of a header's value, in which only `${env.NAME}` is a placeholder. Raises `TemplateFault`."""
     _check_length(text)
     return _read_header(text)
 
@@ -109,7 +109,7 @@ def _check_length(text: str) -> None:
 
 
 def argument_text(value: JSON) -> str | None:
-    """An argument as it stands in a URL: text as it is, anything else as JSON; None for null."""
+    """Return an argument for a URL: text unchanged, other values as JSON, None for null."""
     return value if value is None or isinstance(value, str) else dumps(value)
 
 
@@ -162,7 +162,7 @@ def _check_origin(origin: str) -> None:
 
 
 def _split(pieces: Iterable[Piece]) -> tuple[tuple[Piece, ...], tuple[tuple[Piece, ...], ...]]:
-    """The pieces of the path, and those of each parameter of the query."""
+    """Split the pieces into those of the path and those of each query parameter."""
     path: list[Piece] = []
     query: list[list[Piece]] = []
     for each in pieces:
@@ -193,7 +193,7 @@ def _filled(parameter: Iterable[Piece], values: Values) -> str | None:
 
 
 def _path(pieces: Iterable[Piece], values: Values) -> str:
-    """The path; none of its filled segments is empty, or leads anywhere but down."""
+    """Return the path. Raises `Unfillable` if a filled segment is empty or would lead up or sideways."""
     segments: list[tuple[str, list[Slot]]] = [("", [])]
     for piece in pieces:
         if isinstance(piece, str):
@@ -241,9 +241,9 @@ _KEPT = "/:?@!$'()*,;"  # reserved characters that end neither a parameter nor t
 
 @value
 class Parameter:
-    """How one argument is sent. `name` is the name that the service knows; `reserved` leaves `/:?@!$'()*,;` as it is.
+    """Encoding of one argument. `name` is the name at the service; `reserved` leaves `/:?@!$'()*,;` unencoded.
 
-    `explode` None is the style's default: true for `form`, else false.
+    `explode` None is the style's default: true for `form`, otherwise false.
     """
 
     name: str
@@ -254,47 +254,47 @@ class Parameter:
 
     @property
     def explodes(self) -> bool:
-        """Return whether each item of a list, each property of an object stands by itself."""
+        """Return whether each item of a list, or each property of an object, is sent separately."""
         return self.style == "form" if self.explode is None else self.explode
 
 
 def percent(text: str) -> str:
-    """The text with everything but letters, digits and `-._~` percent-encoded."""
+    """Return the text with everything but letters, digits and `-._~` percent-encoded."""
     return quote(text, safe="")
 
 
 def as_it_is(text: str) -> str:
-    """The text, which is encoded otherwise."""
+    """Return the text unchanged, for values that are encoded elsewhere."""
     return text
 
 
 def scalar(part: JSON) -> str:
-    """A value as a text: text as it is, anything else as JSON."""
+    """Return a value as text: text unchanged, other values as JSON."""
     return part if isinstance(part, str) else dumps(part)
 
 
 def query_parts(parameter: Parameter, given: JSON) -> list[str]:
-    """The parameters of a query that an argument is, percent-encoded; null is none."""
+    """Return the query parameters of an argument, percent-encoded. Null gives none."""
     encode = _reserved if parameter.reserved else percent
     pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, given, encode)
     return [f"{name}={text}" for name, text in pairs]
 
 
 def cookie_parts(parameter: Parameter, given: JSON) -> list[str]:
-    """The cookies that an argument is, percent-encoded."""
+    """Return the cookies of an argument, percent-encoded."""
     pairs = styled_pairs(parameter.name, parameter.style, parameter.explodes, given, percent)
     return [f"{name}={text}" for name, text in pairs]
 
 
 def header_text(parameter: Parameter, given: JSON) -> str:
-    """The value of a header; nothing in it is encoded."""
+    """Return the value of a header; nothing in it is encoded."""
     if parameter.style == "json":
         return dumps(given)
     return _simple(given, parameter.explodes, as_it_is)
 
 
 def path_text(parameter: Parameter, given: JSON) -> str:
-    """A piece of a path, percent-encoded but for the delimiters of its style (RFC 6570)."""
+    """Return a piece of a path, percent-encoded but for the delimiters of its style (RFC 6570)."""
     name, explodes = percent(parameter.name), parameter.explodes
     match parameter.style:
         case "label":
@@ -310,9 +310,10 @@ def path_text(parameter: Parameter, given: JSON) -> str:
 def styled_pairs(
     name: str, style: Style, explodes: bool, given: JSON, encode: Encode
 ) -> list[tuple[str, str]]:
-    """Names and texts that a value is in a query, a cookie or a form; null, an empty list and an empty object are none.
+    """Return the names and texts of a value in a query, a cookie or a form.
 
-    What stands deeper than a style knows is JSON text; `deepObject` knows objects and lists of any depth.
+    Null, an empty list and an empty object give none. Values nested deeper than the style allows become JSON text;
+    `deepObject` allows objects and lists of any depth.
     """
     if given is None:
         return []
@@ -336,7 +337,7 @@ def _reserved(text: str) -> str:
 
 
 def _flat(given: JSON) -> Iterator[str]:
-    """The items of a list, or the names and values of an object in turn; null is left out."""
+    """Yield the items of a list, or the names and values of an object in turn; null is left out."""
     if isinstance(given, dict):
         for name, item in given.items():
             if item is not None:

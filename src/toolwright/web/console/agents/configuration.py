@@ -351,7 +351,7 @@ class StoredConfiguration:
             raise InvalidRequest("Not saved: look at the faults below the configuration.") from error
 
     async def _read(self, text: str) -> JSON:
-        """The configuration with the values that it leaves as they are, as the route reads it."""
+        """Return the configuration with the values that it leaves as they are, as the route reads it."""
         options = self._visit.site.serving.options
         try:
             most = CONFIG_VALUES * options.max_json_values
@@ -395,7 +395,7 @@ def with_values(config: JSONObject, agent: Agent) -> JSONObject:
 
 
 def _tool(entry: JSON, agent: Agent) -> JSON:
-    """An entry whose `env` is shown empty, since values are not shown, with its values."""
+    """Return an entry whose `env` is shown empty, since values are not shown, with its values."""
     if not isinstance(entry, dict) or entry.get("env") != {}:
         return entry
     return {**entry, "env": _env(agent.tool_env.get(str(entry.get("name")), {}))}

@@ -97,7 +97,7 @@ class Page:
 
 
 async def read_page(visit: Visit, wanted: Filter, first: int = 0, most: int = PAGE) -> Page:
-    """A page of them, the oldest first, from the row `first` on."""
+    """Return a page of them, oldest first, from the row `first` on."""
     calls: list[Call] = []
     place = first
     for _ in range(_ROUNDS):
@@ -127,7 +127,7 @@ async def count_calls(visit: Visit) -> int:
 
 
 async def read_again(visit: Visit, call: Call) -> Call | None:
-    """The call as it is now, as the visitor sees it; None if they do not (any more)."""
+    """Return the call as it is now, as the visitor sees it, or None if they do not (any more)."""
     if visit.is_service:
         try:
             return await visit.runtime.calls.get(call.id)
@@ -363,7 +363,7 @@ class _Pending:
 
 
 def path_of(wanted: Filter, first: int = 0) -> str:
-    """The path of that part of the list."""
+    """Return the path of that part of the list."""
     query = {"agent": wanted.agent, "space": wanted.space_id, "from": str(first) if first else None}
     given = {name: each for name, each in query.items() if each}
     return f"/pending?{urlencode(given)}" if given else "/pending"

@@ -45,7 +45,7 @@ class RoomMessage:
 
 
 def said_from_json(message: JSONObject) -> RoomMessage:
-    """The message of that JSON (API §3)."""
+    """Return the message of that JSON (API §3)."""
     fields: Any = message  # as `space_message_json` writes it
     entity = fields.get("entity")
     metadata = fields["metadata"]
@@ -65,7 +65,7 @@ def said_from_json(message: JSONObject) -> RoomMessage:
 
 
 def said_of(row: MessageView) -> RoomMessage:
-    """The message of that row."""
+    """Return the message of that row."""
     return said_from_json(space_message_json(row.message, row.author, row.reactions))
 
 

@@ -23,34 +23,34 @@ from toolwright.web.console.widgets import box, file_url, link, words
 
 
 def run_path(run_id: str) -> str:
-    """The path of a run's page."""
+    """Return the path of a run's page."""
     return f"/runs/{quote(run_id, safe='')}"
 
 
 def thread_path(thread_id: str) -> str:
-    """The path of a thread's page."""
+    """Return the path of a thread's page."""
     return f"/threads/{quote(thread_id, safe='')}"
 
 
 def run_link(run_id: str, content: str = "run", classes: str = "quiet small") -> TextElement:
-    """A link to a run, such as every message has that comes from one."""
+    """Return a link to a run, such as every message has that comes from one."""
     return link(content, run_path(run_id), f"run-link {classes}")
 
 
 def thread_link(thread_id: str, content: str | None = None, classes: str = "") -> TextElement:
-    """A link to a thread."""
+    """Return a link to a thread."""
     return link(content or thread_id, thread_path(thread_id), classes)
 
 
 def agent_link(visit: Visit, agent_id: str, name: str) -> TextElement:
-    """An agent's name; services come to its page by it."""
+    """Return an agent's name; services come to its page by it."""
     if visit.is_service:
         return link(name, f"/agents/{quote(agent_id, safe='')}")
     return words(brief(name, 300))
 
 
 async def agent_name(visit: Visit, agent_id: str) -> str:
-    """The name of an agent; of one that is gone, its id."""
+    """Return the name of an agent; of one that is gone, its id."""
     try:
         return (await visit.runtime.agents.get(agent_id)).name
     except NotFound:
@@ -159,7 +159,7 @@ MOST_PAGES = 100_000
 
 
 def page_of(query: Mapping[str, str]) -> int:
-    """The number of the page that is asked for, from 1."""
+    """Return the number of the page that is asked for, from 1."""
     text = query.get("page", "1")
     return min(max(1, int(text)), MOST_PAGES) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 

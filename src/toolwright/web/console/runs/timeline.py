@@ -93,7 +93,7 @@ class RunDetail:
         return Stage(number=number, step=self._steps.get(number), said=[*said], calls=[*calls])
 
     async def new_calls(self) -> Sequence[Call]:
-        """The calls that were made since they were read last; of many only the last ones."""
+        """Return the calls that were made since they were read last; of many only the last ones."""
         new: Sequence[Call] = []
         while True:
             page = await self._calls(READ, len(self._places))

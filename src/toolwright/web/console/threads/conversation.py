@@ -417,7 +417,7 @@ class Conversation:
         self._folds[call.id] = CallFold(self._visit, line)
 
     def _answered(self, line: CallLine, answer: Message) -> CallLine:
-        """The line of a call whose answer is there, as its model reads it."""
+        """Return the line of a call whose answer is there, as its model reads it."""
         failed = answer.status == "error"
         content = (
             arguments_json(answer.content) if 0 < len(answer.content) < LONGEST_SHOWN else answer.content

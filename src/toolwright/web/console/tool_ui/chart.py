@@ -61,7 +61,7 @@ class _Row:
 
 
 def read_chart(described: JSON) -> Chart | None:
-    """The chart that is described in one of the usual forms, None if nothing can be drawn."""
+    """Return the chart that is described in one of the usual forms, or None if nothing can be drawn."""
     for candidate in _candidates(described):
         chart = _read(candidate)
         if chart is not None:
@@ -112,7 +112,7 @@ def _read(described: JSONObject) -> Chart | None:
 
 
 def _rows(described: JSONObject) -> tuple[Sequence[JSON], Sequence[_Row]]:
-    """The labels of the axis, and the series."""
+    """Return the labels of the axis, and the series."""
     kind = _kind(described.get("type"), described.get("chartType"), described.get("kind"))
     data, series = described.get("data"), described.get("series")
     if isinstance(data, dict):  # as Chart.js has it
@@ -239,7 +239,7 @@ def _title(described: JSONObject) -> str:
 
 
 def _first(part: JSON) -> JSONObject:
-    """The object, or the first of a list of them."""
+    """Return the object, or the first of a list of them."""
     if isinstance(part, list):
         part = part[0] if part else None
     return part if isinstance(part, dict) else {}
@@ -287,7 +287,7 @@ async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def options_of(chart: Chart) -> dict[str, Any]:  # the options of a library in JavaScript
-    """The chart as ECharts draws it: names and numbers from outside, and every key and rule from here."""
+    """Return the chart as ECharts draws it: names and numbers from outside, and every key and rule from here."""
     is_pie = chart.series[0].kind == "pie"
     named = len(chart.series) > 1 or is_pie
     options: dict[str, Any] = {  # as above

@@ -114,7 +114,7 @@ def facts_of_stream(payload: JSONObject) -> CallFacts:
 
 
 def status_of(row: Call, result: ToolResult | None) -> Status:
-    """The status of a call as it is shown."""
+    """Return the status of a call as it is shown."""
     match row.status:
         case "waiting" | "pending":
             return "running" if row.ends_with_run and not row.is_asked else "requires_action"
@@ -200,7 +200,7 @@ async def _agent_of(visit: Visit, row: Call) -> str | None:
 
 
 async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
-    """The input schema of the call's tool, None where it is not known (any more)."""
+    """Return the input schema of the call's tool, or None where it is not known (any more)."""
     try:
         active = None if row.agent is None else await visit.runtime.agents.usable(row.agent)
     except ToolwrightError:
@@ -224,7 +224,7 @@ def is_open(call: ShownCall) -> bool:
 
 
 def text_of(args: JSON, *names: str) -> str | None:
-    """The first of these arguments that is a text with something in it."""
+    """Return the first of these arguments that is a text with something in it."""
     values = [args.get(name) for name in names] if isinstance(args, dict) else []
     return next((each for each in values if isinstance(each, str) and each.strip()), None)
 

@@ -97,7 +97,7 @@ class Table:
     rows: Sequence[JSON]
 
     def cells(self, row: int) -> Sequence[str]:
-        """The row's cells as text."""
+        """Return the row's cells as text."""
         whole = self.rows[row]
         if isinstance(whole, dict):
             return [_text(whole.get(key)) for key, _ in self.columns]
@@ -124,7 +124,7 @@ async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def read_table(described: JSON) -> Table | None:
-    """The table in `{columns, rows}` or in a list of objects or lists; None if there is none."""
+    """Return the table in `{columns, rows}` or in a list of objects or lists, or None."""
     if isinstance(described, dict):
         rows = described.get("rows")
         if isinstance(rows, list):
@@ -256,7 +256,7 @@ def is_picture(attachment: AttachmentRef) -> bool:
 
 
 def inline_image(described: JSON) -> str | None:
-    """The `data:` URL of a picture, of a type in which no script can be, None if there is none."""
+    """Return the `data:` URL of a picture, of a type in which no script can be, or None."""
     given = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
     texts = [each for each in given if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64]
     return next((each for each in texts if each.startswith("data:") and _RASTER.fullmatch(each)), None)
