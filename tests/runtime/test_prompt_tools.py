@@ -316,6 +316,24 @@ async def test_what_its_tools_queue_is_called_in_its_own_conversation() -> None:
         assert_answered(below)
 
 
+async def test_what_a_conversation_leaves_queued_when_it_ends_is_never_called() -> None:
+    @tw.tool(description="Queue.")
+    async def queue(state: tw.ThreadState) -> str:
+        state.queue_tool("add", {"a": 1, "b": 2})
+        return "queued"
+
+    model, below = says("Nobody asked me."), Watched([call("queue"), {"text": "Three."}])
+    prompts = app(model, ["sums"], sums(below, [queue, add]))
+    async with journals.runtime(prompts, tw.Settings(max_steps=1)) as rt:
+        toolkit = rt.toolkit("boss")  # its run executes calls from outside alone
+        answer = await toolkit.call("sums", {"message": "Sum it."})
+        assert "came to no answer in 1 step." in str(answer)
+        [run] = await rt.runs.list()
+        run = await rt.runs.wait(run.id, 10)
+        assert (run.status, run.output, run.queued) == ("completed", None, ())
+        assert (len(below.requests), model.requests) == (1, [])
+
+
 async def test_a_call_within_that_is_answered_from_outside_parks_the_run() -> None:
     below = Watched([call("ask"), {"text": "They said it."}])
     async with journals.by_hand(app(ask_sums(), ["sums"], sums(below, [ask]))) as (rt, motor):

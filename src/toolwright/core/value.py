@@ -2,12 +2,12 @@
 
 A dataclass with `frozen=True` sets each field through `object.__setattr__`, which makes it three to four times
 as dear to build. A step of a run builds some thirty values, so immutability is checked where it costs nothing:
-statically (see docs/decisions/0004-values.md). The methods of a class are written when one of them is first called: a
-process makes, compares and shows values of a few classes, and imports three hundred.
+statically (see docs/decisions/0004-values.md). How values are compared and shown is written when that is first asked
+for: a process compares those of a few classes, and imports two hundred.
 """
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform
@@ -17,16 +17,11 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Return a keyword-only dataclass with slots, hashable and comparable by its fields, never to be changed."""
-    for method in _METHODS:
+    """A keyword-only dataclass with slots, hashable and comparable by its fields, never to be changed."""
+    for method in (_equal, _hash, _repr):
         if method.__name__ not in cls.__dict__:
             setattr(cls, method.__name__, method)
-    return dataclass(kw_only=True, slots=True, init=False, eq=False, repr=False)(cls)
-
-
-def _init(self: object, **named: object) -> None:
-    _write_methods(type(self))
-    type(self).__init__(self, **named)  # type: ignore[call-arg]  # by now it takes the fields
+    return dataclass(kw_only=True, slots=True, eq=False, repr=False)(cls)
 
 
 def _equal(self: object, other: object) -> bool:
@@ -44,49 +39,19 @@ def _repr(self: object) -> str:
     return self.__repr__()
 
 
-_METHODS = (_init, _equal, _hash, _repr)
-for _method, _name in zip(_METHODS, ("__init__", "__eq__", "__hash__", "__repr__"), strict=True):
-    _method.__name__ = _name
+_equal.__name__, _hash.__name__, _repr.__name__ = "__eq__", "__hash__", "__repr__"
 
 
 def _write_methods(cls: type[object]) -> None:
     """Put the methods in the place of those that have asked for them, as `dataclass` would have written them."""
-    all_fields = fields(cls)  # type: ignore[arg-type]  # a class made by `value`
-    space: dict[str, Any] = {
-        "recursive": recursive_repr(),
-        "MISSING": MISSING,
-    }  # what the written functions may name
-    for field in all_fields:
-        space[f"default_{field.name}"] = field.default
-        space[f"make_{field.name}"] = field.default_factory
-    lines = _initializer(all_fields, has_post_init=hasattr(cls, "__post_init__"))
-    names = [field.name for field in all_fields if field.compare]
-    lines += _methods(names, [field.name for field in all_fields if field.repr])
-    exec("\n".join(lines), space)  # noqa: S102 - the text is made of field names alone
-    for method in _METHODS:
+    names = [field.name for field in fields(cls) if field.compare]  # type: ignore[arg-type]  # a class made by `value`
+    shown_fields = [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]  # the same
+    space: dict[str, Any] = {"recursive": recursive_repr()}  # what the written functions may name
+    exec("\n".join(_methods(names, shown_fields)), space)  # noqa: S102 - the text is made of field names alone
+    for method in (_equal, _hash, _repr):
         owner = next(each for each in cls.__mro__ if method.__name__ in each.__dict__)
         if owner.__dict__[method.__name__] is method:
-            written = space[method.__name__]
-            written.__qualname__ = f"{cls.__name__}.{method.__name__}"
-            setattr(cls, method.__name__, written)
-
-
-def _initializer(all_fields: tuple[Field[Any], ...], *, has_post_init: bool) -> list[str]:
-    parameters, lines = ["self"], list[str]()
-    for field in all_fields:
-        name = field.name
-        if field.default is not MISSING:
-            parameters.append(f"{name}=default_{name}")
-        elif field.default_factory is not MISSING:
-            parameters.append(f"{name}=MISSING")
-        else:
-            parameters.append(name)
-        made = f"make_{name}() if {name} is MISSING else {name}"
-        lines.append(f" self.{name} = {name if field.default_factory is MISSING else made}")
-    if has_post_init:
-        lines.append(" self.__post_init__()")
-    head = ", *, ".join([parameters[0], ", ".join(parameters[1:])]) if all_fields else "self"
-    return [f"def __init__({head}):", *(lines or [" pass"])]
+            setattr(cls, method.__name__, space[method.__name__])
 
 
 def _methods(names: list[str], shown_fields: list[str]) -> list[str]:
@@ -104,13 +69,13 @@ def _methods(names: list[str], shown_fields: list[str]) -> list[str]:
 
 
 def changed(old: T, /, **new: object) -> T:
-    """Return a dataclass with these fields new: `dataclasses.replace` at a sixth of its cost."""
+    """A dataclass with these fields new: `dataclasses.replace` at a sixth of its cost."""
     return _changer(type(old), *new)(old, new)
 
 
 @cache
 def _changer(cls: type[T], *new: str) -> Callable[[T, dict[str, object]], T]:
-    """Return a function that copies one value of that class with these fields new, written out field by field."""
+    """A function that copies one value of that class with these fields new, written out field by field."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # a dataclass
     unknown = [name for name in new if name not in names]
     if unknown:
@@ -128,7 +93,7 @@ def _changer(cls: type[T], *new: str) -> Callable[[T, dict[str, object]], T]:
 
 
 def maker(cls: type[T], field: str, **others: object) -> Callable[[Any], T]:  # any value of that field
-    """Return a function that creates values which differ in one field, in half the time of a call with keywords."""
+    """A function that makes values of that class which differ in one field, at half the cost of calling it by names."""
     names = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # a class made by `value`
     sets = [f" made.{name} = {name}" for name in names]
     lines = [f"def make({field}):", " made = new(cls)", *sets, " return made"]

@@ -101,19 +101,17 @@ class RunContext(RunRecord):
         self._request: RequestForm | None = None
         self.unwritten: frozenset[str] = frozenset()
         self.handler_context: dict[str, Any] = {}  # whatever handlers put there
-        self.prepared: dict[
-            str, PreparedCall
-        ] = {}  # started here, with validated arguments, and not executed yet
+        # calls that were started here, with validated arguments, and are not executed yet
+        self.prepared: dict[str, PreparedCall] = {}
         self.decided: dict[str, bool] = {}  # calls of which it is known here whether they need an approval
         self._waits: dict[str, float] = {}
         self._streamed: dict[str, str] = {}
-        self.call_ids: dict[
-            int, str
-        ] = {}  # that calls of the next answer were shown under, by their places in it
-        self.selected: bool | None = (
-            None  # whether the agent of the next step was selected, None before the first time
-        )
-        self.variables_checked = False  # since the last commit
+        # ids under which calls of the next answer were streamed, by their positions in it
+        self.call_ids: dict[int, str] = {}
+        # whether the agent and the variables of the next step were looked up since the last commit; an agent that does
+        # not change needs that only once, before which `selected` is None
+        self.selected: bool | None = None
+        self.variables_checked = False
         self.nudged = asyncio.Event()
         self.abort = Cancellation()
         self._turn = asyncio.Lock()

@@ -226,13 +226,13 @@ def _next_of_thread(context: RunContext, max_steps: int) -> Action:
         return SelectAgent()
     if context.inbox and (asked := context.joined_calls()):
         return _outside_calls(context, asked)
-    if context.answers_nothing and not run.queued:
+    queued = [each for each in run.queued if each.within is None] if run.queued else ()
+    if context.answers_nothing and not queued:
         return EndRun(end=end_of_calls(run))
     if run.calls_only and context.joined():
         return AnswerMessages()
-    if run.calls_only and not run.queued:
+    if run.calls_only and not queued:
         return EndRun(end=end_of_calls(run), forced=False)
-    queued = [each for each in run.queued if each.within is None] if run.queued else ()
     if queued and _rounds(context) <= max_steps:
         return MakeCalls(queued=queued)
     limit = "max_steps" if queued else exhausted(context, max_steps)

@@ -17,7 +17,7 @@ from toolwright.core.results.result import Outcome
 from toolwright.core.schemas.output import MOST_CORRECTIONS, OUTPUT_FAULT, AnswerFault, FormedAnswer
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.run import Run, StopReason, Usage
+from toolwright.core.threads.run import QueuedCall, Run, StopReason, Usage
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import AbandonedCallResults, Calls, can_run_concurrently
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
@@ -158,6 +158,8 @@ class Outcomes:
         if call.attempts > 1 or context.nested:
             await self.close_below(context, changes, call)
         execution, run = ran.state.execution, context.run
+        if run.queued:  # what the conversation of a prompt tool leaves is never called
+            run = changed(run, queued=tuple([each for each in run.queued if not _is_below(each, call.id)]))
         if execution.queued:
             queued = [changed(each, within=context.frame.id) for each in execution.queued]
             run = changed(run, queued=(*run.queued, *queued))
@@ -239,6 +241,12 @@ class Outcomes:
         """Close the calls below a call that another process had begun."""
         for each in await self._nested.left_open(context, call):
             self._calls.close(context, changes, each, ENDED)
+
+
+def _is_below(queued: QueuedCall, call_id: str) -> bool:
+    """Return whether the call was queued in the conversation of that call, or of one below it."""
+    within = queued.within
+    return within is not None and (within == call_id or within.startswith(f"{call_id}."))
 
 
 def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
