@@ -32,7 +32,7 @@ class RunResults:
         self._http = http
 
     async def result(self, run_id: str) -> RunResult:
-        """What the run has come to, so far if it is not over; its output as JSON."""
+        """Return the run's result, so far if it has not finished; its output as JSON."""
         run = read_field(Run, await self._http.get(f"/api/runs/{segment(run_id)}"), "run")
         messages = tuple([_message(each) for each in await self._messages(run)])
         calls = [each for each in await self._calls(run_id) if each.parent_id is None]
@@ -63,7 +63,7 @@ class RunResults:
         return messages[0].content if messages else ""
 
     async def run(self, run_id: str) -> AsyncGenerator[RunEvent]:
-        """The run's events as values, from its beginning until it is over."""
+        """Yield the run's events as values, from its beginning until it has finished."""
         run = read_field(Run, await self._http.get(f"/api/runs/{segment(run_id)}"), "run")
         path = f"/api/runs/{segment(run_id)}/stream"
         async with aclosing(self._values(path, run.thread_id or "", 0)) as values:
@@ -73,7 +73,7 @@ class RunResults:
                     return
 
     async def thread(self, thread_id: str, after: int | None) -> AsyncGenerator[RunEvent]:
-        """Return the thread's events as values, forever."""
+        """Yield the thread's events as values, without end."""
         path = f"/api/threads/{segment(thread_id)}/stream"
         async with aclosing(self._values(path, thread_id, after)) as values:
             async for each in values:
@@ -155,7 +155,7 @@ ENDS = frozenset(f"run.{status}" for status in OVER)
 
 
 class Runs:
-    """The runs of a gateway. Raises `NotFound` for ids that lead nowhere."""
+    """The runs of a gateway. Raises `NotFound` for unknown ids."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

@@ -153,7 +153,7 @@ def caller_of(scope: Scope) -> str:
 
 
 class Detail(Shape):
-    """What is wrong at one path of a body or query."""
+    """The error at one path of a body or query."""
 
     path: str
     message: str

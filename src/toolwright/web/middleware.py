@@ -73,7 +73,7 @@ def answer_error(error: ToolwrightError) -> Answer:
 
 
 def internal() -> Answer:
-    """The answer to what nobody foresaw."""
+    """Return the answer for an unexpected error."""
     fault = ServerFailed()
     return answer({"error": fault.message, "code": fault.code}, INTERNAL)
 

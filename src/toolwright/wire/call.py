@@ -22,7 +22,7 @@ from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, docum
 
 
 def message_id_of(call_id: str) -> str:
-    """Return the id of the message that shows a call: made of the call's, so that it is posted once."""
+    """Return the id of the message that shows a call. It is derived from the call's, so that it is posted once."""
     return f"msg_{call_id.removeprefix('call_')}"
 
 
@@ -94,9 +94,9 @@ def has_result_to_show(call: CallRow) -> bool:
 class Call(Shape, title="CallShape"):
     """A tool call.
 
-    While it waits for an `approval`, that is true, and `approval_terms {by, edit, reason}` say who may answer, and what
-    may be in the answer.
-    `result` is there once it has one, with its status and its files, and `resolved_at` says that it has. A call that
+    While it waits for an `approval`, that is true, and `approval_terms {by, edit, reason}` are who may answer, and what
+    the answer may contain.
+    `result` is present once it has one, with its status and its files, and `resolved_at` is its time. A call that
     another one has made, of a prompt tool or a handler, has that as its `parent_id`.
     """
 
@@ -133,7 +133,7 @@ class Offer(Shape):
 
 
 def call_json(call: CallRow) -> JSONObject:
-    """A call as those see it who may answer it; `result` and `resolvedAt` once there is one."""
+    """Render a call for callers that may answer it; `result` and `resolvedAt` once there is one."""
     fields: JSONObject = {
         "callId": call.id,
         "toolName": call.name,

@@ -83,7 +83,7 @@ def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
 
 
 def reference_from_json(written: JSONObject) -> AttachmentRef:
-    """The reference that stands where only references may; raises `ValueError` for anything else."""
+    """Return a reference, where only references are allowed. Raises `ValueError` for anything else."""
     try:
         read = attachment_from_json(written)
     except (KeyError, TypeError, AttributeError) as error:
@@ -94,7 +94,7 @@ def reference_from_json(written: JSONObject) -> AttachmentRef:
 
 
 def model_text(result: ToolResult) -> str:
-    """The text that the model reads: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
+    """Return the text for the model: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
 
     Control and tag characters are left out, and the stack never appears.
     """
@@ -143,7 +143,7 @@ def s3_result(result: ToolResult) -> JSON:
 
 
 def s3_pending(call_id: str) -> JSONObject:
-    """S3's answer for a call whose result comes later."""
+    """Render S3's answer for a call whose result is submitted later."""
     return {"status": "pending", "pendingToolCallId": call_id}
 
 

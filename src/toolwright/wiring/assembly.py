@@ -239,7 +239,7 @@ def _unready(settings: Settings, motor: Motor) -> str | None:
 
 
 def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
-    """The calls that somebody outside has."""
+    """Return the service for calls that wait for an external result."""
     parts = shared.parts
     return PendingCalls(
         parts.store,

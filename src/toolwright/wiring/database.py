@@ -185,7 +185,7 @@ def _sqlite_revision(path: Path) -> tuple[str | None, str | None]:
 
 
 def _holder(path: Path) -> str:
-    """The process that holds the file's lock, by its id where the system tells it."""
+    """Describe the process that holds the file's lock, by its id if the system provides it."""
     inode = beside(path, "lock").stat().st_ino
     try:
         held = Path("/proc/locks").read_text(encoding="ascii").splitlines()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def api_reader(settings: Settings) -> ReadApi:
-    """The reader of OpenAPI documents of configured agents, which reaches what HTTP tools reach."""
+    """Return the reader of OpenAPI documents of configured agents, with the same allowed addresses as HTTP tools."""
 
     async def read(entry: ApiEntry, trusted: bool) -> Api:
         return await read_entry(entry, trusted=trusted, allow=settings.http_allow)

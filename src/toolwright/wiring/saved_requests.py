@@ -20,9 +20,9 @@ _AT = datetime.fromtimestamp(0, UTC)  # of messages that nobody reads
 
 
 def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:
-    """The requests of a folder and those below it, by their paths there without `.json`: `summary`, `team/review`.
+    """Return the requests of a folder tree, by their paths without `.json`: `summary`, `team/review`.
 
-    Raises `DefinitionError` naming the file that is none, is too large or leads out of the folder.
+    Raises `DefinitionError` naming the file that is invalid, too large or outside the folder.
     """
     if not folder.is_dir():
         raise DefinitionError(f"There is no folder {str(folder)!r} of saved requests.")

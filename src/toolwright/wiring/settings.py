@@ -79,7 +79,7 @@ def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: S
 
 
 def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
-    """The nearest known name, as a hint; the first `same` characters are those of all."""
+    """Return the most similar known name, as a hint; the first `same` characters are common to all."""
     close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
 
@@ -250,7 +250,7 @@ class Settings(BaseSettings):
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
-        """A class of ours, so that no value of a setting is shown: it may be a secret."""
+        """Raise an error of our own, so that no value of a setting is shown: it can be a secret."""
         try:
             return handler(given)
         except ValidationError as error:
@@ -351,7 +351,7 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _none_if_empty(cls, value: Any) -> Any:  # whatever the caller gave
-        """An empty variable is none."""
+        """Convert an empty variable to None."""
         return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("jwt_secret")

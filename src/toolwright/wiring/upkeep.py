@@ -239,7 +239,7 @@ async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> 
 
 @asynccontextmanager
 async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime]:
-    """The app over the settings' journal, without executing anything: other processes find in it what is asked of them.
+    """Yield the app over the settings' journal, without executing runs: other processes execute them.
 
     Its threads, runs and prompts can be read and changed.
     """

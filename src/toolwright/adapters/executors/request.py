@@ -308,7 +308,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,  # as above
     ) -> httpcore.AsyncNetworkStream:
-        """No URL leads to a socket in a file."""
+        """Reject the connection: no URL refers to a Unix socket."""
         raise AddressRefused
 
     async def sleep(self, seconds: float) -> None:

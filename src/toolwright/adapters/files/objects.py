@@ -183,7 +183,7 @@ class ObjectFiles:
         return None
 
     async def tidy(self, before: datetime) -> int:
-        """A bucket has nothing half-written: an object is there when it is whole."""
+        """Do nothing for a bucket: its objects are never partial."""
         if self._folder is None:
             return 0
         try:
@@ -206,7 +206,10 @@ class ObjectFiles:
             raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def remove(self, digest: str, before: datetime) -> bool:
-        """In a folder whoever puts the same bytes at that moment keeps them; in a bucket their age decides alone."""
+        """Remove old bytes.
+
+        In a folder, bytes stored again at the same time are kept; in a bucket only their age counts.
+        """
         if not _DIGEST.fullmatch(digest):
             return True
         try:

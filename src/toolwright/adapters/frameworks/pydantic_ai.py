@@ -94,7 +94,7 @@ def tool_of(native: object, deps: object = None) -> OurTool:
 
 
 def _returned(value: object) -> ToolResult:
-    """What a native tool returned: its values, and what has bytes as files."""
+    """Convert a native tool's return value: its values, and contents with bytes as files."""
     parts: list[object] = [value]
     if isinstance(value, ToolReturn):
         more = value.content

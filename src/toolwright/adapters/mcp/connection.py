@@ -169,7 +169,10 @@ class Connection:
     # ── the task that keeps it ──────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
-        """Keep a session. It is of no run, and what is logged of it tells no value of its own, whoever began it."""
+        """Keep a session open.
+
+        It belongs to no run, and its log has no secrets, regardless of the run that opened it.
+        """
         with self.logging():
             await self._keep()
 
@@ -200,7 +203,7 @@ class Connection:
                 pass
 
     async def _live(self) -> None:
-        """Have a session, from its beginning to its end."""
+        """Run one session, from its beginning to its end."""
         callbacks = Callbacks(
             elicit=self._elicit,
             sample=self._sample if self.target.server.sampling else None,
@@ -356,7 +359,7 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
 
 
 def _usable(listed: list[Any], refused: set[str], faults: list[McpFault]) -> list[JSON]:
-    """The entries but for those whose headers the SDK refuses; what else is wrong is told later."""
+    """Return the entries except those with headers that the SDK rejects. Other errors are reported later."""
     fault = "Its x-mcp-header annotations are not valid."
     faults += [McpFault(message=fault, tool=brief(name, 60)) for name in sorted(refused)]
     return [each for each in listed if _name(each) not in refused]

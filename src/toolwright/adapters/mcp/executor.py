@@ -1,4 +1,4 @@
-"""The executor of MCP tools: a call goes to its server, what the server asks meanwhile to whoever can answer."""
+"""Executor of MCP tools: sends a call to its server, and the server's questions to the person or model."""
 
 import asyncio
 import math

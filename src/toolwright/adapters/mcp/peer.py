@@ -109,11 +109,11 @@ class NoPeer:
         self.thread_id: str | None = None
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ErrorData:
-        """Word that there is nobody."""
+        """Answer that no one can be asked."""
         return nobody()
 
     async def sample(self, params: types.CreateMessageRequestParams) -> types.ErrorData:
-        """Word that there is nobody."""
+        """Answer that no one can be asked."""
         return nobody()
 
 

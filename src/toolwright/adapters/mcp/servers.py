@@ -284,7 +284,10 @@ def _failure(error: object, message: str | None) -> ToolResult:
 
 
 def _questions(requests: object) -> Mapping[str, JSONObject]:
-    """What people are asked, by its key: a message with the schema of the answer, or with a URL. No other requests."""
+    """Return the questions for people, by key: a message with the schema of the answer, or with a URL.
+
+    No other requests.
+    """
     questions: dict[str, JSONObject] = {}
     for key, request in cast("Mapping[str, Any]", requests if isinstance(requests, dict) else {}).items():
         try:

@@ -41,7 +41,7 @@ What it may reach depends on who has configured the server.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What a server may ask of us, and tell us."""
+    """Handlers of a server's requests and notifications."""
 
     elicit: ElicitationFnT
     sample: SamplingFnT | None

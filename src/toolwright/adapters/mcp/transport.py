@@ -89,7 +89,7 @@ class JudgedNetwork(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,  # as above
     ) -> httpcore2.AsyncNetworkStream:
-        """No URL leads to a socket in a file."""
+        """Reject the connection: no URL refers to a Unix socket."""
         raise AddressRefused
 
     async def sleep(self, seconds: float) -> None:
@@ -424,7 +424,7 @@ async def _write(
 
 
 async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Callable[[str], str]) -> None:
-    """Lines of its standard error, for whoever looks for a fault; more than a line's worth at once is cut."""
+    """Log lines of the process's standard error at debug level. Longer output is cut."""
     assert process.stderr is not None, "it was started with pipes"
     while piece := await process.stderr.read(PIECE):
         said = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())

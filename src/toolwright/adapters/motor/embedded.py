@@ -154,7 +154,7 @@ class EmbeddedMotor:
                 return
 
     async def _yield_drains(self) -> None:
-        """The lock is lost: whoever has it now takes the runs over, so the drains here stop."""
+        """Stop all runs here after the lock is lost. The process that has it now recovers them."""
         await self._end(task for task in self._running.values() if task not in self._stubborn)
         self._ready.clear()
         self._waiting.clear()
@@ -351,7 +351,7 @@ class EmbeddedMotor:
         return self._back_off(thread_id)
 
     def _back_off(self, thread_id: str) -> float:
-        """How many seconds the thread is let alone."""
+        """Delay the thread after a failure and return the delay in seconds."""
         delay = backoff.longer(self._faults.get(thread_id))
         self._faults[thread_id] = delay
         self._not_before[thread_id] = self._clock.monotonic() + delay

@@ -128,7 +128,7 @@ def _terminated(reason: str) -> CodeResult:
 
 
 def _forget(task: "asyncio.Task[CodeResult]", loop: asyncio.AbstractEventLoop) -> None:
-    """Whoever collects the handle may be any thread, at any time."""
+    """Cancel the task of a collected handle. The garbage collector can run in any thread, at any time."""
     if not task.done():
         with contextlib.suppress(RuntimeError):  # the loop is closed: then nothing runs
             loop.call_soon_threadsafe(task.cancel)

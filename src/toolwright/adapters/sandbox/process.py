@@ -44,23 +44,23 @@ class Memory:
 
 
 class LifeLine:
-    """A pipe that nobody writes to. When our end of it is closed, by us or by our death, the kernel kills the process.
+    """A pipe without a writer. When our end is closed, by us or by our death, the kernel kills the process.
 
-    The other end is asynchronous: what happens to it is told by a signal, which is set to SIGKILL.
+    The other end is asynchronous: its closing raises a signal, which is set to SIGKILL.
     """
 
     def __init__(self) -> None:
         self.end, self._ours = os.pipe()
 
     def tie(self, group: int) -> None:
-        """Let the process group die with us."""
+        """Kill the process group when our process ends."""
         with contextlib.suppress(OSError):  # a kernel that cannot: the end of its input, and its time, remain
             fcntl.fcntl(self.end, fcntl.F_SETOWN, -group)
             fcntl.fcntl(self.end, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(self.end, fcntl.F_SETFL, fcntl.fcntl(self.end, fcntl.F_GETFL) | os.O_ASYNC)
 
     def close(self) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         os.close(self.end)
         os.close(self._ours)
 

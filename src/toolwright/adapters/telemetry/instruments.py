@@ -162,7 +162,10 @@ class Failure:
 
 @contextmanager
 def suppress_errors() -> Generator[None]:
-    """What watches a run never fails it: processors of spans are the program's own, and may raise anything."""
+    """Log errors of telemetry instead of failing the run.
+
+    Span processors belong to the program and can raise anything.
+    """
     try:
         yield
     except Exception:
@@ -266,10 +269,10 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruments:
-    """What the spans of a runtime are made with.
+    """Tracer, metrics and options for the spans of a runtime.
 
-    With `content` they hold arguments and results. `report` gets the exceptions of handlers, within their spans.
-    `agent` is the label of the agent whose run is watched.
+    With `content` spans contain arguments and results. `report` gets the exceptions of handlers, within their spans.
+    `agent` is the label of the traced agent.
     """
 
     tracer: Tracer

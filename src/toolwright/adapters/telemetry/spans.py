@@ -73,7 +73,7 @@ class CallSpan:
             self._instruments.metrics.call(call, outcome, self._seconds(call), self._instruments.agent)
 
     def _seconds(self, call: Call) -> float | None:
-        """How long it took from its start, in whichever process; None if it was never begun."""
+        """Return the call's duration from its start, in whichever process, or None if it never started."""
         if call.started_at is None:
             return None
         if call.completed_at is None:
@@ -477,7 +477,7 @@ def _run_attributes(run: Run, agent: str) -> dict[str, str | int]:
 
 
 def _result(run: Run) -> dict[str, str | int]:
-    """What has become of a run, with its tokens over all processes."""
+    """Return the attributes of a run's result, with its tokens over all processes."""
     return {
         "toolwright.run.status": run.status,
         "toolwright.run.steps": run.step_count,

@@ -33,7 +33,7 @@ WISH = "Book a hotel in Tokyo, please."
 
 
 async def book(console: Console, url: str, key: str) -> None:
-    """A person asks in a space; the agent looks around, asks back, and goes on with the answer."""
+    """Play the demo: a person asks in a space, the agent searches, asks back and continues with the answer."""
     with _worker(url, key):
         async with Client(url, secret_key=key) as client:
             you = (await client.entities.create(external_id="you", display_name="You")).id
@@ -75,7 +75,7 @@ async def _show(console: Console, client: Client, event: Event) -> bool:
 
 
 async def _answer(console: Console, client: Client, shown: JSONObject) -> None:
-    """Somebody must confirm: whoever sits at the terminal, else the demo itself."""
+    """Answer the confirmation: by the terminal user, or by the demo itself."""
     args = cast("JSONObject", shown["args"])
     console.print("host ", style="bold cyan", end="")
     question = f"confirm_booking(hotel={args['hotel']!r}): shall I? [Y/n] "

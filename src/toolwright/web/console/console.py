@@ -1,4 +1,4 @@
-"""The console as an ASGI application below `/console`: pages for whoever is signed in, else the sign-in."""
+"""The console as an ASGI application under `/console`: pages for signed-in users, or otherwise the sign-in."""
 
 import asyncio
 import logging
@@ -161,7 +161,7 @@ class Console:
         return self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
 
     async def _visitor(self, scope: Scope, path: str) -> Session | None:
-        """The session of whoever asks for a page or a file: a person's ends once they are not known any more."""
+        """Return the session of a request for a page or a file. A person's session ends once they are unknown."""
         session = self._session(scope)
         if session is None or path.startswith("/_nicegui") or await self.site.knows(session):
             if session is not None:

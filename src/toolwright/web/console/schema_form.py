@@ -67,7 +67,7 @@ def fields_of(schema: JSONObject, values: JSON | Absence = ABSENT) -> Field:
 
 
 def entry_of(field: Field) -> Entry:
-    """What stands in the field at first."""
+    """Return the initial entry of the field."""
     initial = field.initial
     match field.kind:
         case "boolean":
@@ -309,7 +309,7 @@ class _Reading:
 
 
 def _alternatives(schema: JSONObject) -> tuple[list[JSONObject], bool]:
-    """What the schema is one of, without null, and whether null is among it."""
+    """Return the alternatives of the schema without null, and whether null is one of them."""
     for word in ("anyOf", "oneOf", "allOf"):
         branches = schema.get(word)
         if isinstance(branches, list):
@@ -371,7 +371,7 @@ def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: 
 
 
 def kept_words(field: Field) -> str:
-    """What is said of a value that is too long to be edited."""
+    """Return the note for a value that is too long to be edited."""
     text = field.initial if isinstance(field.initial, str) else json.dumps(field.initial, ensure_ascii=False)
     return f"{quantity(len(text), 'character')}, too long to be edited here: kept as it is."
 
@@ -399,7 +399,7 @@ class SchemaForm:
             self._draw(self._root)
 
     def value(self) -> JSONObject:
-        """What was entered; raises `InvalidRequest`, and shows what is wrong at the fields, if it cannot be taken."""
+        """Return the entered value. If it is invalid, show the errors at the fields and raise `InvalidRequest`."""
         try:
             entered = self._judge.read(gather(self._root, self._entries()))
         except ArgumentFault as fault:

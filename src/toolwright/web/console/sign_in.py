@@ -219,7 +219,7 @@ def _field(n: int, field: Field) -> Element:
 
 
 def _read(args: object, fields: Sequence[Field]) -> dict[str, str]:
-    """What came from the browser, where anything may come from."""
+    """Return the entered fields from the browser's data, which is untrusted."""
     sent = cast("dict[str, object]", args) if isinstance(args, dict) else {}
     entered = {field.name: sent.get(f"field{n}") for n, field in enumerate(fields)}
     return {name: text for name, text in entered.items() if isinstance(text, str) and text}
@@ -270,7 +270,7 @@ _PEOPLE = Template("""<form method="post" action="/console/sign-in?next=$then">
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What was entered; empty where nothing was."""
+    """The entered values; empty for empty fields."""
 
     secret_key: str = ""
     public_key: str = ""

@@ -49,7 +49,7 @@ async def tools_of(visit: Visit, agent_id: str) -> Toolset:
 
 
 async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
-    """The tool of that name, of the app or of an agent; else `NotFound`."""
+    """Return the tool of that name, of the app or of an agent. Raises `NotFound`."""
     tools = _of_app(visit, name) if agent_id is None else await tools_of(visit, agent_id)
     if name not in tools:
         raise NotFound(f"There is no tool {brief(repr(name), 200)}.")
@@ -57,7 +57,7 @@ async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
 
 
 def _of_app(visit: Visit, name: str) -> Toolset:
-    """What hosts outside may call, where the tool is among it: there are those of single agents too."""
+    """Return the tools that external hosts can call if the tool is one of them, or otherwise the app's own."""
     try:
         tools = visit.runtime.app_calls.tools
     except DefinitionError:  # which a call of it would say
@@ -83,7 +83,7 @@ def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
 
 
 def hints(tool: Tool) -> None:
-    """What a tool is and what its calls do, in badges."""
+    """Render a tool's kind and effects as badges."""
     badge(tool.kind)
     for shown, name, kind in (
         (tool.read_only, "read only", "good"),
@@ -124,7 +124,7 @@ LOOK_AGAIN: Final = 0.5  # seconds without news after which the row is read all 
 
 @value
 class Progress:
-    """How a call stands: its row, once there is one, and its run."""
+    """Status of a call: its row, once there is one, and its run."""
 
     call: Call | None = None
     run: Run | None = None
@@ -186,7 +186,7 @@ async def call_agent_tool(
 
 
 async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
-    """How the call stands that the run was made for."""
+    """Return the current status of the call for which the run was created."""
     if run_id is None:
         return Progress()
     calls = await runtime.calls.list(status=EVERY, run_id=run_id)
@@ -260,7 +260,7 @@ def type_of(part: JSON, depth: int = 0) -> str:
 
 
 def parameter_table(schema: JSONObject) -> None:
-    """The table, or word that there are none."""
+    """Render the table of parameters, or a note that there are none."""
     rows = [*parameters_of(schema)]
     if not rows:
         words("It takes no parameters.", "p", "quiet")
@@ -400,7 +400,7 @@ class ToolTester:
                 await self._ask_for_values(call, result)
 
     async def _ask_for_values(self, call: Call, result: ToolResult | None) -> None:
-        """What a call from outside lacks, it does not wait for: it is given here, and the call made again."""
+        """Ask for the missing variables of an external call, which does not wait for them, and make the call again."""
         data = (result.error_data if result is not None else None) or {}
         request_id, missing = data.get("requestId"), data.get("missing")
         if isinstance(request_id, str):  # of a child that cannot begin yet

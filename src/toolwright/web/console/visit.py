@@ -80,7 +80,7 @@ class Presence:
         return self._here(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
 
     def typing(self, space_id: str) -> set[str]:
-        """Those of them who type."""
+        """Return the entities that are typing."""
         here = {entity_id for entity_id, types in self._here(space_id).items() if types}
         return here | {entity_id for entity_id, types in self._elsewhere(space_id) if types}
 
@@ -206,7 +206,7 @@ class Visit:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime, else `StoreError`."""
+        """The runtime. Raises `StoreError` if it is unavailable."""
         return self.site.serving.runtime
 
     @property
@@ -305,7 +305,7 @@ class Visit:
         self._page.run(work)
 
     def keep(self) -> None:
-        """From now on: who may be here no longer is led to the sign-in."""
+        """Watch the session from now on: a visitor without access is sent to the sign-in."""
         self._page.run(self._stay())
 
     async def _stay(self) -> None:
@@ -345,7 +345,7 @@ class Visit:
 
 
 class View:
-    """What is shown at one path, and the tasks that keep it as things are: they end when another view is shown."""
+    """View of one path, and the tasks that update it. They end when another view is shown."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -35,7 +35,7 @@ def heading(title: str) -> TextElement:
 
 
 def prose(content: str) -> None:
-    """What somebody says: its line breaks, code between fences, and links to the web."""
+    """Render a message: its line breaks, code between fences, and links to the web."""
     Prose(brief(content, LONGEST_SHOWN))
 
 

@@ -143,7 +143,7 @@ class _Following:
         self._began = self._clock.time()
 
     async def answer(self) -> Answer:
-        """The result, a task, what is asked for, or word that the time is over."""
+        """Return the result, a task, the requested input, or a notice of the timeout."""
         look = True
         while True:
             row = await self._watch.row()

@@ -1,4 +1,4 @@
-"""What the app offers MCP hosts beside tools: prompts, resources, and their content."""
+"""Content for MCP hosts other than tools: prompts, resources, and their contents."""
 
 import asyncio
 import re

@@ -432,7 +432,7 @@ async def _fault(body: bytes, nesting: int) -> Response | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """The body again, for whoever reads it next; then word that the caller is gone."""
+    """Return a `receive` that replays the body, then reports the caller's disconnection."""
     sent = False
 
     async def again() -> Message:

@@ -48,7 +48,7 @@ class StateCodec:
             return _OWN + self._own.seal(payload)
 
     def unseal(self, token: str) -> bytes:
-        """What was sealed. Raises `InvalidRequestState`."""
+        """Decrypt a token. Raises `InvalidRequestState`."""
         if token.startswith(_OWN):
             return self._own.unseal(token.removeprefix(_OWN))
         try:

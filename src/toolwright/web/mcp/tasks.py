@@ -149,7 +149,7 @@ async def ask(runtime: Runtime, question: Question, context: Context) -> None:
 
 
 async def refuse(runtime: Runtime, question: Question, why: str | None = None) -> None:
-    """Let the handler read why there is no answer: unless said otherwise, since the host cannot be asked."""
+    """Report to the handler why there is no answer; by default that the host cannot be asked."""
     if why is None:
         why = NO_MODEL if question.is_sampling else CANNOT_ASK
     await _submit(runtime, question, ToolResult.fail(why, error_code="not_asked"))

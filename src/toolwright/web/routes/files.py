@@ -94,7 +94,7 @@ async def get_file(
 
 @router.head("/{path:path}", response_class=Response, include_in_schema=False)
 async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FilePath) -> Response:
-    """What a download would say of the file; its bytes are not read."""
+    """The headers of a download; the bytes are not read."""
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})

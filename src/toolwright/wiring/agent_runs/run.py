@@ -409,7 +409,7 @@ async def run(
 def _called_like(
     _: Callable[_P, Awaitable[RunResult]],
 ) -> Callable[[Callable[..., RunResult]], Callable[_P, RunResult]]:
-    """The function, which takes what that one takes."""
+    """Return the function with the parameters of another one."""
     return lambda function: function
 
 
@@ -486,7 +486,7 @@ def _owner(agent: object, app: object) -> Owner:
 
 
 def _settings(database_url: str | None, settings: Settings | None) -> Settings:
-    """The settings that are given, else the environment's with the journal in memory."""
+    """Return the given settings, or the environment's with the journal in memory."""
     if not isinstance(settings, Settings | NoneType):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(f"settings= are toolwright.Settings, not {brief_value(settings)}.")
     if settings is None:

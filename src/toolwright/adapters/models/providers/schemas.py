@@ -1,12 +1,12 @@
-"""Schemas of tools and structured outputs in each provider's dialect, and an answer's text on the way back.
+"""Schemas of tools and structured outputs in each provider's dialect, and the conversion of answers back.
 
-A tool's schema is sent as it is published, wherever the provider takes JSON Schema: pydantic-ai fits schemas to its
-providers' strict modes, and for OpenAI closes every object meanwhile, so that a free-form one could only be `{}`.
-An answer's schema is sent in the provider's dialect for structured output, where it can be said so, else as that of a
+A tool's schema is sent as it is published, if the provider accepts JSON Schema: pydantic-ai adapts schemas to its
+providers' strict modes, and closes every object for OpenAI, so that a free-form one could only be `{}`. An answer's
+schema is sent in the provider's dialect for structured output, if it can be expressed there, otherwise as that of a
 final tool, whose arguments are the answer.
 
-A keyword that a provider refuses is told in the description beside it. So a rendering may ask for less than the
-schema, by which every answer is validated afterwards.
+A keyword that a provider rejects is described in the description instead. So the sent schema can be weaker than the
+original, by which every answer is validated afterwards.
 """
 
 import copy
@@ -225,7 +225,7 @@ def leaving_schemas(model: Model) -> Model:
 
 
 def schema_for(model: Model, schema: JSONObject) -> JSONObject:
-    """A tool's schema as this model's provider takes it: OpenAI refuses an object without a word of properties."""
+    """Return a tool's schema in the model's form: OpenAI rejects an object schema without `properties`."""
     if model.system == "openai" and schema.get("type") == "object" and "properties" not in schema:
         return {**schema, "properties": {}}
     return schema
@@ -239,11 +239,12 @@ def strictness(model: Model) -> bool | None:
 
 @value
 class AnswerForm:
-    """How a model is asked for an answer.
+    """Method by which a model is asked for an answer.
 
     By the provider's own structured output (`native`), by a final `tool` (`text`), or, for models without tools, by
-    pydantic-ai's instructions, with the provider's JSON mode where it has one (`prompted`), and for what is no object
-    by `instructions` alone (`text`). An answer that comes in strict form is read back by the schema `strict`.
+    pydantic-ai's instructions, with the provider's JSON mode if it has one (`prompted`), and for an answer that is not
+    an
+    object by `instructions` only (`text`). An answer in strict form is converted back by the schema `strict`.
     """
 
     mode: Literal["native", "prompted", "text"]

@@ -80,7 +80,7 @@ def leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
 
 
 def wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
-    """Word that the thread has work to do."""
+    """Schedule the thread."""
     at = micros(unit.at)
     return Op(sql.wake, {"thread_id": thread_id, "due": at, "gen": at})
 

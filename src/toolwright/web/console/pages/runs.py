@@ -218,7 +218,7 @@ class RunView:
 
 
 async def _draw_status(visit: Visit, run: Run) -> None:
-    """What a person sees of a run that they caused in a thread that is not theirs (D24)."""
+    """Render the status of a run that a person caused in a thread of someone else (D24)."""
     heading("Run")
     card = box("div", "card stack")
 

@@ -28,7 +28,7 @@ class Guest:
 
 
 def name_of(entity: Entity) -> str:
-    """What an entity is called."""
+    """Return the display name of an entity."""
     return entity.display_name or entity.external_id or entity.id
 
 
@@ -87,7 +87,7 @@ MOST: Final = 200  # people and agents that can be chosen from; others are taken
 
 
 async def choose_members(visit: Visit, space_id: str) -> None:
-    """A dialog with all members, and whoever else could be one."""
+    """Open a dialog with all members and candidates."""
     check_service(visit)
     there = await guests_of(visit, space_id)
     members = {guest.entity_id for guest in there}

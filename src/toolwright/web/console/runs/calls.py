@@ -29,7 +29,7 @@ _STATUSES: Final[Mapping[str, str]] = {"waiting": "requires_action", "pending": 
 
 @value
 class CallLine:
-    """What a line says of a call, beside the call itself: its status in a word, times, and where it leads."""
+    """Data of a call's line, in addition to the call itself: its status in a word, times, and links."""
 
     call: ShownCall
     status: str

@@ -114,7 +114,7 @@ def joined(*facts: str) -> str:
 
 
 def reason(waiting: JSONObject | None) -> str:
-    """What a parked run waits for, in a few words."""
+    """Describe in a few words what a suspended run waits for."""
     match (waiting or {}).get("reason"):
         case "variables":
             return "values that are missing"

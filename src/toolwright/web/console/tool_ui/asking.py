@@ -28,7 +28,7 @@ from toolwright.web.console.widgets import action, badge, box, prose, words
 
 
 async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """What is to be done, and whether: the result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
+    """Render an approval. The result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
     call, terms = facts.call, facts.terms or Terms()
     words("May this be done?", "p")
     with box("div") as asked:

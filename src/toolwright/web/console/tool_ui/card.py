@@ -73,7 +73,7 @@ _USUAL: Final[Mapping[str, Component]] = {
 
 
 def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Drawing:
-    """What draws the call. Whether it may be made at all is asked before what its tool asks."""
+    """Return the component that draws the call. An approval precedes the tool's own component."""
     name = facts.call.name
     if facts.terms is not None:
         return draw_approval
@@ -151,7 +151,7 @@ class CallCard:
             self._draw_soon()
 
     def tell_progress(self, payload: JSONObject) -> None:
-        """How far the call says it is: the payload of a `tool.progress` event."""
+        """Update the call's progress from the payload of a `tool.progress` event."""
         facts, done, total = self._facts, payload.get("done"), payload.get("total")
         if facts is None or not isinstance(done, int | float) or facts.call.status in ("complete", "error"):
             return

@@ -80,7 +80,7 @@ def _candidates(described: JSON) -> Iterator[JSONObject]:
 
 
 def _parsed(described: JSON) -> JSON:
-    """What a text says that is JSON itself, as models like to write it."""
+    """Parse a chart that is given as JSON text, as models often write it."""
     if (
         not isinstance(described, str)
         or not described.lstrip().startswith("{")

@@ -349,7 +349,7 @@ async def draw_form(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def read(form: SchemaForm) -> JSONObject | None:
-    """What was entered; None, and word of it on the page, for what cannot be taken."""
+    """Return the entered value, or None and show the error on the page."""
     try:
         return form.value()
     except InvalidRequest as error:
