@@ -181,7 +181,7 @@ async def check_tools(settings: Settings, app: App) -> list[Finding]:
             model = active.model if active.model is not None else settings.model
             if not isinstance(model, str):
                 continue
-            with suppress(ToolwrightError):  # a model that cannot be made is told of by itself
+            with suppress(ToolwrightError):  # a model that cannot be created is reported separately
                 faults = getattr(await models(model), "tool_faults", None)
                 definitions = tuple([tool.definition for tool in active.tools])
                 for each in () if faults is None else faults(definitions):

@@ -38,7 +38,7 @@ def _exit(code: int) -> None:
         log.warning("A thread that somebody has left at work does not end: the process ends without it.")
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:  # also where nobody reads any more
+    finally:  # also if the reader has gone
         os._exit(code)
 
 

@@ -72,7 +72,7 @@ async def list_mcp_tools(
     """
     server = _server(place, headers)
     log_briefly()
-    _SERVERS_LOG.setLevel(logging.ERROR)  # what is wrong is printed below
+    _SERVERS_LOG.setLevel(logging.ERROR)  # errors are printed below
     logging.getLogger("toolwright.mcp.stdio").setLevel(logging.DEBUG)
     mcp = LazyMcp(settings)
     try:
@@ -165,7 +165,7 @@ def _words(fault: McpFault) -> str:
 
 async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]:
     """Return each server of the app's agents: its name, whether it is reachable, and a message."""
-    _SERVERS_LOG.setLevel(logging.ERROR)  # what is wrong is said
+    _SERVERS_LOG.setLevel(logging.ERROR)  # errors are printed
     mcp = LazyMcp(settings)
     found: dict[str, tuple[str, bool, str]] = {}
     try:

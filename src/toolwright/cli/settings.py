@@ -38,7 +38,7 @@ def the_app(target: str | None) -> App:
 
 
 def served_app(target: str | None) -> App:
-    """Return the app to be served: the target, a module's or a configuration file's, or an empty one."""
+    """Return the app to serve: the target, a module's or a configuration file's, or an empty one."""
     if target is None:
         return App()
     try:

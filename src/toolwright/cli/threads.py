@@ -251,7 +251,7 @@ def retry_run(run_id: str) -> None:
 
 
 def _app_of(target: str | None, agent: str | None) -> App:
-    """Return the target; for an agent that is named without one, the app in this folder, if there is any."""
+    """Return the target; for an agent named without one, the app in this folder, if it exists."""
     is_name = agent is not None and not agent.startswith("agt_")
     return the_app(target) if target is not None or (is_name and DEFAULT_FILE.is_file()) else App()
 

@@ -21,7 +21,7 @@ Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 
 
 def values_json(env: Values) -> JSONObject:
-    """Return the values as a body carries them."""
+    """Render the values for a request body."""
     return {
         name: {"value": each.value, "type": each.type} if isinstance(each, EnvVar) else plain(each)
         for name, each in env.items()

@@ -52,12 +52,12 @@ class RunResults:
         )
 
     async def call(self, call_id: str) -> RecordedCall:
-        """Return the call as it is recorded. Raises `NotFound`."""
+        """Return the recorded call. Raises `NotFound`."""
         call = read_field(Call, await self._http.get(f"/api/calls/{segment(call_id)}"), "call")
         return RecordedCall(name=call.name, arguments=call.args, result=_result(call))
 
     async def text(self, thread_id: str, seq: int) -> str:
-        """Return the text of the thread's message at that place, empty if there is none."""
+        """Return the text of the thread's message at that position, or an empty text."""
         query = {"limit": 1, "offset": seq - 1}
         messages = read_list(Message, await self._http.get(_messages_of(thread_id), query), "messages")
         return messages[0].content if messages else ""

@@ -55,7 +55,7 @@ class Work:
     async def __call__(self, arguments: JSON, threads: DaemonThreads) -> ToolResult:
         """Return the result of one call.
 
-        Whatever the function raises is an error result; only our cancellation passes.
+        An exception of the function is an error result; only the worker's own cancellation passes.
         """
         if not isinstance(arguments, dict):
             return ToolResult.fail(f"The arguments are no JSON object: {brief_value(arguments)}.")

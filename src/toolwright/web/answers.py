@@ -366,7 +366,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.Overloaded: 503,
     errors.KeysUnavailable: 503,
     errors.StoreError: 503,
-    errors.RowBroken: 503,  # without a Retry-After: somebody must mend it
+    errors.RowBroken: 503,  # without a Retry-After: it must be repaired
 }
 """A class that is not listed has the status of the nearest class above it."""
 

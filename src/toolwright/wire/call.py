@@ -27,7 +27,7 @@ def message_id_of(call_id: str) -> str:
 
 
 def call_shown_by(message_id: str) -> str:
-    """Return the id of the call that a message shows, if it shows one: `message_id_of` read backwards."""
+    """Return the id of the call that a message shows, or None: the inverse of `message_id_of`."""
     return f"call_{message_id.removeprefix('msg_')}"
 
 
@@ -69,7 +69,7 @@ def shown_call(
 
 
 def arguments_json(text: str) -> JSON:
-    """Return the arguments as JSON; as the model wrote them where that is none."""
+    """Return the arguments as JSON, or as the model's text if they are not JSON."""
     try:
         return json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):

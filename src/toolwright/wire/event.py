@@ -45,7 +45,7 @@ _MANY = 2**62  # bytes: more than there are, for what is not counted
 
 
 def bounded(draft: EventDraft) -> EventDraft:
-    """Return the draft; of one whose payload is too large only the ids, and `truncated: true`."""
+    """Return the draft, or only its ids and `truncated: true` if its payload is too large."""
     payload = _bounded(draft.payload)
     return draft if payload is draft.payload else EventDraft(type=draft.type, payload=payload)
 

@@ -40,7 +40,7 @@ def usage_json(usage: UsageRow) -> JSONObject:
 
 
 def usage_from_json(usage: JSONObject) -> UsageRow:
-    """The usage that `usage_json` shows; raises `ValueError` for anything else."""
+    """Parse the output of `usage_json`. Raises `ValueError` for anything else."""
     try:
         return UsageRow(
             input_tokens=_count(usage["inputTokens"]),
@@ -337,7 +337,7 @@ class SentPrompt(Shape, title="SentPromptShape"):
 def sent_prompt_json(
     prompt: SentPromptRow, message: Callable[[Message], JSONObject], *, whole: bool = True
 ) -> JSONObject:
-    """Return a sent prompt, its messages as `message` shows them; without its system text and tools unless `whole`."""
+    """Render a sent prompt with its messages rendered by `message`; the system text and tools only if `whole`."""
     fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
     if prompt.within is not None:
         fields["parentCallId"] = prompt.within

@@ -42,7 +42,7 @@ class RunRecords(Protocol):
         ...
 
     async def text(self, thread_id: str, seq: int) -> str:
-        """Return the text of the thread's message at that place, empty if there is none."""
+        """Return the text of the thread's message at that position, or an empty text."""
         ...
 
     async def result(self, run_id: str) -> RunResult:
@@ -68,7 +68,7 @@ class RunEvents:
     async def of(
         self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
     ) -> AsyncGenerator[RunEvent]:
-        """Return the values of one event: none for most types, several where one was missed."""
+        """Return the values of one event: none for most types, several if events were missed."""
         match type_:
             case "message.delta":
                 delta = self._grown(payload)
@@ -110,7 +110,7 @@ class RunEvents:
         stream, text, delta = payload.get("streamId"), payload.get("text"), str(payload.get("delta", ""))
         if stream != self._stream:
             self._stream, self._text = str(stream), ""
-        if isinstance(text, str):  # else it is long, and only what is new was sent
+        if isinstance(text, str):  # otherwise it is long, and only the new part was sent
             delta = text.removeprefix(self._text) if text.startswith(self._text) else delta
         self._text += delta
         return delta
@@ -176,7 +176,7 @@ def _progress(payload: JSONObject) -> CallProgress:
 
 
 def _result(type_: str, payload: JSONObject) -> ToolResult | None:
-    """Return the result that the event holds, or None if it is not there."""
+    """Return the result in the event, or None."""
     if type_ == "tool.error":
         return failure_of(payload)
     if "result" not in payload:

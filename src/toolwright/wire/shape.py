@@ -169,7 +169,7 @@ def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
 
 
 def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:
-    """Return the broken items of an answer; nothing if it names none."""
+    """Return the broken items of an answer, if it has any."""
     broken = answer.get("broken") if isinstance(answer, dict) else None
     return tuple(_each(BrokenItem, broken or [], "broken"))
 

@@ -269,7 +269,7 @@ def channel_event_json(event: Event, agent_entity_id: str | None = None) -> JSON
 
 
 def _user(event: Event, agent_entity_id: str | None) -> JSONObject:
-    """Return the participant who writes, reacts or works there."""
+    """Return the participant that writes, reacts or works in the event."""
     if event.type in ("agent.active", "agent.inactive"):
         return {"userId": agent_entity_id, "agentId": event.agent}
     message = event.payload.get("message")

@@ -54,7 +54,7 @@ class Child(Thread, title="ChildShape"):
 
 
 def child_json(thread: ThreadRow) -> JSONObject:
-    """Return a thread as its parent knows it."""
+    """Render a thread for its parent."""
     return {**thread_json(thread), "reference": thread.id, "childStatus": thread.child_status}
 
 

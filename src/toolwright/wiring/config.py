@@ -297,10 +297,11 @@ def _constant(name: str) -> NoReturn:
 
 
 class ConfigApp(App):
-    """An empty app whose runtimes begin with what a file says.
+    """An empty app whose runtimes first apply a configuration file.
 
-    What is the same already is not written again; what is in the journal but not in the file stays. A subclass, since
-    whoever serves an app opens its runtime.
+    Unchanged entries are not written again; entries of the journal that are not in the file are kept. It is a subclass,
+    since
+    the server opens an app's runtime.
     """
 
     def __init__(self, path: Path) -> None:

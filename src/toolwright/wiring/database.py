@@ -154,7 +154,7 @@ async def cluster(settings: Settings) -> Cluster:
 
 
 async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
-    """Return every row of the journal that cannot be read; it must be at the newest revision."""
+    """Return every row of the journal that cannot be read. The journal must be at the newest revision."""
     path = settings.sqlite_path
     if path is not None:
         return await asyncio.to_thread(inspect_sqlite, path)

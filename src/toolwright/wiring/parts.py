@@ -57,7 +57,7 @@ from toolwright.wiring.telemetry import open_telemetry
 
 
 class MemoryJournal:
-    """What a runtime keeps in memory: rows, the bytes of files, secrets. Of several at once only one may be open."""
+    """In-memory state of a runtime: rows, files, secrets. Only one runtime at a time can use it."""
 
     def __init__(self) -> None:
         self.bus = MemoryBus()

@@ -16,7 +16,7 @@ from toolwright.core.text import sentence
 
 MOST = 10_000  # files
 SUFFIX = ".json"
-_AT = datetime.fromtimestamp(0, UTC)  # of messages that nobody reads
+_AT = datetime.fromtimestamp(0, UTC)  # of messages that are not shown
 
 
 def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:

@@ -71,7 +71,7 @@ class Connection:
         self._session: OpenSession | None = None
         self._changed = asyncio.Event()  # set at every change of the session or of its list
         self._stale = asyncio.Event()  # the list is to be read again
-        self._wanted = asyncio.Event()  # somebody does not want to wait for the end of a pause
+        self._wanted = asyncio.Event()  # set by a caller that does not wait for the end of a pause
         self._callers: dict[int, Peer] = {}
         self._given_up: dict[str | None, float] = {}  # when, by the threads of calls without an answer
         self.redactor = Redactor(target.secrets)  # what a server tells back

@@ -178,7 +178,7 @@ class _Call:
             task=types.TaskMetadata(ttl=TASK_KEPT) if as_task else None,
             _meta=meta,
         )
-        # Not by `call_tool`, which would judge the result, and read the server's list again to do so.
+        # Not by `call_tool`, which would validate the result, and re-read the server's list for that.
         answer = await session.client.send_request(
             types.CallToolRequest(params=params), _ANSWER, math.inf, progress_callback=self._progress
         )

@@ -188,7 +188,7 @@ async def _answer(
 
 log = logger("toolwright.mcp")
 
-_RESULT_TIMEOUT = 60.0  # seconds for the result of a task that is over
+_RESULT_TIMEOUT = 60.0  # seconds for the result of a finished task
 _ELICITED: TypeAdapter[types.ElicitRequest] = TypeAdapter(types.ElicitRequest)
 
 

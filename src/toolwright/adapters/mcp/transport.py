@@ -42,9 +42,7 @@ SESSION_GONE = (
 )  # that of requests in a session of an earlier process that the server does not know any more
 OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
-_NO_ANSWER_OF_ITS = frozenset(
-    {502, 504}
-)  # a gateway says that the server behind it has broken off, or is silent
+_NO_ANSWER_OF_ITS = frozenset({502, 504})  # a gateway reports that its server has disconnected, or is silent
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
@@ -420,7 +418,7 @@ async def _write(
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
     except OSError:
-        incoming.close()  # nobody answers any more
+        incoming.close()  # there is no answer any more
 
 
 async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Callable[[str], str]) -> None:

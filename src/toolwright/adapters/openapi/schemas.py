@@ -38,7 +38,7 @@ _KEPT = frozenset(
     }
 )  # fmt: skip
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
-_FIELD_DEPTH = 6  # of the paths that an answer is trimmed by; what is deeper is kept whole
+_FIELD_DEPTH = 6  # of the paths by which an answer is trimmed; deeper values are kept whole
 _MOST_FIELDS = 2_000
 
 
@@ -152,7 +152,7 @@ class SchemaReader:
         hint = last_name(node)
         made: JSONObject = {"$ref": f"#/$defs/{self._define(node.__subject__, hint, extended)}"}
         beside = {name: each for name, each in reference.items() if name != "$ref"}
-        if self._old or not beside:  # 3.0 ignores what stands beside a reference
+        if self._old or not beside:  # 3.0 ignores keywords next to a reference
             return made
         others = self.read(beside)
         return {**others, **made} if isinstance(others, dict) else made

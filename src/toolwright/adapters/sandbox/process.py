@@ -14,9 +14,9 @@ from pathlib import Path
 
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
-_LEFT = 3600.0  # seconds after which nobody comes back to a folder
+_LEFT = 3600.0  # seconds after which a folder is no longer used
 _LOOK = 0.02  # seconds between two looks at the memory
-_SLACK = 96 * 1024 * 1024  # what the program itself may touch later, beside what the code may have
+_SLACK = 96 * 1024 * 1024  # bytes that the program itself may use later, in addition to the code's limit
 _PAGE = resource.getpagesize()
 
 
@@ -31,7 +31,7 @@ class Memory:
 
     async def watch(self) -> None:
         """Kill the process once it has too much. Ends with it."""
-        while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel tells nobody
+        while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(_LOOK)
         self.exceeded = True
         kill(self._pid)

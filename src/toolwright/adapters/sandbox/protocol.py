@@ -132,7 +132,7 @@ _FIELDS = {
     "message": str,
     "stack": str,
 }
-_WHAT_ELSE = 65_536  # bytes of a line beside the value that it carries
+_WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 
 def longest_line(most: int) -> int:

@@ -220,7 +220,7 @@ class Metrics:
     def call(self, call: Call, outcome: str, seconds: float | None, agent: str) -> None:
         """A call has come to this; `seconds` from its start, None if that is not known."""
         labels = {"tool": call.name, "kind": call.kind, "outcome": outcome, "agent": agent}
-        if outcome in ("unknown_tool", "not_begun"):  # whose name nobody may have looked up
+        if outcome in ("unknown_tool", "not_begun"):  # whose name may not have been looked up
             labels["tool"] = UNKNOWN
         self._calls.add(1, labels)
         if seconds is not None:

@@ -83,7 +83,7 @@ class CallSpan:
     def _fail(self, result: JSONObject, error_type: str) -> None:
         error, stack = self._redact(str(result.get("error"))), result.get("stack")
         if error_type == "http_error" and not self._instruments.content:
-            error = error.partition(": ")[0]  # behind the status stands what was answered
+            error = error.partition(": ")[0]  # the answer follows the status
         self._span.set_status(Status(StatusCode.ERROR, brief(error)))
         self._span.set_attribute("error.type", error_type)
         if isinstance(stack, str):

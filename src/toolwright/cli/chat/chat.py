@@ -47,8 +47,8 @@ class Conversation:
         self._console = console
         self._over: dict[str, str] = {}
         self._news = asyncio.Event()
-        self._asked: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that may ask whoever sits here
-        self._settled: dict[str, asyncio.Event] = {}  # by id: a call needs nobody any more
+        self._asked: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that may ask the terminal user
+        self._settled: dict[str, asyncio.Event] = {}  # by id: set once a call needs no answer any more
         self._quit = asyncio.Event()
         self._busy = False
         self._cancelling: asyncio.Task[None] | None = None

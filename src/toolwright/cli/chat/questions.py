@@ -105,7 +105,7 @@ class Approvals:
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
             except (NotFound, AlreadyOver, CallExpired):
-                return  # it is over, or somebody else has answered
+                return  # it has ended, or was answered elsewhere
 
     async def _answer(self, call: Call, terms: Terms) -> JSONObject | None:
         """Return the answer, or None for a line that is none; the end of the lines refuses."""
@@ -160,7 +160,7 @@ class Questions:
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
             except (NotFound, AlreadyOver, CallExpired):
-                return  # it is over, or somebody else has answered
+                return  # it has ended, or was answered elsewhere
 
     async def _answer(self, asked: JSONObject) -> JSONObject:
         """Return the answer, of which each line is a field; the end of the lines cancels."""
@@ -206,7 +206,7 @@ class WaitingCalls:
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
             except (EOFError, NotFound, AlreadyOver, CallExpired):
-                return  # nothing more is typed; or it is over, or somebody else has answered
+                return  # end of the input; or it has ended, or was answered elsewhere
 
     async def _result(self, line: str, call: Call, schema: JSONObject) -> JSON | ToolResult:
         """Return the result that the line means. Raises `EOFError` at the end of the lines."""

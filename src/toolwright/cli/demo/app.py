@@ -98,7 +98,7 @@ async def _line() -> str:
 
 @contextmanager
 def _worker(url: str, key: str) -> Generator[None]:
-    """Yield the outside worker, in a process of its own."""
+    """Yield the external worker, in a process of its own."""
     command = [sys.executable, "-m", "toolwright.cli.demo.worker", url]
     with subprocess.Popen(command, env={**os.environ, KEY: key}) as process:  # noqa: S603 - our own module
         try:

@@ -108,7 +108,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> Toolwright
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a `Retry-After` names; a date there is not read."""
+    """Return the seconds of a `Retry-After` header. Dates are ignored."""
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
@@ -144,7 +144,7 @@ def _without_words(status: int, body: bytes) -> str:
 
 
 def shown_in(body: bytes) -> JSONObject:
-    """Return the JSON object that a body is; an empty one if it is none."""
+    """Return the JSON object in a body, or an empty one."""
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):
@@ -268,7 +268,7 @@ class Http:
     async def stream(
         self, path: str, query: Query, headers: Mapping[str, str]
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Yield the bytes of a stream of events, as they come. A silence that is too long is a lost connection."""
+        """Yield the bytes of an event stream as they arrive. A long silence counts as a lost connection."""
         asked = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
         async with self._send("GET", path, query, asked, None, self._patience) as response:
             if response.status_code != OK:

@@ -255,7 +255,7 @@ class Prompt:
         check_parallel(whose, self.parallel)
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         self._keep_output(whose)
-        self.parameters()  # an invalid schema is told of here
+        self.parameters()  # an invalid schema is reported here
         keep(self, "tools", "variables", "tenvs", "env")
 
     def _keep_output(self, whose: str) -> None:

@@ -90,7 +90,7 @@ class _Normalization:
         return normal
 
     def _elsewhere(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
-        """What the schemas say that this one refers to."""
+        """Normalize by the schemas that this one refers to."""
         target = self._numbers.resolve(schema.get("$ref"))
         if target is not None:
             value = self.at(value, target, path)
@@ -119,7 +119,7 @@ class _Normalization:
         return first[0] if first else value
 
     def _own(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
-        """What the schema itself says."""
+        """Normalize by the schema's own keywords."""
         match value:
             case bool():
                 return value

@@ -29,9 +29,9 @@ from toolwright.core.value import value
 Guard: TypeAlias = Literal[
     "duplicate",  # a row with this id, or with this external id, is there already
     "thread",  # there is no such thread
-    "terminated",  # nobody speaks to the thread any more
+    "terminated",  # the thread accepts no more messages
     "lease",  # another node of the cluster has the thread now
-    "fence",  # the thread is somebody else's now, or has moved on
+    "fence",  # another worker has claimed the thread, or it has advanced
     "call",  # a call is not in the status that the unit saw
     "run",  # the run is not in a status that the unit can act on
     "inbox",  # an inbox event is not in the status that the unit saw

@@ -23,7 +23,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.text import error_text
 from toolwright.core.value import maker
 
-_log = logging.getLogger("toolwright.results")  # it is told nothing that a handler gave
+_log = logging.getLogger("toolwright.results")  # values of handlers are not logged
 _success = maker(
     ToolResult,
     "result",

@@ -296,7 +296,7 @@ class _Answer:
             for name, each in value.items()
             if each is not None
             or name in needed
-            or name not in properties  # a field of another branch, which only that branch can judge
+            or name not in properties  # a field of another branch, which only that branch can validate
             or self._places.accepts(places[name][1], None)
         }
 

@@ -137,7 +137,7 @@ def target_of(server: McpServer, values: Mapping[str, str], secret: Set[str] = f
         [*server.args],
         [[*pair] for pair in headers],
         [[*pair] for pair in env],
-        [*sorted(secret & values.keys())],  # what is taken out of what the server tells
+        [*sorted(secret & values.keys())],  # redacted in the server's messages
     ]
     secrets = frozenset([(name, text) for name, text in values.items() if name in secret])
     place = _digest([_url(server, {**values, **dict.fromkeys(secret, "*")}), server.command, [*server.args]])

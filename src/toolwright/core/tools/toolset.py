@@ -58,7 +58,7 @@ class RenamedTool:
         try:
             return self.names.real(dumps(plain(dict(args))))
         except InvalidJSON:
-            return args  # validating them says what is wrong
+            return args  # validation reports the error
 
     def result(self, result: ToolResult) -> ToolResult:
         """Return the result, with errors of arguments under the names sent to the model."""

@@ -50,7 +50,7 @@ def header_of(token: str) -> Header:
     if len(token) > LONGEST:
         raise Unauthorized("The token is too long.")
     try:
-        header: dict[str, Any] = _JWS.get_unverified_header(token)  # any JSON object, from anybody
+        header: dict[str, Any] = _JWS.get_unverified_header(token)  # any JSON object, untrusted
     except (PyJWTError, ValueError) as error:
         raise Unauthorized(_WRONG) from error
     algorithm, kid = header.get("alg"), header.get("kid")

@@ -66,9 +66,7 @@ ENGINE = Engine(_host)
 
 
 PAUSE = 0.05  # seconds in which events are gathered before they are drawn
-MOST = (
-    200  # events that may wait to be drawn: behind more, all is read again, which is less than to draw them
-)
+MOST = 200  # maximum number of undrawn events; beyond it everything is re-read, which costs less
 AGAIN = 1.0  # seconds before the journal is asked again, when it cannot be read
 
 

@@ -180,7 +180,7 @@ async def call_agent_tool(
             if done:
                 await calling  # raises what it raised
             yield await _latest(runtime, toolkit.run_id)
-    finally:  # the call goes on as a row, though nobody waits here any more
+    finally:  # the call continues as a row without a waiter here
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
 
@@ -370,7 +370,7 @@ class ToolTester:
         call, request_id = progress.call, progress.request_id
         shown = (None if call is None else (call.status, call.is_asked), request_id)
         if shown == self._shown:
-            return  # so that what somebody enters there stays
+            return  # so that entered values are kept
         self._shown = shown
         self._place.clear()
         with self._place:
@@ -425,7 +425,7 @@ class ToolTester:
 
     async def _cancel(self, call: Call) -> None:
         runtime = self._visit.runtime
-        if call.status in OPEN:  # whoever was asked is told, and the run goes on to its end
+        if call.status in OPEN:  # the person asked is notified, and the run continues to its end
             await self._visit.act(runtime.calls.cancel(call.id), "Cancelled.")
         else:
             await self._visit.act(runtime.app_calls.cancel(call_of(call)), "Cancelled.")

@@ -118,7 +118,7 @@ log = logging.getLogger("toolwright.web")
 
 SCOPE: Final = "toolwright.console"
 """The name in a request's scope of what its page needs: the site and the session."""
-LOOK_AGAIN: Final = 15.0  # seconds between two looks at whether somebody may still be here
+LOOK_AGAIN: Final = 15.0  # seconds between two checks of the visitor's access
 OVER: Final = "Your session is over: sign in again."
 
 
@@ -313,7 +313,7 @@ class Visit:
             await asyncio.sleep(LOOK_AGAIN)
             if not self.site.sessions.is_open(self.session) or not await self.site.knows(self.session):
                 self.site.sessions.end(self.session)
-                self._view.close()  # a browser that does not leave is told nothing more
+                self._view.close()  # a browser that does not leave gets no more updates
                 self.sign_in()
                 return
 

@@ -112,7 +112,7 @@ async def _files(
     left = ALONG
     for each in attachments:
         if not isinstance(each, AttachmentRef):
-            continue  # what is recorded has references only
+            continue  # recorded results have references only
         if each.size > left:
             blocks.append(_linked(thread_id, each))
             continue
@@ -217,7 +217,7 @@ def _read(schema: JSON, text: str) -> JSON:
         try:
             return read_json(text.encode())
         except NotJson:
-            pass  # the schema says what is wrong
+            pass  # validation by the schema reports the error
     return text
 
 

@@ -195,7 +195,7 @@ async def _submit(runtime: Runtime, question: Question, given: JSON | ToolResult
     try:
         await runtime.calls.submit(question.call.run_id, question.call.id, given)
     except (CallResolved, CallExpired, CallCancelled, AlreadyOver):
-        return  # somebody else was faster
+        return  # another answer came first
 
 
 POLL = 500  # milliseconds between two looks of a host

@@ -88,7 +88,7 @@ async def get_file(
         headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
     headers["Content-Length"] = str(part.stop - part.start)
     pieces = serving.runtime.files.pieces(file, part)
-    first = await anext(pieces, b"")  # raises what is wrong before the answer has begun
+    first = await anext(pieces, b"")  # raises errors before the answer has started
     return StreamingResponse(_and_then(first, pieces), 200 if whole else 206, headers=headers)
 
 

@@ -75,7 +75,7 @@ async def stream_spaces(
         Names, Query(description="`s4` for channels: `message_created`, `agent_typing`, `agent_done`.")
     ] = "s3",
 ) -> EventStream:
-    """Events of all spaces: a person sees those of their own and of public ones."""
+    """Events of all spaces: a person sees those of their own spaces and of public ones."""
     return EventStream(serving, caller, Topic(kind="spaces", id=""), after, {}, names=names)
 
 

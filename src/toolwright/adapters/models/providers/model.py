@@ -166,7 +166,7 @@ class PydanticAIModel:
             natives = [*offer.natives, *final]
             whole = sent_whole(offer, self._offers, final, settings)
             if whole is not None:
-                settings, natives = whole, natives[:1]  # which stands for all
+                settings, natives = whole, natives[:1]  # which represents all
             parameters = self._parameters(request, form, natives)
         async with model_request_stream(
             self._model, messages, model_settings=settings, model_request_parameters=parameters

@@ -231,7 +231,7 @@ def dump_native(response: ModelResponse) -> JSON:
     """Return the response as JSON, or None where text and calls say all of it."""
     if all(_is_plain(part) for part in response.parts):
         return None
-    # the calls' arguments are the message's, and a provider's own values may be NaN, which JSON lacks
+    # the calls' arguments are the message's, and a provider's own values can be NaN, which is not JSON
     parts = [changed(part, args=None) if isinstance(part, ToolCallPart) else part for part in response.parts]
     dumped: list[JSON] = from_json(
         ModelMessagesTypeAdapter.dump_json(

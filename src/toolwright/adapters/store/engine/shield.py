@@ -31,4 +31,4 @@ def _cancel_again(task: "asyncio.Task[Any]", requests: int) -> None:  # whatever
     """Raise the cancellation, unless its owner (a timeout that has been left) has taken it back meanwhile."""
     if task.cancelling() > requests:
         task.cancel()
-        task.uncancel()  # `cancel` counted a request again; the first one still stands
+        task.uncancel()  # `cancel` counted a request again; the first one is still pending

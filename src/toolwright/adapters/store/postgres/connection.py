@@ -137,7 +137,7 @@ class SessionPool:
 
     def end_idle(self) -> None:
         """End the sessions that nobody has borrowed."""
-        for connection in self._idle:  # whoever would borrow one next opens another instead
+        for connection in self._idle:  # the next borrower opens another one
             with suppress(asyncpg.InterfaceError):  # the server has ended it
                 connection.terminate()
 

@@ -97,7 +97,9 @@ class SqliteDriver:
         if self._failed is None:
             for start in range(0, len(turn), GROUP):
                 self._units.put(turn[start : start + GROUP])
-        if self._failed is not None:  # before the put, or meanwhile: then nobody takes the units any more
+        if (
+            self._failed is not None
+        ):  # before the put, or in the meantime: then no thread processes the units any more
             self._deliver(turn, [self._failed] * len(turn))
 
     def _write_all(self) -> None:
@@ -217,7 +219,7 @@ class SqliteDriver:
         return outcomes
 
     def _settle(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
-        with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the event loop is closed: there is no waiter any more
             self._loop.call_soon_threadsafe(self._deliver, group, outcomes)
 
     def _deliver(self, group: list[Waiting], outcomes: list[Outcome]) -> None:

@@ -37,7 +37,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, words
 from toolwright.wire.call import call_shown_by, message_id_of
 
-STILL = 3.0  # seconds without a key after which somebody types no more
+STILL = 3.0  # seconds without a key after which a person counts as not typing
 
 
 class Composer:

@@ -252,7 +252,7 @@ def _draw_progress(done: float, total: float | None, text: str) -> None:
 PAGE: Final = 20  # steps that are drawn at once
 MOST_CALLS: Final = 50  # calls of one step that are drawn at once
 LONGEST: Final = 0.02  # seconds of drawing after which others get a turn
-MOST_DRAWN: Final = 60  # steps on the page, behind which the earliest are let go while it is live
+MOST_DRAWN: Final = 60  # maximum number of steps on a live page; the earliest are removed
 
 
 class Timeline:

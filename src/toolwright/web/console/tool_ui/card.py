@@ -135,7 +135,7 @@ class CallCard:
 
     async def show_row(self, row: Call) -> None:
         """The call as its row has it, which the visitor may see."""
-        self._read = None  # whoever shows rows reads them again
+        self._read = None  # pages that show rows re-read them
         await self.show(await facts_of_row(self._visit, row))
 
     async def show_message(self, metadata: JSONObject, space_id: str) -> None:
