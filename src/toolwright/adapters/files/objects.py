@@ -183,8 +183,9 @@ class ObjectFiles:
         return None
 
     async def tidy(self, before: datetime) -> int:
-        """Remove partial files of killed processes from a folder. A bucket has none: its objects are always
-        complete.
+        """Remove partial files of killed processes from a folder.
+
+        A bucket has none: its objects are always complete.
         """
         if self._folder is None:
             return 0

@@ -42,7 +42,9 @@ SESSION_GONE = (
 )  # that of requests in a session of an earlier process that the server does not know any more
 OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
-_NO_ANSWER_OF_ITS = frozenset({502, 504})  # a gateway reports that its server has disconnected, or is silent
+_NO_ANSWER_OF_ITS = frozenset(
+    {502, 504}
+)  # a gateway reports that the server it forwards to has disconnected, or is silent
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 

@@ -381,9 +381,7 @@ def _kind(media: str) -> Kind:
 
 
 Auth = bool | str | Mapping[str, str] | None
-_COOKIE = re.compile(
-    r"[!#%&'*+.^_`|~0-9A-Za-z-]+"
-)  # it is sent in a header, in which `${…}` names a variable
+_COOKIE = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")  # sent in a header, in which `${…}` names a variable
 _LONGEST = 300  # characters of a variable's description
 
 

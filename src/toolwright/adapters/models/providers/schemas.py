@@ -243,8 +243,7 @@ class AnswerForm:
 
     By the provider's own structured output (`native`), by a final `tool` (`text`), or, for models without tools, by
     pydantic-ai's instructions, with the provider's JSON mode if it has one (`prompted`), and for an answer that is not
-    an
-    object by `instructions` only (`text`). An answer in strict form is converted back by the schema `strict`.
+    an object by `instructions` only (`text`). An answer in strict form is converted back by the schema `strict`.
     """
 
     mode: Literal["native", "prompted", "text"]
