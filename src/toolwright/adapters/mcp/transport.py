@@ -206,9 +206,9 @@ def client(
     lost: Lost,
     silence: float = SILENCE,
 ) -> httpx2.AsyncClient:
-    """A client that no variable of the environment sends through a proxy.
+    """Return a client that ignores proxy variables of the environment.
 
-    What no call waits for breaks off after so many seconds of `silence`; a call has its own.
+    Requests for which no call waits time out after `silence` seconds; a call has its own timeout.
     """
     own = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
     return httpx2.AsyncClient(

@@ -119,7 +119,7 @@ class SqliteDriver:
             self._end_shrinking()
 
     def _waiting(self, most: int) -> list[Waiting]:
-        """The units that wait behind the first ones."""
+        """Return the units that wait after the first ones."""
         group: list[Waiting] = []
         with suppress(queue.Empty):
             while len(group) < most:

@@ -70,7 +70,7 @@ def _insert_all(table: Table) -> Insert:
 
 
 def _retry_run() -> ReturningUpdate[*tuple[Any, ...]]:
-    """A failed run goes on, if it is the last of its thread."""
+    """Retry a failed run, if it is the last of its thread."""
     later = runs.alias("later")
     is_last = ~exists().where(later.c.thread_id == runs.c.thread_id, later.c.created_at > runs.c.created_at)
     failed = and_(
