@@ -69,7 +69,7 @@ class ClusterClock(SystemClock):
         """Set the clock every few seconds, without end."""
         while True:
             await asyncio.sleep(COMPARE_EVERY)
-            with suppress(StoreError):  # during an outage the clock goes on by itself
+            with suppress(StoreError):  # during an outage the clock continues by itself
                 await self.compare(database_time)
 
 
@@ -94,5 +94,5 @@ def new_id(prefix: str) -> str:
 def _draw() -> str:
     drawn = os.urandom(5 * 200).hex()
     first, *others = map("".join, zip(*[iter(drawn)] * 10, strict=True))  # ten characters each
-    _randoms.extend(others)  # for whoever comes next, of whichever thread
+    _randoms.extend(others)  # for the next caller, in any thread
     return first

@@ -1,4 +1,4 @@
-"""`toolwright doctor`: what it checks, and what it says."""
+"""`toolwright doctor`: its checks, and their findings."""
 
 import asyncio
 import os
@@ -181,7 +181,7 @@ async def check_tools(settings: Settings, app: App) -> list[Finding]:
             model = active.model if active.model is not None else settings.model
             if not isinstance(model, str):
                 continue
-            with suppress(ToolwrightError):  # a model that cannot be made is told of by itself
+            with suppress(ToolwrightError):  # a model that cannot be created is reported separately
                 faults = getattr(await models(model), "tool_faults", None)
                 definitions = tuple([tool.definition for tool in active.tools])
                 for each in () if faults is None else faults(definitions):
@@ -242,7 +242,7 @@ def check_secrets(settings: Settings) -> Finding:
 
 
 async def check_files(settings: Settings) -> Finding:
-    """Check whether files can be kept: something is written there, and taken away again."""
+    """Check whether files can be stored: write one and delete it."""
     folder = settings.files_folder
     if folder is not None and settings.files_url is None and not folder.absolute().parent.is_dir():
         return Finding("files", "note", "beside the database, whose folder is not there")

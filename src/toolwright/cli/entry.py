@@ -62,7 +62,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _plain(message: str) -> str:
-    """Message of the library as a sentence, without the words that it has from pydantic."""
+    """Rewrite a library's message as a sentence without pydantic's terms."""
     for words, plain in _WORDS.items():
         message = re.sub(words, plain, message)
     return sentence(message)

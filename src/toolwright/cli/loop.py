@@ -1,4 +1,4 @@
-"""The event loop of a command, and the end of its process: nobody else's tasks and threads hold it up."""
+"""Event loop of a command, and the end of its process: foreign tasks and threads do not delay it."""
 
 import asyncio
 import logging
@@ -24,9 +24,9 @@ log = logging.getLogger("toolwright.cli")
 
 
 def force_exit(code: int) -> None:
-    """From now on the process ends in some seconds, with that exit code, if it does not end by itself.
+    """Make sure that the process ends within some seconds with that exit code, even if it does not end by itself.
 
-    A handler may have left a thread behind, by `asyncio.to_thread` for example, for which Python waits forever.
+    A handler can leave a thread behind, for example with `asyncio.to_thread`, for which Python would wait without end.
     """
     last = threading.Timer(PATIENCE, _exit, (code,))
     last.daemon = True
@@ -38,12 +38,12 @@ def _exit(code: int) -> None:
         log.warning("A thread that somebody has left at work does not end: the process ends without it.")
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:  # also where nobody reads any more
+    finally:  # also if the reader has gone
         os._exit(code)
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads of `asyncio.to_thread` that the end of the loop does not wait for: that of the process does."""
+    """Threads of `asyncio.to_thread` for which the end of the loop does not wait. The end of the process does."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=cancel_futures)

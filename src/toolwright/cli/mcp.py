@@ -27,7 +27,7 @@ from toolwright.wiring.settings import Settings
 
 
 def serve_tools(target: str | None) -> int:
-    """Serve until stdin closes; the exit code. Logs, and all that anybody prints, go to stderr."""
+    """Serve until stdin closes; return the exit code. Logs and all other output go to stderr."""
     host = _take_over()
     settings = read_settings()
     log_fully(settings.log_format, settings.log)
@@ -66,13 +66,13 @@ _SERVERS_LOG = logging.getLogger("toolwright.mcp")
 async def list_mcp_tools(
     place: str, headers: Sequence[str], settings: Settings, patience: float = PATIENCE
 ) -> int:
-    """Print the tools and prompts of a server, by its URL or command; 1 if it is not there within so many seconds.
+    """Print the tools and prompts of a server, by its URL or command; 1 if it is unreachable for `patience` seconds.
 
-    What the process of a command writes to its standard error is shown.
+    The standard error of a command's process is shown.
     """
     server = _server(place, headers)
     log_briefly()
-    _SERVERS_LOG.setLevel(logging.ERROR)  # what is wrong is printed below
+    _SERVERS_LOG.setLevel(logging.ERROR)  # errors are printed below
     logging.getLogger("toolwright.mcp.stdio").setLevel(logging.DEBUG)
     mcp = LazyMcp(settings)
     try:
@@ -88,7 +88,7 @@ async def list_mcp_tools(
 
 
 def _server(place: str, headers: Sequence[str]) -> McpServer:
-    """The server at a URL, else the one that a command starts."""
+    """Return the server at a URL, or the one that a command starts."""
     entry: dict[str, object] = {"name": "server"}
     if "://" in place:
         entry |= {"url": place, "headers": _headers(headers)}
@@ -164,8 +164,8 @@ def _words(fault: McpFault) -> str:
 
 
 async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]:
-    """Each server of the app's agents: its name, whether it is there, and what is to be said of it."""
-    _SERVERS_LOG.setLevel(logging.ERROR)  # what is wrong is said
+    """Return each server of the app's agents: its name, whether it is reachable, and a message."""
+    _SERVERS_LOG.setLevel(logging.ERROR)  # errors are printed
     mcp = LazyMcp(settings)
     found: dict[str, tuple[str, bool, str]] = {}
     try:

@@ -1,4 +1,4 @@
-"""Settings and apps as the commands take them, with every fault as a refusal."""
+"""Settings and apps of the commands. Every error is a refusal."""
 
 import logging
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ log = logging.getLogger("toolwright.cli")
 
 
 def read_settings(**given: Any) -> Settings:  # the values of settings, which it checks
-    """The settings of the environment, and those given."""
+    """Return the settings of the environment, overridden by the given ones."""
     try:
         return Settings(**given)
     except DefinitionError as error:
@@ -30,7 +30,7 @@ def warn_of_variables(environment: Iterable[str]) -> None:
 
 
 def the_app(target: str | None) -> App:
-    """The app that a command works on: the target, or the one in this folder."""
+    """Return the app of a command: the target, or the one in this folder."""
     try:
         return find_app(target)
     except DefinitionError as error:
@@ -38,7 +38,7 @@ def the_app(target: str | None) -> App:
 
 
 def served_app(target: str | None) -> App:
-    """Return the app to be served: the target, a module's or a configuration file's, or an empty one."""
+    """Return the app to serve: the target, a module's or a configuration file's, or an empty one."""
     if target is None:
         return App()
     try:

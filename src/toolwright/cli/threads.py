@@ -54,7 +54,7 @@ def delete(thread_id: str, *, cancel: bool) -> None:
 
 
 def summary(thread_id: str, side: Side | None, text: str | None, target: str | None, *, remove: bool) -> None:
-    """Print what is left out of a thread's conversations, after its summary was edited or removed if that is asked for.
+    """Edit or remove the summary if requested, then print the omitted parts of a thread's conversations.
 
     The process that executes its run sees the change at the next step of the thread.
     """
@@ -113,7 +113,7 @@ def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_h
 def list_nodes() -> None:
     """Print the nodes of the cluster as a table; on a pipe a line for each and one before them, with tabs.
 
-    What else is known of the cluster is printed on stderr.
+    Further information about the cluster is printed on stderr.
     """
     settings = read_settings()
     found = run(database.cluster(settings))
@@ -251,13 +251,13 @@ def retry_run(run_id: str) -> None:
 
 
 def _app_of(target: str | None, agent: str | None) -> App:
-    """Return the target; for an agent that is named without one, the app in this folder, if there is any."""
+    """Return the target; for an agent named without one, the app in this folder, if it exists."""
     is_name = agent is not None and not agent.startswith("agt_")
     return the_app(target) if target is not None or (is_name and DEFAULT_FILE.is_file()) else App()
 
 
 def _any_app(target: str | None) -> App:
-    """The target, or the app in this folder, if there is any: it tells what an agent reads, and its secrets."""
+    """Return the target, or the app in this folder, or an empty one. It defines the agents' prompts and secrets."""
     return the_app(target) if target is not None or DEFAULT_FILE.is_file() else App()
 
 

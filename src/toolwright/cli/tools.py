@@ -44,9 +44,9 @@ def described(tool: Tool) -> list[JSON]:
 
 
 def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> JSONObject:
-    """The values that are given for one call, over those that the tool's agent has promised.
+    """Return the given values for one call, merged over those that the tool's agent promises.
 
-    A value is text where the tool's model takes text, else JSON. Raises `Refusal` for missing arguments.
+    A value is text if the tool's model accepts text, otherwise JSON. Raises `Refusal` for missing arguments.
     """
     values = {**promised, **{name: _value(name, text, tool.needs) for name, text in texts.items()}}
     lacking = None if tool.needs is None else tool.needs.read(values)
@@ -59,7 +59,7 @@ def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> J
 
 
 def _value(name: str, text: str, needs: Needs | None) -> JSON:
-    """Text if that will do for this name, else what it is as JSON, if it is that."""
+    """Return text if that is valid for this name, or otherwise its JSON value, if it is JSON."""
     if needs is None or not _refused(name, text, needs):
         return text
     try:
@@ -89,9 +89,9 @@ def variables_of(tool: Tool) -> list[JSON]:
 
 
 def voice_with(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
-    """The agent of that name, or without one the first that has the tool, through the prompt that calls it.
+    """Return the agent of that name, or without one the first that has the tool, with the prompt that calls it.
 
-    A tool of the app's own is nobody's unless an agent is named. Raises `Refusal` where that one has no such tool.
+    A tool of the app belongs to no agent unless one is named. Raises `Refusal` if that one has no such tool.
     """
     if agent is None and tool in app.catalog.tools:
         return None
@@ -111,7 +111,7 @@ def voice_with(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
 def known_env(
     app: App, tool: Tool, active: ActiveAgent | None, given: Mapping[str, str]
 ) -> dict[str, EnvVar]:
-    """Values that `state.env` finds: those given, then those of app, agent, tool and prompt (D5)."""
+    """Return the values of `state.env`: the given ones, then those of app, agent, tool and prompt (D5)."""
     types = EnvTypes(declared={each.name: each.type for each in tool.variables})
     try:
         own = types.stored(given, "--env")
@@ -157,7 +157,7 @@ def list_tools(target: str | None) -> None:
 
 
 def show_tool(name: str, target: str | None) -> None:
-    """Print what a model is told of the tool, and what is known of its effect, as JSON."""
+    """Print the tool as sent to a model, and its known effects, as JSON."""
     app = the_app(target)
     tools = _tools(app)
     tool = _named(name, tools, app)
@@ -187,7 +187,7 @@ def call(
     target: str | None,
     folder: Path | None = None,
 ) -> int:
-    """Call the tool and print what a model would read, and where its files are; 1 if it is an error.
+    """Call the tool and print its result for a model, and the paths of its files; 1 if it is an error.
 
     `values` are tenvs and env.
     """
@@ -253,7 +253,7 @@ def _print_json(value: object) -> None:
 
 
 def _tools(app: App) -> Toolset:
-    """The app's own tools, then those that only its agents' prompts have; of one name, the first."""
+    """Return the app's own tools, then those of its agents' prompts only; of one name, the first."""
     found = {tool.name: tool for tool in app.catalog.tools}
     for agent in app.catalog.agents:
         for tool in app.catalog.active(agent.id).tools:

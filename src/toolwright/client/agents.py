@@ -23,9 +23,9 @@ from toolwright.wire.shape import Items, read, read_field, read_list
 
 
 class Blocks:
-    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for what is not there.
+    """Core memory blocks of an agent, by its name or id. Raises `NotFound`.
 
-    They are the agent's own; with a `user_id` those that it keeps for that person.
+    They are the agent's own; with a `user_id` those that it stores for that person.
     """
 
     def __init__(self, http: Http) -> None:
@@ -53,9 +53,9 @@ class Blocks:
         *,
         user_id: str | None = None,
     ) -> Block:
-        """Write a block of the agent's own; the `readers`, other agents, read it from now on too.
+        """Write a block of the agent; the `readers`, other agents, can read it from then on too.
 
-        Raises `InvalidRequest`, also for a label that stands for another agent's block.
+        Raises `InvalidRequest`, also for a label that is used for another agent's block.
         """
         body: JSONObject = {"content": content, "readers": [*readers]}
         path, query = _block_path(agent, label), {"userId": user_id}
@@ -85,9 +85,9 @@ def _link_path(agent: str, label: str, reader: str) -> str:
 
 
 class Passages:
-    """Archival passages of an agent, by its name or id. Raises `NotFound` for what is not there.
+    """Archival passages of an agent, by its name or id. Raises `NotFound`.
 
-    They are the agent's own; with a `user_id` those that it keeps for that person.
+    They are the agent's own; with a `user_id` those that it stores for that person.
     """
 
     def __init__(self, http: Http) -> None:
@@ -114,7 +114,7 @@ class Passages:
         *,
         user_id: str | None = None,
     ) -> Items[Passage]:
-        """Its passages in which every word of the query stands, by their rank. Raises `InvalidRequest`."""
+        """Return the passages that contain every keyword of the query, best match first. Raises `InvalidRequest`."""
         asked = {"q": query, "limit": limit, "offset": offset, "userId": user_id}
         return read_list(Passage, await self._http.get(_passages_path(agent), asked), "passages")
 
@@ -168,7 +168,7 @@ class Agents:
         config: JSONObject | None = None,
         description: str | None = None,
     ) -> Agent:
-        """Change what is given; a configuration takes the place of the whole one. `Forbidden` for a declared agent."""
+        """Change the given fields; a configuration replaces the whole one. Raises `Forbidden` for a declared agent."""
         body: JSONObject = {"name": name, "config": config, "description": description}
         return read_field(Agent, (await self._http.call("PATCH", _path(agent), body)).json, "agent")
 

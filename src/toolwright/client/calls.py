@@ -21,7 +21,7 @@ Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 
 
 def values_json(env: Values) -> JSONObject:
-    """Return the values as a body carries them."""
+    """Render the values for a request body."""
     return {
         name: {"value": each.value, "type": each.type} if isinstance(each, EnvVar) else plain(each)
         for name, each in env.items()
@@ -41,14 +41,14 @@ class Requests:
         self._http = http
 
     async def get(self, thread_id: str, request_id: str) -> VariablesWanted:
-        """Variables of a request, and those without a value now."""
+        """Return the variables of a request, and those that are still missing."""
         return read(VariablesWanted, await self._http.get(_request_path(thread_id, request_id)))
 
     async def answer(self, thread_id: str, request_id: str, env: Values) -> VariablesAnswered:
-        """Give values. When none is missing any more, the run goes on, or the child begins.
+        """Submit values. Once none is missing, the run resumes, or the child starts.
 
-        Raises `VariablesLacking` with what is still `missing`; what was given is kept then. It is not repeated when
-        its answer is lost (`AnswerLost`).
+        Raises `VariablesLacking` with those that are still `missing`; the given values are stored all the same. It is
+        not retried if the answer is lost (`AnswerLost`).
         """
         body: JSONObject = {"env": values_json(env)}
         return read(
@@ -77,7 +77,7 @@ class Calls:
         limit: int = 50,
         offset: int = 0,
     ) -> Items[Call]:
-        """Calls, the oldest first; those that are open unless other statuses are named."""
+        """Return calls, oldest first; only open ones unless other statuses are given."""
         wanted = status if status is None or isinstance(status, str) else ",".join(status)
         query = {"status": wanted, "runId": run_id, "limit": limit, "offset": offset}
         return read_list(Call, await self._http.get("/api/calls", query), "calls")
@@ -92,7 +92,7 @@ class Calls:
         """Submit the result of an open call, any JSON value, or an error message; exactly once.
 
         Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired`, `CallCancelled`; then
-        nothing has changed. After `AnswerLost` submit again: `CallResolved` then says that the first one was taken.
+        nothing has changed. After `AnswerLost` submit again: `CallResolved` then means that the first one was accepted.
         """
         body: JSONObject = {"callId": call_id, **_outcome(result, error)}
         await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)
@@ -114,7 +114,7 @@ class Calls:
         """Cancel an open call: its agent reads the error `Tool call cancelled`. Return the call.
 
         Raises `NotFound`, `CallResolved`, `CallCancelled`, or `AlreadyOver` for one that has expired. After
-        `AnswerLost` cancel again: `CallCancelled` then says that it was.
+        `AnswerLost` cancel again: `CallCancelled` then means that it was cancelled.
         """
         answer = await self._http.call("POST", f"{_path(call_id)}/cancel")
         return read_field(Call, answer.json, "call")

@@ -18,15 +18,15 @@ from toolwright.wire.shape import read
 class Client:
     """A server's agents, threads, runs and calls: `async with Client("http://127.0.0.1:8000") as client:`.
 
-    A service gives its `secret_key`; a person's program the `public_key` and a `token`, a JWT or what gives a fresh
-    one. `timeout` are the seconds that each part of a request may take, `silence` those without a sign of life after
-    which a stream is taken up again; a server sends one every 15. `http` is an own client of httpx (for proxies,
-    certificates, tests), which is yours to close; without it nothing is read from the environment. `pause` waits
-    between two tries.
+    A service passes its `secret_key`; a person's program the `public_key` and a `token`, a JWT or a function that
+    returns a fresh one. `timeout` is the number of seconds for each part of a request, `silence` the number of seconds
+    without data after which a stream reconnects; a server sends a comment every 15. `http` is your own httpx client
+    (for proxies, certificates, tests), which you close yourself; without it nothing is read from the environment.
+    `pause` waits between two attempts.
 
-    What the server refuses is raised as the error of the tree that it is there. What only reads, or is the same when
-    it is done twice, is tried four times when the server is not there or says 503; all else only if nothing was sent,
-    or the server has too much to do to read it (429).
+    An error of the server is raised as the same error class. Requests that read, or are idempotent, are tried four
+    times if the server is unreachable or answers 503; all others only if nothing was sent, or the server answers 429
+    without having read them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Client:
             await self._own.aclose()
 
     async def health(self) -> Health:
-        """Check whether the server can work; `unavailable` is an answer too. Raises `Unreachable` if there is none."""
+        """Check the server's health. It can be `unavailable`. Raises `Unreachable` if there is no answer."""
         return await self._state("/health")
 
     async def ready(self) -> Health:

@@ -32,7 +32,7 @@ class RunResults:
         self._http = http
 
     async def result(self, run_id: str) -> RunResult:
-        """What the run has come to, so far if it is not over; its output as JSON."""
+        """Return the run's result, so far if it has not finished; its output as JSON."""
         run = read_field(Run, await self._http.get(f"/api/runs/{segment(run_id)}"), "run")
         messages = tuple([_message(each) for each in await self._messages(run)])
         calls = [each for each in await self._calls(run_id) if each.parent_id is None]
@@ -52,18 +52,18 @@ class RunResults:
         )
 
     async def call(self, call_id: str) -> RecordedCall:
-        """Return the call as it is recorded. Raises `NotFound`."""
+        """Return the recorded call. Raises `NotFound`."""
         call = read_field(Call, await self._http.get(f"/api/calls/{segment(call_id)}"), "call")
         return RecordedCall(name=call.name, arguments=call.args, result=_result(call))
 
     async def text(self, thread_id: str, seq: int) -> str:
-        """Return the text of the thread's message at that place, empty if there is none."""
+        """Return the text of the thread's message at that position, or an empty text."""
         query = {"limit": 1, "offset": seq - 1}
         messages = read_list(Message, await self._http.get(_messages_of(thread_id), query), "messages")
         return messages[0].content if messages else ""
 
     async def run(self, run_id: str) -> AsyncGenerator[RunEvent]:
-        """The run's events as values, from its beginning until it is over."""
+        """Yield the run's events as values, from its beginning until it has finished."""
         run = read_field(Run, await self._http.get(f"/api/runs/{segment(run_id)}"), "run")
         path = f"/api/runs/{segment(run_id)}/stream"
         async with aclosing(self._values(path, run.thread_id or "", 0)) as values:
@@ -73,7 +73,7 @@ class RunResults:
                     return
 
     async def thread(self, thread_id: str, after: int | None) -> AsyncGenerator[RunEvent]:
-        """Return the thread's events as values, forever."""
+        """Yield the thread's events as values, without end."""
         path = f"/api/threads/{segment(thread_id)}/stream"
         async with aclosing(self._values(path, thread_id, after)) as values:
             async for each in values:
@@ -155,7 +155,7 @@ ENDS = frozenset(f"run.{status}" for status in OVER)
 
 
 class Runs:
-    """The runs of a gateway. Raises `NotFound` for ids that lead nowhere."""
+    """The runs of a gateway. Raises `NotFound` for unknown ids."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

@@ -17,7 +17,7 @@ _ENTITIES = "/api/entities"
 
 
 class Entities:
-    """People, and agents as participants. Raises `NotFound` for ids that lead nowhere."""
+    """People, and agents as participants. Raises `NotFound` for unknown ids."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -73,9 +73,9 @@ _FRONT_ENDS = "/api/clients"
 
 
 class FrontEnds:
-    """Registered front-ends, which the wire calls clients.
+    """Client registrations.
 
-    Ids that lead nowhere raise `NotFound`. `entity_id` says whose they are; a person's are always their own.
+    Raises `NotFound` for unknown ids. `entity_id` is the owner; a person's are always their own.
     """
 
     def __init__(self, http: Http) -> None:
@@ -84,12 +84,12 @@ class FrontEnds:
     async def register(
         self, entity_id: str | None = None, name: str | None = None, metadata: JSONObject | None = None
     ) -> FrontEnd:
-        """A new front-end of that entity. It is not repeated when its answer is lost (`AnswerLost`)."""
+        """Register a client of an entity. It is not retried if the answer is lost (`AnswerLost`)."""
         body: JSONObject = {"entityId": entity_id, "name": name, "metadata": metadata}
         return read_field(FrontEnd, (await self._http.call("POST", _FRONT_ENDS, body)).json, "client")
 
     async def list(self, entity_id: str | None = None, limit: int = 50, offset: int = 0) -> Items[FrontEnd]:
-        """Front-ends, the oldest first; of a service's, those of one entity if it is named."""
+        """Return client registrations, oldest first. A service can select those of one entity."""
         query = {"entityId": entity_id, "limit": limit, "offset": offset}
         return read_list(FrontEnd, await self._http.get(_FRONT_ENDS, query), "clients")
 
@@ -102,7 +102,7 @@ _ROOT = "/api/spaces"
 
 
 class Spaces:
-    """Spaces and their messages. Raises `NotFound` for ids that lead nowhere.
+    """Spaces and their messages. Raises `NotFound` for unknown ids.
 
     `entity_id` is the author that a service writes for; a person always writes as themselves.
     """
@@ -117,7 +117,7 @@ class Spaces:
         id: str | None = None,
         delivery: DeliveryOrder = "all",
     ) -> Space:
-        """A new space, without members yet. `AlreadyThere` if there is one with that id."""
+        """Create a space without members. Raises `AlreadyThere` if the id exists."""
         body: JSONObject = {"name": name, "kind": kind, "delivery": delivery}
         body |= {} if id is None else {"id": id}
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
@@ -164,7 +164,7 @@ class Spaces:
         metadata: JSONObject | None = None,
         parent_id: str | None = None,
     ) -> Spoken:
-        """Say something. It is not repeated when its answer is lost (`AnswerLost`): it would be said twice."""
+        """Post a message. It is not retried if the answer is lost (`AnswerLost`), because it could be posted twice."""
         body: JSONObject = {"content": content, "entityId": entity_id, "metadata": metadata}
         body["parentMessageId"] = parent_id
         return read(Spoken, (await self._http.call("POST", f"{_path(space_id)}/messages", body)).json)

@@ -20,7 +20,7 @@ from toolwright.wire.thread import Child, Compaction, Thread
 
 
 class Threads:
-    """The threads of a gateway. Raises `NotFound` for ids that lead nowhere."""
+    """The threads of a gateway. Raises `NotFound` for unknown ids."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -36,10 +36,10 @@ class Threads:
         tags: Sequence[str] | None = None,
         arguments: Mapping[str, JSON] | None = None,
     ) -> Thread:
-        """A new thread of an agent, which is named by name or id.
+        """Create a thread of an agent, given by name or id.
 
-        Raises `TenvsLacking` with everything that is `missing` or `invalid`. It is not repeated when its answer is
-        lost (`AnswerLost`): there might be two.
+        Raises `TenvsLacking` with everything that is `missing` or `invalid`. It is not retried if the answer is lost
+        (`AnswerLost`), because it could create two.
         """
         fields: dict[str, JSON | None] = {
             "userId": user_id,
@@ -108,7 +108,7 @@ class Threads:
         return read_list(Compaction, listed, "compactions")
 
     async def edit_summary(self, thread_id: str, text: str, side: Side | None = None) -> Compaction:
-        """Put a text in place of the summary of what is left out: the next steps are shown it."""
+        """Replace the summary of the omitted messages. The next steps use it."""
         body: JSONObject = {"text": text} if side is None else {"text": text, "side": side}
         answer = await self._http.call("PATCH", f"{_path(thread_id)}/summary", body, repeat="lost")
         return read_field(Compaction, answer.json, "compaction")
@@ -139,9 +139,9 @@ class Threads:
         """Yield the thread's events without end: first those recorded after the number `after` (0: all), then new
         ones, including live events (without a number). Without `after` it starts at the first connection.
 
-        Lost connections are taken up again, for as long as it takes once the first one stood; no recorded event is
-        skipped or repeated. Raises `Reset` when the server no longer has what lies behind, and the error that ends it
-        (`Unauthorized`, `Forbidden`, `NotFound`, …). Closing it, as `contextlib.aclosing` does, closes its connection.
+        After the first connection it reconnects without a limit; no recorded event is skipped or repeated. Raises
+        `Reset` if the server no longer has the events after that number, and the error that ends it (`Unauthorized`,
+        `Forbidden`, `NotFound`, …). Closing it, as `contextlib.aclosing` does, closes its connection.
         """
         return follow(self._http, f"{_path(thread_id)}/stream", after)
 

@@ -55,7 +55,7 @@ class Work:
     async def __call__(self, arguments: JSON, threads: DaemonThreads) -> ToolResult:
         """Return the result of one call.
 
-        Whatever the function raises is an error result; only our cancellation passes.
+        An exception of the function is an error result; only the worker's own cancellation passes.
         """
         if not isinstance(arguments, dict):
             return ToolResult.fail(f"The arguments are no JSON object: {brief_value(arguments)}.")
@@ -114,7 +114,7 @@ async def _in_thread(call: Callable[[], object], threads: DaemonThreads) -> obje
 
 
 def _caught(call: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """A future cannot carry every exception."""
+    """Return the value or the exception of a call, since a future cannot hold every exception."""
     try:
         return call(), None
     except BaseException as error:  # noqa: BLE001 - it is raised on the other side
@@ -139,11 +139,11 @@ PASSING = (*RETRIABLE, ServerFailed)
 
 
 class Worker:
-    """Executes open calls of its tools: claims each before, renews the claim meanwhile, submits the result.
+    """Executes open calls of its tools: claims each call, renews the claim and submits the result.
 
-    `concurrency` calls are in progress at once, and no more are claimed. `lease` are the seconds after which a call of
-    a worker that died is free for others, if its tool is read-only or idempotent. `name` is what it is called in
-    claims, to which every worker adds what makes it one of its kind. `pause` waits between two tries.
+    At most `concurrency` calls are claimed and executed at once. `lease` is the number of seconds after which a call of
+    a dead worker can be claimed by others, if its tool is read-only or idempotent. `name` is the prefix of its name in
+    claims, which is unique for each worker. `pause` waits between two attempts.
     """
 
     def __init__(
@@ -230,9 +230,10 @@ class Worker:
             self._idle.set()
 
     async def stop(self) -> None:
-        """Take no more calls, let those in progress end for the grace, and return once `run` is over.
+        """Stop claiming calls, let running ones end within the grace period, and return once `run` has finished.
 
-        What is not done by then is dropped: its lease ends, and it is offered again if its tool allows that.
+        Calls that have not ended by then are dropped: their leases expire, and they become available again if their
+        tools allow that.
         """
         self._stopping.set()
         await self._idle.wait()
@@ -264,7 +265,7 @@ class Worker:
         self._slots.release()
 
     async def _serve(self, offer: Offer) -> None:
-        """One call from its claim to its submission. A fault of one is no fault of the worker."""
+        """Process one call from its claim to its submission. Its errors do not stop the worker."""
         assert self._threads is not None, "the worker runs"
         try:
             call = await self._insist(lambda: self._claimed(offer.call_id))
@@ -286,7 +287,7 @@ class Worker:
         return await self._client.calls.claim(call_id, self.name, self._lease)
 
     async def _renew(self, call_id: str) -> None:
-        """Claim the call repeatedly before its lease is over."""
+        """Renew the claim of the call before its lease expires, repeatedly."""
         while True:
             await asyncio.sleep(self._lease / 3)
             try:
@@ -298,7 +299,7 @@ class Worker:
                 log.warning("The claim of the call %s is not renewed now: %s", call_id, error)
 
     async def _submit(self, call: Call, result: ToolResult) -> None:
-        """Of a failure its text: more of it HTTP does not take, and the text is what the agent needs."""
+        """Submit the result. Of an error only the message is sent, since HTTP accepts no more."""
         if result.status == "error":
             result = ToolResult.fail(result.error or "The tool failed.")
         try:
@@ -329,7 +330,7 @@ async def _end(tasks: Sequence[asyncio.Task[object]]) -> None:
 
 @contextmanager
 def trace_context(traceparent: str | None) -> Generator[None]:
-    """Within the block, and in tasks that it begins, what is traced is below that W3C trace context."""
+    """Set that W3C trace context as the current one within the block, also for tasks started in it."""
     if traceparent is None:
         yield
         return

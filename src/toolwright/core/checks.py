@@ -92,7 +92,7 @@ def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
                 raise DefinitionError(hints[wrong])
             made(self, *args, **named)
 
-        setattr(cls, "__init__", init)  # noqa: B010 - pyright lets nobody assign it
+        setattr(cls, "__init__", init)  # noqa: B010 - pyright rejects an assignment
         return cls
 
     return decorate

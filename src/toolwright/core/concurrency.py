@@ -82,7 +82,7 @@ def _carry_out(future: "Future[object]", call: Callable[[], object]) -> None:
         return
     try:
         value = call()
-    except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
+    except BaseException as error:  # noqa: BLE001 - raised to the caller that awaits the future
         future.set_exception(error)
     else:
         future.set_result(value)

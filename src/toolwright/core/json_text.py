@@ -33,7 +33,7 @@ _HOLDING = frozenset((dict, list, str))
 _HALF = re.compile("[\ud800-\udfff]")
 _HALF_WRITTEN = re.compile(rb"\\u[dD][89a-fA-F]")
 _AT_HALF = re.compile(r"hex escape at line (\d+) column (\d+)")
-_PAIR = 13  # bytes, of two halves as they are written, and the one behind them
+_PAIR = 13  # bytes of an escaped surrogate pair, and the byte after it
 _MARK = "\uf8ffhalf\uf8ff"  # what a text is continued with to see where it was broken off
 _LOOKED_AT = frozenset((dict, list, float, int))
 

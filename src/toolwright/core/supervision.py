@@ -92,11 +92,11 @@ def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
 
 
 class Supervision(Generic[T]):
-    """A coroutine in a task of its own, which can be left behind if it swallows its cancellation.
+    """A coroutine in a task of its own, which can be abandoned if it swallows its cancellation.
 
-    It may take `seconds`, and is cancelled then, or when it is aborted. What has not ended `GRACE` seconds after that
-    goes on without anybody who waits for it: its result is dropped, its exception logged. `cut_off` tells what has
-    ended it. A cancellation of whoever waits is not lost where it has not ended the work: see `check_cancelled`.
+    It is cancelled after `seconds`, and when it is aborted. If it has not ended `GRACE` seconds after that it is
+    abandoned: its result is dropped, its exception logged. `cut_off` is the reason for its end. A cancellation of the
+    caller is not lost even if it has not ended the work: see `check_cancelled`.
     """
 
     __slots__ = (
@@ -145,7 +145,7 @@ class Supervision(Generic[T]):
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Let the work's time stand still: it waits for somebody who may take longer."""
+        """Pause the work's time limit while it waits for a person."""
         if self._deadline is None:
             yield
             return
@@ -173,10 +173,10 @@ class Supervision(Generic[T]):
             self._abort = self._loop.call_at(when, self._cut, "abort")
 
     async def end(self) -> bool:
-        """Wait until the work has ended, or is left behind; whether it has ended in time, and has a result.
+        """Wait until the work has ended or is abandoned. Returns whether it has ended in time, and has a result.
 
-        What is aborted may have a result all the same. So has what ends well though whoever waits is cancelled: the
-        work is cancelled with them, and `CancelledError` is raised if that has ended it.
+        Aborted work can have a result all the same. So can work that ends normally although the caller is cancelled:
+        the work is cancelled with the caller, and `CancelledError` is raised if that has ended it.
         """
         try:
             while not self._task.done() and not self._overdue:
@@ -205,9 +205,9 @@ class Supervision(Generic[T]):
         return False
 
     def check_cancelled(self) -> None:
-        """Raise the cancellation of whoever has waited, and drop the result, although the work has ended well.
+        """Raise the caller's cancellation, and drop the result, although the work has succeeded.
 
-        For those who have no use for a result then. A run records it.
+        For callers that have no use for a result then. A run records it.
         """
         if self._cancelled is not None:
             _drop(self._task)

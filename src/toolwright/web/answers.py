@@ -153,7 +153,7 @@ def caller_of(scope: Scope) -> str:
 
 
 class Detail(Shape):
-    """What is wrong at one path of a body or query."""
+    """The error at one path of a body or query."""
 
     path: str
     message: str
@@ -211,7 +211,7 @@ def answers(
 
 
 def failures(*errors: int) -> Responses:
-    """The error answers of a route behind authentication."""
+    """Return the error answers of a route with authentication."""
     statuses: list[int | str] = [*sorted({400, 401, 403, 503, *errors}), "default"]
     return {status: {"model": ErrorShape, "description": _WORDS[status]} for status in statuses}
 
@@ -255,7 +255,7 @@ class Answer(Response):
         return b"" if content is None else dumps_unescaped(content).encode()
 
     def _render_large(self) -> bytes:
-        """The body; what it is made of is not kept beside it, however slowly it is read."""
+        """Return the body. Its source is released at once, however slowly the body is read."""
         content, self._large = self._large, None
         return self.render(content)
 
@@ -294,7 +294,7 @@ def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None =
 def listed(
     plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> Answer:
-    """A list as `{<plural>: […]}`, with what of it is broken beside, and `more: true` if the page ends early.
+    """Return a list as `{<plural>: […]}`, with its broken items, and `more: true` if the page ends early.
 
     A page that is read from its end, `newest`, keeps its last items.
     """
@@ -366,7 +366,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.Overloaded: 503,
     errors.KeysUnavailable: 503,
     errors.StoreError: 503,
-    errors.RowBroken: 503,  # without a Retry-After: somebody must mend it
+    errors.RowBroken: 503,  # without a Retry-After: it must be repaired
 }
 """A class that is not listed has the status of the nearest class above it."""
 

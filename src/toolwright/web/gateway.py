@@ -89,7 +89,7 @@ def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
     would hold up the server's end.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals come to the main thread, and whoever serves in another one stops it otherwise
+        yield  # signals are delivered to the main thread; a server in another one is stopped otherwise
         return
     loop = asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}

@@ -73,7 +73,7 @@ def answer_error(error: ToolwrightError) -> Answer:
 
 
 def internal() -> Answer:
-    """The answer to what nobody foresaw."""
+    """Return the answer for an unexpected error."""
     fault = ServerFailed()
     return answer({"error": fault.message, "code": fault.code}, INTERNAL)
 
@@ -136,7 +136,7 @@ class Guard:
             await internal()(scope, receive, send)
 
 
-SLOWEST = 8 * 1024  # bytes a second that a body must come at, once its grace is over
+SLOWEST = 8 * 1024  # minimum bytes per second of a body after its grace period
 _LARGE = {
     "POST": re.compile(
         "/api/threads/[^/]+/messages|/api/agents|/console/_nicegui/client/[^/]+/upload/[0-9]+"
@@ -172,7 +172,7 @@ class BodyLimit:
         async def counted() -> Message:
             nonlocal read, complete, caller
             if complete:
-                return await receive()  # what comes now is word that the caller is gone
+                return await receive()  # the next message reports the caller's disconnection
             try:
                 until = asyncio.timeout_at(began + self._options.body_grace + read / SLOWEST)
                 async with body.within(until):
@@ -338,7 +338,7 @@ class AccessLog:
             await self._app(scope, receive, sent)
         finally:
             ms = (perf_counter() - began) * 1_000
-            path = brief(ascii(scope["path"])[1:-1], 300)  # no line breaks, whoever sends them
+            path = brief(ascii(scope["path"])[1:-1], 300)  # no line breaks from a client
             address = ascii((scope.get("client") or ("-",))[0])[1:-1]  # a proxy's header may say anything
             caller = scope.get(CALLER, "-")
             access_log.info(

@@ -32,7 +32,7 @@ class Serving:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime, else `StoreError`."""
+        """The runtime. Raises `StoreError` if it is unavailable."""
         if self.opened is None:
             raise StoreError("The server is not ready yet, or stops: its journal is not open.")
         return self.opened

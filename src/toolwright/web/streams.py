@@ -58,7 +58,7 @@ class EventFilter:
         self._open: dict[str, bool] = {topic.id: True} if topic.kind == "space" else {}
 
     async def see(self, event: Event) -> bool:
-        """Return whether the event may be shown: to who goes, also the word that they go."""
+        """Return whether the event may be shown. A leaving member still receives the event of leaving."""
         if event.space_id is None or self._caller.users is None:
             return True
         before = self._open.get(event.space_id)
@@ -163,7 +163,7 @@ class EventStream(StreamingResponse):
 
     @contextmanager
     def _counted(self) -> Generator[None]:
-        """The stream has a reader within the block."""
+        """Count the stream as having a reader within the block."""
         runtime = self._serving.opened
         telemetry = None if runtime is None else runtime.telemetry
         if telemetry is None:

@@ -60,7 +60,7 @@ def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
 
 
 class Goal(Shape, title="GoalShape"):
-    """Something that an agent wants; `status` and `priority` are its own words."""
+    """A goal of an agent; `status` and `priority` are free text of the agent."""
 
     id: str
     description: str
@@ -91,9 +91,9 @@ def memory_json(memory: MemoryRow) -> JSONObject:
 
 
 class Plan(Shape, title="PlanShape"):
-    """A plan; `cron`, read in `timezone`, is there if it runs repeatedly.
+    """A plan; `cron`, read in `timezone`, is present if it runs repeatedly.
 
-    The agent will be told the instruction at `next_run_at`.
+    The agent receives the instruction at `next_run_at`.
     """
 
     id: str
@@ -119,7 +119,7 @@ def plan_json(plan: PlanRow) -> JSONObject:
 class Block(Shape, title="BlockShape"):
     """A core memory block that an agent reads: its own, or one that another agent, its owner, has linked it to.
 
-    `owner_id` is the `id` of the agent whose it is, who alone changes it; `is_shared` says whether others read it too.
+    `owner_id` is the `id` of the owner, the only one to change it; `is_shared` is true if others read it too.
     """
 
     label: str
@@ -167,7 +167,7 @@ class PromptSection(Shape):
 
 
 class SystemPrompt(Shape, title="PromptShape"):
-    """What an agent is told, whole and in its parts."""
+    """The system prompt of an agent, whole and in its parts."""
 
     prompt: str
     sections: tuple[PromptSection, ...]
@@ -252,7 +252,7 @@ class McpServer(Shape, title="McpServerShape"):
 
 
 def mcp_server_json(state: McpServerState) -> JSONObject:
-    """`{name, transport, status, protocol?, instructions?, tools, faults, held, prompts}`."""
+    """Render `{name, transport, status, protocol?, instructions?, tools, faults, held, prompts}`."""
     told: list[JSON] = [_tool(each) for each in state.tools]
     wrong: list[JSON] = [tool_fault_json(each.tool, each.message) for each in state.faults]
     waiting: list[JSON] = [

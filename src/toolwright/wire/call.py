@@ -22,12 +22,12 @@ from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, docum
 
 
 def message_id_of(call_id: str) -> str:
-    """Return the id of the message that shows a call: made of the call's, so that it is posted once."""
+    """Return the id of the message that shows a call. It is derived from the call's, so that it is posted once."""
     return f"msg_{call_id.removeprefix('call_')}"
 
 
 def call_shown_by(message_id: str) -> str:
-    """Return the id of the call that a message shows, if it shows one: `message_id_of` read backwards."""
+    """Return the id of the call that a message shows, or None: the inverse of `message_id_of`."""
     return f"call_{message_id.removeprefix('msg_')}"
 
 
@@ -69,7 +69,7 @@ def shown_call(
 
 
 def arguments_json(text: str) -> JSON:
-    """Return the arguments as JSON; as the model wrote them where that is none."""
+    """Return the arguments as JSON, or as the model's text if they are not JSON."""
     try:
         return json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
@@ -94,9 +94,9 @@ def has_result_to_show(call: CallRow) -> bool:
 class Call(Shape, title="CallShape"):
     """A tool call.
 
-    While it waits for an `approval`, that is true, and `approval_terms {by, edit, reason}` say who may answer, and what
-    may be in the answer.
-    `result` is there once it has one, with its status and its files, and `resolved_at` says that it has. A call that
+    While it waits for an `approval`, that is true, and `approval_terms {by, edit, reason}` are who may answer, and what
+    the answer may contain.
+    `result` is present once it has one, with its status and its files, and `resolved_at` is its time. A call that
     another one has made, of a prompt tool or a handler, has that as its `parent_id`.
     """
 
@@ -133,7 +133,7 @@ class Offer(Shape):
 
 
 def call_json(call: CallRow) -> JSONObject:
-    """A call as those see it who may answer it; `result` and `resolvedAt` once there is one."""
+    """Render a call for callers that may answer it; `result` and `resolvedAt` once there is one."""
     fields: JSONObject = {
         "callId": call.id,
         "toolName": call.name,

@@ -45,7 +45,7 @@ _MANY = 2**62  # bytes: more than there are, for what is not counted
 
 
 def bounded(draft: EventDraft) -> EventDraft:
-    """Return the draft; of one whose payload is too large only the ids, and `truncated: true`."""
+    """Return the draft, or only its ids and `truncated: true` if its payload is too large."""
     payload = _bounded(draft.payload)
     return draft if payload is draft.payload else EventDraft(type=draft.type, payload=payload)
 
@@ -162,7 +162,7 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
 def live_event(
     type_: EventType, run: Run, payload: JSONObject, at: datetime, space_id: str | None = None
 ) -> EventRow:
-    """An event of a run that nothing records: whoever follows sees it now, or never."""
+    """Return an event of a run that is not recorded, for current subscribers only."""
     return EventRow(
         thread_id=run.thread_id,
         run_id=run.id,
@@ -213,12 +213,12 @@ def event_json(event: EventRow, agent_entity_id: str | None = None) -> JSONObjec
 def notice_json(
     type_: EventType, at: datetime, ids: JSONObject, content: JSONObject | None = None
 ) -> JSONObject:
-    """A stream's word about itself, `connected {after}` or `reset`: an event without an id that nothing records."""
+    """Render a status event of the stream, `connected {after}` or `reset`: without an id and not recorded."""
     return {"type": type_, "ts": at.isoformat(), **ids, "data": content or {}}
 
 
 def frame(event: JSONObject) -> bytes:
-    """One server-sent event, to be written at once: `id:` only for what is recorded, ASCII only, LF only."""
+    """Encode one server-sent event: `id:` only for recorded events, ASCII only, LF only."""
     identity = f"id: {event['id']}\n" if "id" in event else ""
     return f"{identity}data: {dumps(event)}\n\n".encode("ascii")
 
@@ -251,7 +251,7 @@ def _is_short(payload: JSONObject | None) -> bool:
 
 
 def most_bytes(value: JSON) -> int:
-    """At least as many bytes as the value takes, without writing it: most payloads are plainly small.
+    """Return an upper bound of the value's size as JSON, without serializing it.
 
     An ASCII character is escaped to at most 6 bytes, any other to at most 12 (a pair of surrogates).
     """

@@ -32,7 +32,7 @@ class MessageCall(Shape, title="MessageCallShape"):
 class Message(Shape, title="MessageShape"):
     """A message; `seq` is its place in the thread, absent until it has one.
 
-    What a prompt tool said is `within` its call. One that is `pinned` is never left out of a request.
+    A message of a prompt tool is `within` its call. One that is `pinned` is never omitted from a request.
     """
 
     id: str

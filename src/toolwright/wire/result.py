@@ -11,7 +11,7 @@ from toolwright.wire.text import clean_json, readable
 
 
 def result_to_json(result: ToolResult) -> JSONObject:
-    """Return a result for the journal, with nothing lost; `result_from_json` reads it. Attachments as in S2 §5."""
+    """Serialize a result for the journal without loss; `result_from_json` parses it. Attachments as in S2 §5."""
     written: JSONObject = {"status": result.status}
     if result.result is not None or result.status == "success":
         written["result"] = result.result
@@ -29,7 +29,7 @@ def result_to_json(result: ToolResult) -> JSONObject:
 
 
 def result_from_json(written: JSONObject) -> ToolResult:
-    """The result that `result_to_json` wrote; raises `InvalidJSON` for anything else."""
+    """Parse a result of `result_to_json`. Raises `InvalidJSON` for anything else."""
     try:
         attachments = cast("list[JSONObject]", written.get("attachments", []))
         if written["status"] not in ("success", "error"):
@@ -48,7 +48,7 @@ def result_from_json(written: JSONObject) -> ToolResult:
 
 
 def attachment_to_json(attachment: Attachment | AttachmentRef) -> JSONObject:
-    """Return an attachment as S2 §5 spells it; a reference has the type `file`."""
+    """Render an attachment as in S2 §5; a reference has the type `file`."""
     written: JSONObject = {"name": attachment.name, "mimeType": attachment.mime_type}
     if isinstance(attachment, AttachmentRef):
         written |= {"id": attachment.id, "type": "file", "path": attachment.path, "size": attachment.size}
@@ -64,7 +64,7 @@ def attachment_to_json(attachment: Attachment | AttachmentRef) -> JSONObject:
 
 
 def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
-    """Return the attachment that `attachment_to_json` wrote."""
+    """Parse an attachment of `attachment_to_json`."""
     name, mime_type = cast("str", written["name"]), cast("str", written["mimeType"])
     width, height = cast("int | None", written.get("width")), cast("int | None", written.get("height"))
     if written.get("type") != "file":
@@ -83,7 +83,7 @@ def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
 
 
 def reference_from_json(written: JSONObject) -> AttachmentRef:
-    """The reference that stands where only references may; raises `ValueError` for anything else."""
+    """Return a reference, where only references are allowed. Raises `ValueError` for anything else."""
     try:
         read = attachment_from_json(written)
     except (KeyError, TypeError, AttributeError) as error:
@@ -94,7 +94,7 @@ def reference_from_json(written: JSONObject) -> AttachmentRef:
 
 
 def model_text(result: ToolResult) -> str:
-    """The text that the model reads: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
+    """Return the text for the model: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
 
     Control and tag characters are left out, and the stack never appears.
     """
@@ -106,7 +106,7 @@ def model_text(result: ToolResult) -> str:
 
 
 def error_object(result: ToolResult) -> JSONObject:
-    """Return an error as an object, its `error_data` beside the text."""
+    """Render an error as an object, with its `error_data` next to the message."""
     written: JSONObject = {"error": result.error or "The tool failed."}
     if result.error_code is not None:
         written["error_code"] = result.error_code
@@ -143,7 +143,7 @@ def s3_result(result: ToolResult) -> JSON:
 
 
 def s3_pending(call_id: str) -> JSONObject:
-    """S3's answer for a call whose result comes later."""
+    """Render S3's answer for a call whose result is submitted later."""
     return {"status": "pending", "pendingToolCallId": call_id}
 
 
@@ -165,7 +165,7 @@ def _mcp_image(attachment: Attachment | AttachmentRef) -> JSONObject:
 
 
 def shown_text(result: ToolResult) -> str:
-    """Return the text that a model reads of a result, with the names of its files that are no images."""
+    """Return the text of a result for a model, with the names of its files other than images."""
     pictures = images(result)
     named = [each.name for each in result.attachments if each not in pictures]
     text = model_text(result)
@@ -173,7 +173,7 @@ def shown_text(result: ToolResult) -> str:
 
 
 def images(result: ToolResult) -> list[Attachment]:
-    """Return the images of a result whose bytes are there."""
+    """Return the images of a result whose bytes are included."""
     return [
         each
         for each in result.attachments

@@ -40,7 +40,7 @@ def usage_json(usage: UsageRow) -> JSONObject:
 
 
 def usage_from_json(usage: JSONObject) -> UsageRow:
-    """The usage that `usage_json` shows; raises `ValueError` for anything else."""
+    """Parse the output of `usage_json`. Raises `ValueError` for anything else."""
     try:
         return UsageRow(
             input_tokens=_count(usage["inputTokens"]),
@@ -58,8 +58,8 @@ _Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented(Usage)]
 class PromptContext(Shape):
     """Record of a request to a model.
 
-    `compaction` is the number of the one in force, 0 without one, `version` that of the rules. `tokens` were estimated,
-    `counted` the provider's, `budget` is the most that the request was to have. `hash` is that of its messages.
+    `compaction` is the number of the one in force, or 0, `version` that of the rules. `tokens` is the estimate,
+    `counted` the provider's count, `budget` the maximum of the request. `hash` is that of its messages.
     """
 
     hash: str
@@ -104,8 +104,8 @@ class PromptParts(Shape):
 class StepEntry(Shape):
     """A message of a step, or one call of an answer.
 
-    `arguments` are a call's; if the model wrote something else than a JSON object, they are empty and `text` is what it
-    wrote. `status` says whether a call has failed.
+    `arguments` are a call's; if they are not a JSON object, they are empty and `text` is what the model wrote. `status`
+    shows whether a call has failed.
     """
 
     type: Annotated[
@@ -187,7 +187,7 @@ class Run(ListedRun, title="RunWithSteps"):
 
 
 class RunProgress(Shape, title="RunStatusShape"):
-    """What a person sees of a run that their message caused in a thread that is not theirs."""
+    """Status of a run that a person's message caused in a thread of someone else."""
 
     id: str
     status: RunStatus
@@ -221,7 +221,7 @@ def run_json(run: RunRow) -> JSONObject:
 
 
 def run_status_json(run: RunRow) -> JSONObject:
-    """The status of a run, as somebody sees it in whose threads it is not (D24)."""
+    """Render the status of a run for a person who does not own its thread (D24)."""
     return {
         "id": run.id,
         "status": run.status,
@@ -232,7 +232,7 @@ def run_status_json(run: RunRow) -> JSONObject:
 
 
 def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Message]) -> JSONObject:
-    """A run with its steps, each with what was said in it."""
+    """Render a run with its steps and their messages."""
     by_number: dict[int, list[Message]] = {}
     for message in messages:
         by_number.setdefault(message.step, []).append(message)
@@ -308,11 +308,11 @@ PARTS = ("system", "changing", "tools", "summary", "messages", "results")
 
 
 class SentPrompt(Shape, title="SentPromptShape"):
-    """What a model was sent before it gave the answer `message_id`.
+    """The request that a model answered with the message `message_id`.
 
-    A step of before such records has no `context`, and nothing of what was sent. `exact` says whether `messages` are
-    those that were sent, by their hash. `changing` is the end of the system text, which changes from step to step. The
-    system text and the tools are shown to services alone: for a person they are null.
+    A step from before such records has no `context` and no contents. `exact` is true if `messages` match the hash of
+    those sent. `changing` is the end of the system text, which changes from step to step. The system text and the tools
+    are shown only to services: for a person they are null.
     """
 
     step: Annotated[int, spelt("stepNumber")]
@@ -334,7 +334,7 @@ class SentPrompt(Shape, title="SentPromptShape"):
 def sent_prompt_json(
     prompt: SentPromptRow, message: Callable[[Message], JSONObject], *, whole: bool = True
 ) -> JSONObject:
-    """Return a sent prompt, its messages as `message` shows them; without its system text and tools unless `whole`."""
+    """Render a sent prompt with its messages rendered by `message`; the system text and tools only if `whole`."""
     fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
     if prompt.within is not None:
         fields["parentCallId"] = prompt.within

@@ -42,19 +42,19 @@ class RunRecords(Protocol):
         ...
 
     async def text(self, thread_id: str, seq: int) -> str:
-        """Return the text of the thread's message at that place, empty if there is none."""
+        """Return the text of the thread's message at that position, or an empty text."""
         ...
 
     async def result(self, run_id: str) -> RunResult:
-        """What the run came to. Raises `NotFound`."""
+        """Return the result of the run. Raises `NotFound`."""
         ...
 
 
 class RunEvents:
-    """The events of one thread, or of one run, as values: give each to `of`, in order.
+    """Converts the events of one thread, or of one run, to values: pass each to `of`, in order.
 
-    The texts of all `TextDelta` of an answer together are the answer: what a follower has missed of it comes with the
-    whole message. An answer that the model begins again, since it broke off, comes again.
+    The texts of all `TextDelta` of an answer together are the answer: missed parts are taken from the whole message. An
+    answer that the model restarts, since it broke off, is repeated.
     """
 
     def __init__(self, records: RunRecords) -> None:
@@ -68,7 +68,7 @@ class RunEvents:
     async def of(
         self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
     ) -> AsyncGenerator[RunEvent]:
-        """Return the values of one event: none for most types, several where one was missed."""
+        """Return the values of one event: none for most types, several if events were missed."""
         match type_:
             case "message.delta":
                 delta = self._grown(payload)
@@ -106,17 +106,17 @@ class RunEvents:
                 pass
 
     def _grown(self, payload: JSONObject) -> str:
-        """What is new of an answer that is being generated."""
+        """Return the new part of an answer that is being generated."""
         stream, text, delta = payload.get("streamId"), payload.get("text"), str(payload.get("delta", ""))
         if stream != self._stream:
             self._stream, self._text = str(stream), ""
-        if isinstance(text, str):  # else it is long, and only what is new was sent
+        if isinstance(text, str):  # otherwise it is long, and only the new part was sent
             delta = text.removeprefix(self._text) if text.startswith(self._text) else delta
         self._text += delta
         return delta
 
     async def _whole(self, thread_id: str, message: JSONObject) -> str:
-        """What nobody has told yet of an answer that is whole."""
+        """Return the rest of a complete answer that was not yielded yet."""
         if message.get("role") != "assistant" or "parentCallId" in message:
             return ""
         for each in cast("list[JSONObject]", message.get("toolCalls", [])):
@@ -136,7 +136,7 @@ class RunEvents:
         return CallStarted(call_id, call.name, call.arguments)
 
     async def _asked(self, payload: JSONObject) -> CallWaiting:
-        """A call that has not begun waits for an approval."""
+        """Return the value for a call that waits for an approval before it starts."""
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
         self._asked_for.add(call_id)
         if call_id not in self._arguments:
@@ -176,7 +176,7 @@ def _progress(payload: JSONObject) -> CallProgress:
 
 
 def _result(type_: str, payload: JSONObject) -> ToolResult | None:
-    """Return the result that the event holds, or None if it is not there."""
+    """Return the result in the event, or None."""
     if type_ == "tool.error":
         return failure_of(payload)
     if "result" not in payload:

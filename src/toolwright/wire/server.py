@@ -9,7 +9,7 @@ from toolwright.wire.shape import Absent, Shape
 class Health(Shape, title="HealthShape"):
     """State of the server: whether it can work.
 
-    `error` says why it cannot. `warning` says that no living process executes runs, while requests are served.
+    `error` is the reason why it cannot. `warning` is set if no living process executes runs while requests are served.
     """
 
     status: Literal["ok", "unavailable"]

@@ -41,7 +41,10 @@ Absent: TypeAlias = Annotated[T | None, ABSENT]
 
 
 def _describe(schema: dict[str, Any], shape: type[BaseModel]) -> None:
-    """The schema as the document has it: what is always there is required, whatever older servers leave out."""
+    """Adapt the schema for the document.
+
+    Fields that are always present are required, even if older servers omit them.
+    """
     schema["description"] = schema.get("description", "").partition("\n\n")[0]
     written: dict[str, Any] = {}
     required: list[str] = []
@@ -82,7 +85,7 @@ class Shape(BaseModel):
 
 
 def spelt(name: str, *older: str) -> Any:  # what pydantic gives for a field
-    """The mark of a field that the wire calls by that name, or by those in answers that are missing it."""
+    """Return a field with that name on the wire; older servers' names are accepted in answers."""
     return Field(validation_alias=AliasChoices(name, *older), serialization_alias=name)
 
 
@@ -97,7 +100,7 @@ def _same(value: object) -> object:
 
 @dataclass(frozen=True, eq=False)
 class _ReadAs:
-    """Reads a field as that schema says: JSON comes from a parser, and is not looked through again."""
+    """Reads a field by that schema, without validating parsed JSON again."""
 
     schema: CoreSchema
 
@@ -146,9 +149,9 @@ class BrokenItem(Shape, title="BrokenShape"):
 
 
 class Items(list[T]):
-    """The items of a list; `broken` is what it could not show, empty if that is nothing.
+    """The items of a list; `broken` are those that could not be read.
 
-    `more` says that the page has ended early, since its items are large: others may follow behind the last one.
+    `more` is true if the page ended early, since its items are large: others may follow after the last one.
     """
 
     def __init__(
@@ -160,13 +163,13 @@ class Items(list[T]):
 
 
 def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
-    """A list of an answer, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
+    """Read a list of an answer, with its broken items: `{"threads": […], "broken"?: […]}`."""
     more = isinstance(answer, dict) and answer.get("more") is True
     return Items(_each(kind, _field(answer, name), name), read_broken(answer), more=more)
 
 
 def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:
-    """Return the broken items of an answer; nothing if it names none."""
+    """Return the broken items of an answer, if it has any."""
     broken = answer.get("broken") if isinstance(answer, dict) else None
     return tuple(_each(BrokenItem, broken or [], "broken"))
 

@@ -18,9 +18,9 @@ from toolwright.wire.shape import Also, JsonObject, Shape, timestamp
 
 
 class Entity(Shape, title="EntityShape"):
-    """An entity; agents have no instants.
+    """An entity; agents have no timestamps.
 
-    They are declared, and not made.
+    They are declared in code.
     """
 
     id: str
@@ -70,9 +70,9 @@ def client_json(front_end: FrontEndRow) -> JSONObject:
 
 
 class Space(Shape, title="SpaceShape"):
-    """A space; `seq` is the place of its newest message.
+    """A space; `seq` is the position of its newest message.
 
-    `delivery` says how a person's message reaches its agents: `all` at once, or `sequential`, one after another.
+    `delivery` is the way a person's message reaches its agents: `all` at once, or `sequential`, one after another.
     """
 
     id: str
@@ -157,7 +157,7 @@ def reaction_json(reaction: ReactionRow) -> JSONObject:
 class SpaceMessage(Shape, title="SpaceMessageShape"):
     """A message in a space; that of a visible call has `metadata.type` `tool_call`.
 
-    `seq` is its place (1, 2, 3 …).
+    `seq` is its position (1, 2, 3 …).
     """
 
     id: str
@@ -182,7 +182,7 @@ class WokenRun(Shape, title="RunOfMessage"):
 
 
 class Spoken(Shape):
-    """A message that was said, and the runs that read it."""
+    """A posted message, and the runs that read it."""
 
     message: SpaceMessage
     runs: tuple[WokenRun, ...] = ()
@@ -252,11 +252,11 @@ _WITH_CHANNEL = frozenset({*_S4_NAMES, "reaction_added"})
 
 
 def channel_event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
-    """The event as S4 calls it: a space is a channel, who speaks there a user. What S4 does not name keeps its name.
+    """Render the event with S4's names: a space is a channel, its participant a user. Other names are unchanged.
 
     `message_created {message, channelId, userId}`, `reaction_added {messageId, entityId, emoji, channelId, userId}`,
-    `agent_typing` and `agent_done {agentEntityId, runId, channelId, userId, agentId}`; each has `channelId` beside
-    `spaceId` too.
+    `agent_typing` and `agent_done {agentEntityId, runId, channelId, userId, agentId}`; each has `channelId` in addition
+    to `spaceId`.
     """
     fields = event_json(event, agent_entity_id)
     if event.space_id is None:
@@ -268,7 +268,7 @@ def channel_event_json(event: Event, agent_entity_id: str | None = None) -> JSON
 
 
 def _user(event: Event, agent_entity_id: str | None) -> JSONObject:
-    """Return the participant who writes, reacts or works there."""
+    """Return the participant that writes, reacts or works in the event."""
     if event.type in ("agent.active", "agent.inactive"):
         return {"userId": agent_entity_id, "agentId": event.agent}
     message = event.payload.get("message")

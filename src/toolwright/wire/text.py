@@ -1,4 +1,4 @@
-"""Text that may reach a model, without what a person would not see; and arguments that are still coming."""
+"""Text for models, without invisible characters; and arguments that are still streaming."""
 
 import json
 import re
@@ -30,12 +30,12 @@ def plain_line(text: str) -> str:
 
 
 def speaker_name(name: str) -> str:
-    """A name as it stands before what was said, between brackets: on one line, and without any of its own."""
+    """Return a name as written in brackets before a message: on one line, and without brackets of its own."""
     return plain_line(name.replace("[", "(").replace("]", ")"))
 
 
 def seen_name(name: str) -> str:
-    """The name as it is compared with others: without case, widths of letters, and what nobody sees."""
+    """Return the name normalized for comparison: without case, letter widths and invisible characters."""
     folded = unicodedata.normalize("NFKC", speaker_name(name)).casefold()
     return "".join([each for each in folded if not _is_unseen(each)]).strip()
 
@@ -72,7 +72,7 @@ def clean_json(value: JSON) -> JSON:
 
 
 def _free(name: str, key: str, value: Container[str], cleaned: Container[str]) -> str:
-    """The name of a key without what nobody sees; with a number behind it, where another key has that name."""
+    """Return the name of a key without invisible characters, numbered if another key has that name."""
     free, number = name, 2
     while free in cleaned or (free != key and free in value):
         free = f"{name} ({number})"
@@ -96,7 +96,7 @@ def readable(value: JSON) -> str:
 
 
 def partial_json(text: str) -> JSON:
-    """The value as far as it is readable, best effort; null where nothing is, or what JSON cannot carry: 1e999."""
+    """Parse an incomplete JSON text as far as possible. Null for an unreadable text or a value such as 1e999."""
     if not text:
         return {}
     try:

@@ -54,17 +54,18 @@ class Child(Thread, title="ChildShape"):
 
 
 def child_json(thread: ThreadRow) -> JSONObject:
-    """Return a thread as its parent knows it."""
+    """Render a thread for its parent."""
     return {**thread_json(thread), "reference": thread.id, "childStatus": thread.child_status}
 
 
 class Compaction(Shape, title="CompactionShape"):
-    """What is left out of a conversation from then on, and what is sent in its place.
+    """The parts of a conversation that are omitted from then on, and the text sent in their place.
 
-    Messages at places up to `cut` are left out, but for those `kept` and pinned ones; `text` is sent in their place.
-    Its part `summary`, up to the place `covers`, was written by `model`, by the instruction of that `version`;
-    `omitted` messages are left out without one. Long results of tools at places up to `cleared` are sent as references,
-    all up to `bare` without their beginning. `side` and `within` name another conversation than the thread's own.
+    Messages at positions up to `cut` are omitted, except for those `kept` and pinned ones; `text` is sent in their
+    place. Its part `summary`, up to the position `covers`, was written by `model`, by the instruction of that
+    `version`; `omitted` messages are omitted without one. Long tool results at positions up to `cleared` are sent as
+    references, all up to `bare` without their beginning. `side` and `within` name another conversation than the
+    top-level one.
     """
 
     number: int

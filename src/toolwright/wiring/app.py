@@ -39,7 +39,10 @@ Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[object]]
 
 
 def checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
-    """The lifespan; raises `DefinitionError` for what is none, such as a generator function without its decorator."""
+    """Return the lifespan.
+
+    Raises `DefinitionError` for an invalid one, such as a generator function without its decorator.
+    """
     if lifespan is None:
         return None
     if inspect.isasyncgenfunction(lifespan) or inspect.isgeneratorfunction(lifespan):
@@ -208,7 +211,7 @@ class App:
 
 
 def _checked(embedder: Embedder | None) -> Embedder | None:
-    """The embedder; raises `DefinitionError` for what can be none, such as a name, which is a setting."""
+    """Return the embedder. Raises `DefinitionError` for an invalid one, such as a name, which is a setting."""
     if embedder is None:
         return None
     name = getattr(embedder, "name", None)

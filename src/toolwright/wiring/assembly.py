@@ -216,7 +216,7 @@ def _unready(settings: Settings, motor: Motor) -> str | None:
 
 
 def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
-    """The calls that somebody outside has."""
+    """Return the service for calls that wait for an external result."""
     return PendingCalls(
         shared.services, shared.agents, shared.lineages, drainer.known, shared.keeper, shared.membership
     )

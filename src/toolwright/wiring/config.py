@@ -46,9 +46,9 @@ _OURS = str(Path(__file__).parent.parent)
 
 
 def find_app(target: str | None) -> App:
-    """The app of that target, else the `app` in the current folder's `app.py`.
+    """Return the app of that target, or the `app` in the current folder's `app.py`.
 
-    Raises `DefinitionError` where there is none.
+    Raises `DefinitionError` if there is none.
     """
     if target:
         return load_app(target)
@@ -297,10 +297,10 @@ def _constant(name: str) -> NoReturn:
 
 
 class ConfigApp(App):
-    """An empty app whose runtimes begin with what a file says.
+    """An empty app whose runtimes first apply a configuration file.
 
-    What is the same already is not written again; what is in the journal but not in the file stays. A subclass, since
-    whoever serves an app opens its runtime.
+    Unchanged entries are not written again; entries of the journal that are not in the file are kept. It is a subclass,
+    since the server opens an app's runtime.
     """
 
     def __init__(self, path: Path) -> None:
@@ -325,7 +325,7 @@ class ConfigApp(App):
 
 
 def _agents(config: ConfigFile) -> Iterator[Agent]:
-    """The file's agents as they are declared there; one that is invalid is told of when the file is applied."""
+    """Yield the agents that the file declares. Errors in one are reported when the file is applied."""
     for entry in config.agents:
         with suppress(DefinitionError):
             yield read_agent(
@@ -394,5 +394,5 @@ async def _find_space(entry: SpaceEntry, runtime: Runtime) -> Space | None:
 
 
 async def _member(name: str, runtime: Runtime) -> Entity:
-    """The person whom tokens call so, else the agent of that name."""
+    """Return the person with that external id, or the agent of that name."""
     return await runtime.entities.named(name) or await runtime.entities.find(name)

@@ -173,7 +173,7 @@ class Connection(H11Protocol):
         await self._inner(scope, receive, send)
 
     def _cut(self) -> None:
-        """Let go of what waits for the reader, in the kernel too: it would stay there as long as nobody reads it."""
+        """Discard unsent data, in the kernel too: it would stay there as long as the client does not read it."""
         connected = self.transport.get_extra_info("socket")
         if connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

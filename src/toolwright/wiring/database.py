@@ -154,7 +154,7 @@ async def cluster(settings: Settings) -> Cluster:
 
 
 async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
-    """Return every row of the journal that cannot be read; it must be at the newest revision."""
+    """Return every row of the journal that cannot be read. The journal must be at the newest revision."""
     path = settings.sqlite_path
     if path is not None:
         return await asyncio.to_thread(inspect_sqlite, path)
@@ -185,7 +185,7 @@ def _sqlite_revision(path: Path) -> tuple[str | None, str | None]:
 
 
 def _holder(path: Path) -> str:
-    """The process that holds the file's lock, by its id where the system tells it."""
+    """Describe the process that holds the file's lock, by its id if the system provides it."""
     inode = beside(path, "lock").stat().st_ino
     try:
         held = Path("/proc/locks").read_text(encoding="ascii").splitlines()

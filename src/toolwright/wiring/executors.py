@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def api_reader(settings: Settings) -> ReadApi:
-    """The reader of OpenAPI documents of configured agents, which reaches what HTTP tools reach."""
+    """Return the reader of OpenAPI documents of configured agents, with the same allowed addresses as HTTP tools."""
 
     async def read(entry: ApiEntry, trusted: bool) -> Api:
         return await read_entry(entry, trusted=trusted, allow=settings.http_allow)
@@ -78,7 +78,7 @@ class LazyMcp:
             executor = await asyncio.to_thread(import_module, "toolwright.adapters.mcp.executor")
         except ModuleNotFoundError as error:
             raise missing_extra("An MCP server", "mcp", error) from error
-        if self._connections is None:  # nobody else has made them meanwhile
+        if self._connections is None:  # not created in the meantime
             resolve = import_module("toolwright.adapters.executors.request").resolve
             self._connections = servers.McpConnections(resolve=resolve, allow=self._settings.http_allow)
             self._executor = executor.McpExecutor(self._connections)
@@ -94,7 +94,7 @@ class LazyMcp:
         return await self._executor(prepared, state)
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
-        """Return the tools that the server listed last."""
+        """Return the last list of the server's tools."""
         try:
             servers = await self._load()
         except MissingExtra as error:

@@ -69,7 +69,7 @@ def _give_back() -> None:
 
 MOST_FILES = 65_536  # open files and sockets that `serve` asks the system for
 MOST_CONNECTIONS = 10_000
-RESERVED_FILES = 256  # for the journal, files, models, tools and what is being accepted
+RESERVED_FILES = 256  # for the journal, files, models, tools and connections being accepted
 ACCEPTED_AT_ONCE = 100  # connections in one turn of the loop
 KEEP_ALIVE_TIMEOUT = (
     75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs

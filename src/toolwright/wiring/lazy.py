@@ -72,7 +72,7 @@ class OneModel:
 
 
 def models_of(model: object | None) -> NamedModels | OneModel:
-    """Return the models of an app: found by their names, or that one in the place of all."""
+    """Return the models of an app, by name, or the given one in place of all."""
     return NamedModels() if model is None else OneModel(model)
 
 

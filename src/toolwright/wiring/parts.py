@@ -57,7 +57,7 @@ from toolwright.wiring.telemetry import open_telemetry
 
 
 class MemoryJournal:
-    """What a runtime keeps in memory: rows, the bytes of files, secrets. Of several at once only one may be open."""
+    """In-memory state of a runtime: rows, files, secrets. Only one runtime at a time can use it."""
 
     def __init__(self) -> None:
         self.bus = MemoryBus()
@@ -105,11 +105,11 @@ async def open_parts(
     lifespan: object = None,
     make_motor: Callable[[Store, Clock], Motor] | None = None,
 ) -> Parts:
-    """The parts that the settings name: a journal, its lock, the embedded motor.
+    """Return the parts that the settings name: a journal, its lock, the embedded scheduler.
 
-    An embedder that is given is used, a `model` instead of all others, and a journal in `memory` for what the settings
-    want to have in memory. `overrides` are of dependencies, `lifespan` is what the app's has yielded. `make_motor`
-    makes another motor.
+    A given embedder is used, a `model` replaces all others, and a journal in `memory` is used for settings with an
+    in-memory journal. `overrides` are of dependencies, `lifespan` is the value that the app's lifespan yielded.
+    `make_motor` creates another scheduler.
     """
     opened = None
     if embedder is None and settings.embedder is not None:
@@ -229,7 +229,7 @@ def _motor(
     marker: str,
     check: Callable[[str], Awaitable[object]],
 ) -> Motor:
-    """The embedded motor, or that of a node of a cluster."""
+    """Return the embedded scheduler, or that of a cluster's node."""
     concurrency, tell = settings.concurrency, None if cluster is None else cluster.wake
     if not (settings.work and isinstance(clock, ClusterClock)):
         lock = lock if settings.work else NeverLock()
@@ -434,7 +434,7 @@ def file_store(settings: Settings) -> Files:
 
 
 def cipher_of(settings: Settings) -> Cipher:
-    """The configured keys; else a key file for a journal in a file, and none for one in Postgres."""
+    """Return the configured keys, or a key file for a journal in a file, or none for one in Postgres."""
     path = settings.sqlite_path
     if path is None and settings.database_url.startswith("memory:") and not settings.encryption_keys:
         return MemoryCipher()
@@ -463,7 +463,7 @@ def check_there(database: Path) -> None:
 async def open_journal(
     settings: Settings, publish: Callable[[Sequence[Event]], None], memory: MemoryJournal | None = None
 ) -> tuple[Store, Lock]:
-    """The journal of the settings, and the lock of the process that leads its runs."""
+    """Open the journal of the settings, and the lock of the process that executes its runs."""
     path = settings.sqlite_path
     if memory is not None:
         memory.store.reopen()

@@ -7,7 +7,7 @@ from toolwright.wiring.settings import Settings
 
 
 def verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
-    """The judge of tokens of a shared secret, or of an identity provider."""
+    """Return the verifier of tokens of a shared secret, or of an identity provider."""
     wanted = Wanted(
         claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
     )

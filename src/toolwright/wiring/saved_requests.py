@@ -16,13 +16,13 @@ from toolwright.core.text import sentence
 
 MOST = 10_000  # files
 SUFFIX = ".json"
-_AT = datetime.fromtimestamp(0, UTC)  # of messages that nobody reads
+_AT = datetime.fromtimestamp(0, UTC)  # of messages that are not shown
 
 
 def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:
-    """The requests of a folder and those below it, by their paths there without `.json`: `summary`, `team/review`.
+    """Return the requests of a folder tree, by their paths without `.json`: `summary`, `team/review`.
 
-    Raises `DefinitionError` naming the file that is none, is too large or leads out of the folder.
+    Raises `DefinitionError` naming the file that is invalid, too large or outside the folder.
     """
     if not folder.is_dir():
         raise DefinitionError(f"There is no folder {str(folder)!r} of saved requests.")
@@ -55,7 +55,7 @@ def check_saved_requests(catalog: Catalog) -> None:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The files of the folder and those below it, without hidden ones: these are an editor's or a system's."""
+    """Yield the files of the folder tree, without hidden ones, which belong to editors or the system."""
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]

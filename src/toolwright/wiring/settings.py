@@ -59,7 +59,7 @@ def told(error: ValidationError, settings: Sequence[str]) -> str:
 
 
 def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
-    """Return the sentence that names the variables of our prefix which nothing reads, or None if there are none."""
+    """Return a sentence with the unknown variables of our prefix, or None."""
     known = [variable(name) for name in (*settings, *_ELSEWHERE)]
     known += [file_variable(name) for name in settings if name in SECRETS]
     unknown = sorted(
@@ -79,7 +79,7 @@ def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: S
 
 
 def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
-    """The nearest known name, as a hint; the first `same` characters are those of all."""
+    """Return the most similar known name, as a hint; the first `same` characters are common to all."""
     close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
 
@@ -155,7 +155,7 @@ def _by_name(cls: type[S]) -> type[S]:
             )
         made(self, **named)
 
-    setattr(cls, "__init__", init)  # noqa: B010 - pyright lets nobody assign it
+    setattr(cls, "__init__", init)  # noqa: B010 - pyright rejects an assignment
     return cls
 
 
@@ -250,7 +250,7 @@ class Settings(BaseSettings):
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
-        """A class of ours, so that no value of a setting is shown: it may be a secret."""
+        """Validate the settings. Errors are raised as our own, so that no value is shown: it can be a secret."""
         try:
             return handler(given)
         except ValidationError as error:
@@ -351,7 +351,7 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _none_if_empty(cls, value: Any) -> Any:  # whatever the caller gave
-        """An empty variable is none."""
+        """Convert an empty variable to None."""
         return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("jwt_secret")
@@ -420,7 +420,7 @@ class Settings(BaseSettings):
     @field_validator("files_url")
     @classmethod
     def _store(cls, value: str | None) -> str | None:
-        """A folder's name may hold anything, but not begin as a URL does that is none of ours."""
+        """Validate `files_url`. A folder's name can be anything except a URL of an unknown scheme."""
         if value and _SCHEME.match(value) and not _STORE.match(value):
             raise ValueError(f"files_url must be a folder, file:///, s3:// or memory://, not {value!r}")
         return value or None
@@ -483,7 +483,7 @@ class Settings(BaseSettings):
 
     @property
     def longest_outage(self) -> timedelta:
-        """How long a run waits for a model that is not available; without a word not at all in memory."""
+        """Return how long a run waits for an unavailable model; by default not at all with a journal in memory."""
         if self.max_outage is not None:
             return self.max_outage
         return timedelta(0) if self.database_url.startswith(MEMORY) else OUTAGE

@@ -105,7 +105,7 @@ def _check_target(source: Path, target: Path, *, force: bool) -> None:
 
 @contextmanager
 def _partial(target: Path) -> Generator[Path]:
-    """Yield the folder in which the backup is put together, empty, ours alone, and gone afterwards."""
+    """Yield a new private folder in which the backup is assembled. It is removed afterwards."""
     folder = beside(target, "partial")
     folder.mkdir(mode=0o700, exist_ok=True)
     opened = os.open(folder, os.O_RDONLY)
@@ -226,7 +226,7 @@ def move_parts(target: Path, partial: Path, *, has_key: bool) -> None:
 async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> None:
     """Delete a thread of the settings' journal; see `Threads.delete`.
 
-    A run that is to be cancelled is ended by the process that leads it, which finds word of it in the journal.
+    A run to be cancelled is ended by the process that executes it, which reads the request in the journal.
     """
     async with _opened(settings) as store:
         files = file_store(settings)
@@ -239,19 +239,19 @@ async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> 
 
 @asynccontextmanager
 async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime]:
-    """The app over the settings' journal, without executing anything: other processes find in it what is asked of them.
+    """Yield the app over the settings' journal, without executing runs: other processes execute them.
 
     Its threads, runs and prompts can be read and changed.
     """
     async with _opened(settings) as store:
-        motor = ManualMotor(store, ManualClock())  # which nobody turns: no run is executed here
+        motor = ManualMotor(store, ManualClock())  # which is never triggered: no run is executed here
         parts = Parts(store=store, motor=motor, bus=MemoryBus())
         yield assemble(app.catalog, parts, settings)
 
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Store]:
-    """Yield the journal, which must be there. Raises `InvalidRequest` for one in memory."""
+    """Yield the journal, which must exist. Raises `InvalidRequest` for one in memory."""
     if settings.database_url.startswith(MEMORY):
         raise InvalidRequest(
             "A journal in memory is that of one process alone: it cannot be reached from here."

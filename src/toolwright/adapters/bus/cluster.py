@@ -28,7 +28,7 @@ RETRY = 1.0  # seconds before the relay connects again
 REFRESH, EXPIRES = 2.0, 6.0  # seconds between two messages about this process, and for which one is valid
 PART = 0.1  # seconds between two parts of what is sent about this process
 LEAST_PART = 500  # messages of a part
-MOST_WAITING = 10_000  # messages that wait to be sent, beside live events; more are dropped
+MOST_WAITING = 10_000  # messages that wait to be sent, without live events; more are dropped
 MARK = 500  # bytes of a mark of what has grown, about
 MOST_TOPICS = 100_000  # topics that are followed in other processes
 MOST_TYPES = 100  # types of events for which a topic is followed; with more, all are sent
@@ -271,7 +271,7 @@ class ClusterBus(MemoryBus):
 
     def _on_success(self) -> None:
         if self._is_logged:
-            # As loud as the loss: a log of warnings alone would never say that it is over.
+            # At the level of the loss: otherwise a log of warnings would not show the recovery.
             log.warning("Other processes are reached again.")
         self._failing_since, self._is_logged = 0.0, False
 
@@ -313,7 +313,7 @@ class ClusterBus(MemoryBus):
                 return
             for message in messages:
                 self._handle(node, message)
-        except (ValueError, TypeError, RecursionError) as error:  # of another version, or of somebody else
+        except (ValueError, TypeError, RecursionError) as error:  # of another version, or of another sender
             log.debug("A message of another process cannot be read: %s", error)
 
     def _handle(self, node: str, message: Any) -> None:  # JSON of `_queue`

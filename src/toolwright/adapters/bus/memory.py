@@ -13,7 +13,7 @@ from toolwright.core.value import changed
 
 BACKLOG = 2_000  # events that may wait for one follower
 MOST_BYTES = 1024 * 1024  # of events that may wait for one follower
-ENVELOPE = 300  # bytes of an event's frame beside its payload, about
+ENVELOPE = 300  # approximate bytes of an event's frame without its payload
 ESCAPED = 12  # bytes of a character within JSON at the most
 RECORDED = 8 * 1024 + ENVELOPE  # bytes of a recorded event at the most: its unit bounds the payload
 
@@ -154,7 +154,7 @@ class MemoryBus:
         if not types or (
             isinstance(events, RunEvents) and None not in types and not events.has_any(types.keys())
         ):
-            return  # of most steps nobody wants to know more than that their run has ended
+            return  # for most steps there are only subscribers to the end of the run
         about: tuple[str | None, str | None, str | None] | None = None
         followers: list[QueueFollower] = []
         for event in events:

@@ -61,7 +61,7 @@ class NatsRelay:
 
         async def fail(error: Exception) -> None:
             await failures.note(error)
-            # Of a connection that stands; others are attempted again.
+            # Of an established connection; others are retried.
             if _is_denied(error):
                 ended.set()
 

@@ -43,7 +43,7 @@ def renew(path: Path) -> bool:
 def bring_back(aside: Path) -> None:
     """Put back what a killed process has moved aside: somebody may have made it young just before."""
     with suppress(FileNotFoundError):  # who moved it is alive
-        with suppress(FileExistsError):  # somebody has written it again
+        with suppress(FileExistsError):  # it was written again in the meantime
             os.link(aside, aside.with_name(aside.name.removesuffix(ASIDE)))
         aside.unlink()
 
@@ -56,7 +56,7 @@ def remove_old(path: Path, before: float) -> bool:
         aside = path.with_name(path.name + ASIDE)
         path.rename(aside)
         if aside.stat().st_mtime >= before:
-            with suppress(FileExistsError):  # somebody has written it again
+            with suppress(FileExistsError):  # it was written again in the meantime
                 os.link(aside, path)
             aside.unlink()
             return False
@@ -108,7 +108,7 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
 
 _FAULTS = (BaseError, OSError, ValueError)
 PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less
-YOUNG = timedelta(minutes=5)  # far less than bytes that nobody names are kept
+YOUNG = timedelta(minutes=5)  # far less than unreferenced bytes are kept
 _DIGEST = re.compile("[0-9a-f]{64}")
 _THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
 
@@ -183,7 +183,10 @@ class ObjectFiles:
         return None
 
     async def tidy(self, before: datetime) -> int:
-        """A bucket has nothing half-written: an object is there when it is whole."""
+        """Remove partial files of killed processes from a folder.
+
+        A bucket has none: its objects are always complete.
+        """
         if self._folder is None:
             return 0
         try:
@@ -206,7 +209,10 @@ class ObjectFiles:
             raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def remove(self, digest: str, before: datetime) -> bool:
-        """In a folder whoever puts the same bytes at that moment keeps them; in a bucket their age decides alone."""
+        """Remove old bytes.
+
+        In a folder, bytes stored again at the same time are kept; in a bucket only their age counts.
+        """
         if not _DIGEST.fullmatch(digest):
             return True
         try:
@@ -274,6 +280,6 @@ def _key(digest: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of what the library says."""
+    """Return the first line of the library's message."""
     lines = str(error).strip().splitlines()
     return brief(lines[0] if lines else type(error).__name__, 300)

@@ -71,7 +71,7 @@ class Connection:
         self._session: OpenSession | None = None
         self._changed = asyncio.Event()  # set at every change of the session or of its list
         self._stale = asyncio.Event()  # the list is to be read again
-        self._wanted = asyncio.Event()  # somebody does not want to wait for the end of a pause
+        self._wanted = asyncio.Event()  # set by a caller that does not wait for the end of a pause
         self._callers: dict[int, Peer] = {}
         self._given_up: dict[str | None, float] = {}  # when, by the threads of calls without an answer
         self.redactor = Redactor(target.secrets)  # what a server tells back
@@ -169,7 +169,10 @@ class Connection:
     # ── the task that keeps it ──────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
-        """Keep a session. It is of no run, and what is logged of it tells no value of its own, whoever began it."""
+        """Keep a session open.
+
+        It belongs to no run, and its log has no secrets, regardless of the run that opened it.
+        """
         with self.logging():
             await self._keep()
 
@@ -200,7 +203,7 @@ class Connection:
                 pass
 
     async def _live(self) -> None:
-        """Have a session, from its beginning to its end."""
+        """Run one session, from its beginning to its end."""
         callbacks = Callbacks(
             elicit=self._elicit,
             sample=self._sample if self.target.server.sampling else None,
@@ -331,7 +334,7 @@ class Connection:
 
 
 async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
-    """All entries of the list, page by page, and what is wrong with it as a whole."""
+    """Return all entries of the list, page by page, and the errors of the list as a whole."""
     entries: list[JSON] = []
     faults: list[McpFault] = []
     cursor, cursors, size = None, set[str](), 0
@@ -356,7 +359,7 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
 
 
 def _usable(listed: list[Any], refused: set[str], faults: list[McpFault]) -> list[JSON]:
-    """The entries but for those whose headers the SDK refuses; what else is wrong is told later."""
+    """Return the entries except those with headers that the SDK rejects. Other errors are reported later."""
     fault = "Its x-mcp-header annotations are not valid."
     faults += [McpFault(message=fault, tool=brief(name, 60)) for name in sorted(refused)]
     return [each for each in listed if _name(each) not in refused]

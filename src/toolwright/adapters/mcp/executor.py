@@ -1,4 +1,4 @@
-"""The executor of MCP tools: a call goes to its server, what the server asks meanwhile to whoever can answer."""
+"""Executor of MCP tools: sends a call to its server, and the server's questions to the person or model."""
 
 import asyncio
 import math
@@ -178,7 +178,7 @@ class _Call:
             task=types.TaskMetadata(ttl=TASK_KEPT) if as_task else None,
             _meta=meta,
         )
-        # Not by `call_tool`, which would judge the result, and read the server's list again to do so.
+        # Not by `call_tool`, which would validate the result, and re-read the server's list for that.
         answer = await session.client.send_request(
             types.CallToolRequest(params=params), _ANSWER, math.inf, progress_callback=self._progress
         )
@@ -287,7 +287,7 @@ def _spoken(message: types.SamplingMessage) -> tuple[str, str] | None:
 
 
 def _failed(error: MCPError, server: McpServer) -> ToolResult:
-    """The error result of a protocol error; one that an older revision may not have says so."""
+    """Return the error result of a protocol error. It notes whether an older revision could be the reason."""
     code = error.error.code
     if code == types.CONNECTION_CLOSED:
         return ToolResult.fail(

@@ -109,16 +109,16 @@ class NoPeer:
         self.thread_id: str | None = None
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ErrorData:
-        """Word that there is nobody."""
+        """Answer that no one can be asked."""
         return nobody()
 
     async def sample(self, params: types.CreateMessageRequestParams) -> types.ErrorData:
-        """Word that there is nobody."""
+        """Answer that no one can be asked."""
         return nobody()
 
 
 def nobody() -> types.ErrorData:
-    """The answer where it is not known which call a question belongs to, or that call is not waited for any more."""
+    """Return the answer for a question whose call is unknown, or has no waiter any more."""
     return types.ErrorData(code=types.INVALID_REQUEST, message="Nobody can be asked any more.")
 
 

@@ -41,7 +41,7 @@ What it may reach depends on who has configured the server.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What a server may ask of us, and tell us."""
+    """Handlers of a server's requests and notifications."""
 
     elicit: ElicitationFnT
     sample: SamplingFnT | None
@@ -80,7 +80,7 @@ class OpenSession:
 
 USE_SSE = 'it speaks the older transport SSE: set transport "sse"'
 PROBE_TIMEOUT = 5.0  # seconds
-END_TIMEOUT = 2.0  # seconds for the word that a session is over
+END_TIMEOUT = 2.0  # seconds for the notice that a session has ended
 
 
 @asynccontextmanager

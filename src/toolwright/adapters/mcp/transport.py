@@ -44,7 +44,7 @@ OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
 _NO_ANSWER_OF_ITS = frozenset(
     {502, 504}
-)  # a gateway says that the server behind it has broken off, or is silent
+)  # a gateway reports that the server it forwards to has disconnected, or is silent
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
@@ -89,7 +89,7 @@ class JudgedNetwork(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,  # as above
     ) -> httpcore2.AsyncNetworkStream:
-        """No URL leads to a socket in a file."""
+        """Reject the connection: no URL refers to a Unix socket."""
         raise AddressRefused
 
     async def sleep(self, seconds: float) -> None:
@@ -206,9 +206,9 @@ def client(
     lost: Lost,
     silence: float = SILENCE,
 ) -> httpx2.AsyncClient:
-    """A client that no variable of the environment sends through a proxy.
+    """Return a client that ignores proxy variables of the environment.
 
-    What no call waits for breaks off after so many seconds of `silence`; a call has its own.
+    Requests for which no call waits time out after `silence` seconds; a call has its own timeout.
     """
     own = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
     return httpx2.AsyncClient(
@@ -420,11 +420,11 @@ async def _write(
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
     except OSError:
-        incoming.close()  # nobody answers any more
+        incoming.close()  # there is no answer any more
 
 
 async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Callable[[str], str]) -> None:
-    """Lines of its standard error, for whoever looks for a fault; more than a line's worth at once is cut."""
+    """Log lines of the process's standard error at debug level. Longer output is cut."""
     assert process.stderr is not None, "it was started with pipes"
     while piece := await process.stderr.read(PIECE):
         said = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())

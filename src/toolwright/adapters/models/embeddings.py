@@ -10,7 +10,7 @@ from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
 
-TIMEOUT = 60.0  # seconds; whoever asks has less patience
+TIMEOUT = 60.0  # seconds; callers have shorter timeouts
 _PASSING = frozenset({408, 409, 425, 429})
 _LONGEST = 500  # characters of what a provider says
 

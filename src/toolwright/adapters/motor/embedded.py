@@ -115,7 +115,7 @@ class EmbeddedMotor:
         while True:
             try:
                 await self._turn()
-            except Exception:  # the entry point of the motor: nobody else would see it stop
+            except Exception:  # entry point of the scheduler: otherwise its end would go unnoticed
                 log.exception("The motor goes on in %.0f s after a fault.", backoff.FIRST)
                 await asyncio.sleep(backoff.FIRST)
 
@@ -154,7 +154,7 @@ class EmbeddedMotor:
                 return
 
     async def _yield_drains(self) -> None:
-        """The lock is lost: whoever has it now takes the runs over, so the drains here stop."""
+        """Stop all runs here after the lock is lost. The process that has it now recovers them."""
         await self._end(task for task in self._running.values() if task not in self._stubborn)
         self._ready.clear()
         self._waiting.clear()
@@ -245,7 +245,7 @@ class EmbeddedMotor:
                 self._owners |= await self._store.owners(unknown)
             except StoreError as error:
                 self._fails(error)
-        for _ in ready:  # others may have been added behind them meanwhile
+        for _ in ready:  # others may have been appended in the meantime
             thread_id = self._ready.popleft()
             self._waiting.setdefault(self._owners.get(thread_id, ""), deque()).append(thread_id)
 
@@ -263,7 +263,7 @@ class EmbeddedMotor:
             self._start_queued(queue.popleft())
             running[owner] += 1
             if queue:
-                self._waiting[owner] = queue  # behind the others: equal owners take turns
+                self._waiting[owner] = queue  # after the others: owners of equal rank take turns
 
     def _next_owner(self, running: Counter[str]) -> str:
         """Return the queued owner with the fewest drains in progress, of several the one that waits longest."""
@@ -351,7 +351,7 @@ class EmbeddedMotor:
         return self._back_off(thread_id)
 
     def _back_off(self, thread_id: str) -> float:
-        """How many seconds the thread is let alone."""
+        """Delay the thread after a failure and return the delay in seconds."""
         delay = backoff.longer(self._faults.get(thread_id))
         self._faults[thread_id] = delay
         self._not_before[thread_id] = self._clock.monotonic() + delay

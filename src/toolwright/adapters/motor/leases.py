@@ -22,7 +22,7 @@ MOST_OTHERS = 5_000  # such threads that are not leased
 MOST_AT_ONCE = 50  # threads leased by one statement
 NO_HEARTBEAT = "This node of the cluster has no heartbeat at the moment."
 REFUSED = 5.0  # seconds before a process that may not join again tries to
-DUE = 5  # one free slot in so many is kept for what is due in the journal, however much is wanted
+DUE = 5  # one free slot in so many is reserved for due wake-ups in the journal
 
 
 class Leases(Lock, Protocol):
@@ -94,7 +94,7 @@ class LeaseMotor(EmbeddedMotor):
         self._reserved = 0
         self._watch: asyncio.Task[None] | None = None
         self._wanted: dict[str, None] = {}
-        self._offered = 0  # free slots since the last one that was kept for what is due
+        self._offered = 0  # free slots since the last one reserved for due wake-ups
         self._has_more = True  # more can be due in the journal than the last claim had room for
         self._left: set[str] = set()
         self._from_elsewhere: set[str] = set()  # of the wanted ones, those that another process asked for
@@ -269,7 +269,7 @@ class LeaseMotor(EmbeddedMotor):
         if self._wanted or self._left:
             try:
                 await self._free_left()
-                if self._wanted or self._has_more:  # else the next sweep finds what is due
+                if self._wanted or self._has_more:  # otherwise the next sweep finds due wake-ups
                     await self._claim()
             except StoreError as error:
                 self._fails(error)

@@ -1,4 +1,4 @@
-"""A motor for tests: it drains when it is told to, one thread at a time, always in the same order."""
+"""Scheduler for tests: processes threads on demand, one at a time, always in the same order."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

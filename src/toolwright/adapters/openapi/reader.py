@@ -48,7 +48,7 @@ class _Operation:
     """An operation where it stands in the document."""
 
     def __init__(self, path: str, method: str, item: Node, node: Node, broken: Node = None) -> None:
-        self.broken = broken  # a reference that leads nowhere, and is told of when the operation is read
+        self.broken = broken  # an unresolved reference, reported when the operation is read
         self.path = path
         self.method = method.upper()
         self.item = item

@@ -100,7 +100,7 @@ class DenoSandbox:
         return [self._deno, "run", *FLAGS, heap, f"--import-map={folder / 'imports.json'}", self._runner]
 
     def _bound(self, pid: int, options: CodeOptions) -> None:
-        """Before the process is told what to run: it has read nothing of the code's yet."""
+        """Limit the process before it receives the code."""
         assert options.timeout is not None and options.memory_limit_bytes is not None
         more = max(0, options.memory_limit_bytes - CodeLimits().memory)
         limit(pid, _DATA + more, int(2 * options.timeout) + 5)
@@ -143,7 +143,7 @@ class Names:
 
 
 def _import(name: str) -> str:
-    """The module that stands for a function of the host."""
+    """Return the module source that forwards to a function of the host."""
     call = 'const call = globalThis[Symbol.for("toolwright.call")];'
     return f"{call}export default (...args) => call({json.dumps(name)}, args);"
 

@@ -11,7 +11,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
 
 _LEVELS = frozenset(get_args(LogLevel))
-_EACH = 16  # bytes that an entry counts for beside its text
+_EACH = 16  # bytes that an entry counts in addition to its text
 
 
 class Log:
@@ -35,7 +35,7 @@ class Log:
         """Keep the text if there is room, cut where there is some."""
         if self._room < 0:
             return
-        written = text.encode(errors="replace")  # half a character is none that anybody can keep
+        written = text.encode(errors="replace")  # an unpaired surrogate cannot be stored
         room, size, text = self._room, len(written) + _EACH, written.decode()
         self._room -= size
         if size > room:
@@ -128,7 +128,7 @@ def _terminated(reason: str) -> CodeResult:
 
 
 def _forget(task: "asyncio.Task[CodeResult]", loop: asyncio.AbstractEventLoop) -> None:
-    """Whoever collects the handle may be any thread, at any time."""
+    """Cancel the task of a collected handle. The garbage collector can run in any thread, at any time."""
     if not task.done():
         with contextlib.suppress(RuntimeError):  # the loop is closed: then nothing runs
             loop.call_soon_threadsafe(task.cancel)

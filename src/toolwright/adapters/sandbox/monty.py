@@ -87,7 +87,7 @@ _WAITS = "type(__called).__name__ == 'coroutine'"
 _FRAMES = 20  # the last ones of a stack that are shown
 _DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of what a value takes while it is carried
 _SETTLE = 0.05  # seconds
-_WRITTEN = 4  # times what a result may have: what is longer still is not written, and its length not told
+_WRITTEN = 4  # times the limit of a result: longer ones are not serialized, and their length is not reported
 _TOO_MUCH = (  # what Monty says of memory: its interpreter before it allocates, its process when it could not
     "MemoryError: memory limit exceeded",
     "MemoryError: the worker exceeded its memory limit",
@@ -209,7 +209,7 @@ class _Going:
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """A call while it is in progress. Raises `CancelledError` once the run is over."""
+        """Yield while a call is in progress. Raises `CancelledError` once the run has ended."""
         if self._over:
             raise asyncio.CancelledError
         task = asyncio.current_task()

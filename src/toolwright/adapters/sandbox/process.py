@@ -14,9 +14,9 @@ from pathlib import Path
 
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
-_LEFT = 3600.0  # seconds after which nobody comes back to a folder
+_LEFT = 3600.0  # seconds after which a folder is no longer used
 _LOOK = 0.02  # seconds between two looks at the memory
-_SLACK = 96 * 1024 * 1024  # what the program itself may touch later, beside what the code may have
+_SLACK = 96 * 1024 * 1024  # bytes that the program itself may use later, in addition to the code's limit
 _PAGE = resource.getpagesize()
 
 
@@ -31,7 +31,7 @@ class Memory:
 
     async def watch(self) -> None:
         """Kill the process once it has too much. Ends with it."""
-        while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel tells nobody
+        while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(_LOOK)
         self.exceeded = True
         kill(self._pid)
@@ -44,23 +44,23 @@ class Memory:
 
 
 class LifeLine:
-    """A pipe that nobody writes to. When our end of it is closed, by us or by our death, the kernel kills the process.
+    """A pipe without a writer. When our end is closed, by us or by our death, the kernel kills the process.
 
-    The other end is asynchronous: what happens to it is told by a signal, which is set to SIGKILL.
+    The other end is asynchronous: its closing raises a signal, which is set to SIGKILL.
     """
 
     def __init__(self) -> None:
         self.end, self._ours = os.pipe()
 
     def tie(self, group: int) -> None:
-        """Let the process group die with us."""
+        """Kill the process group when our process ends."""
         with contextlib.suppress(OSError):  # a kernel that cannot: the end of its input, and its time, remain
             fcntl.fcntl(self.end, fcntl.F_SETOWN, -group)
             fcntl.fcntl(self.end, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(self.end, fcntl.F_SETFL, fcntl.fcntl(self.end, fcntl.F_GETFL) | os.O_ASYNC)
 
     def close(self) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         os.close(self.end)
         os.close(self._ours)
 
@@ -86,10 +86,10 @@ async def opened(
     files: dict[str, str],
     longest_line: int,
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """A process in a session of its own, with a new folder of these files. Both are gone afterwards.
+    """Yield a process in a session of its own, with a new folder of these files. Both are removed afterwards.
 
-    The folder is made and removed without a wait between: a cancellation cannot leave it behind. It is small, its
-    files are bounded by `CodeLimits.source`.
+    The folder is created and removed without an await in between, so that a cancellation cannot leave it behind. It is
+    small, as its files are limited by `CodeLimits.source`.
     """
     with contextlib.ExitStack() as left:
         life = LifeLine()

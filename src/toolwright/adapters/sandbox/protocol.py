@@ -109,7 +109,7 @@ async def _supervised(returned: Awaitable[object]) -> object:
 def _caught(
     function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
 ) -> tuple[object, BaseException | None]:
-    """A future cannot carry a `StopIteration`: whoever waited for it would wait forever."""
+    """Return the value or the exception of a call. A future cannot hold a `StopIteration`: it would never complete."""
     try:
         return function(*args, **named), None
     except StopIteration as error:
@@ -132,7 +132,7 @@ _FIELDS = {
     "message": str,
     "stack": str,
 }
-_WHAT_ELSE = 65_536  # bytes of a line beside the value that it carries
+_WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 
 def longest_line(most: int) -> int:

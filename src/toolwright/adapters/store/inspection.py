@@ -26,7 +26,7 @@ def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:
 
 
 def broken_in(reader: Reader[object], rows: Sequence[Row]) -> tuple[BrokenRow, ...]:
-    """Those of these rows that are broken."""
+    """Return the broken rows."""
     return reader.each(rows).broken
 
 

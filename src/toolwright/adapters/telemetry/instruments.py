@@ -30,7 +30,7 @@ def traceparent_of(context: Context | None) -> str | None:
 
 
 def context_of(traceparent: str | None) -> Context:
-    """The context of that text; one without any trace if it says none."""
+    """Return the context of that text, without a trace if it is invalid."""
     return Context() if traceparent is None else W3C.extract({HEADER: traceparent}, Context())
 
 
@@ -88,10 +88,10 @@ class EndedSpan(Protocol):
 
 
 def trace_tree(spans: Sequence[EndedSpan]) -> str:
-    """The spans as lines, each below its parent and behind those that began before it.
+    """Return the spans as lines, each below its parent, in the order of their starts.
 
-    A step has its number, a call that is no success what it has come to: `execute_tool look: timeout`. A span whose
-    parent is not among them begins a tree of its own.
+    A step has its number, a failed call its outcome: `execute_tool look: timeout`. A span whose parent is not among
+    them is a root.
     """
     ids = {_id(span) for span in spans}
     below: defaultdict[tuple[int, int] | None, list[EndedSpan]] = defaultdict(list)
@@ -162,7 +162,10 @@ class Failure:
 
 @contextmanager
 def suppress_errors() -> Generator[None]:
-    """What watches a run never fails it: processors of spans are the program's own, and may raise anything."""
+    """Log errors of telemetry instead of failing the run.
+
+    Span processors belong to the program and can raise anything.
+    """
     try:
         yield
     except Exception:
@@ -217,7 +220,7 @@ class Metrics:
     def call(self, call: Call, outcome: str, seconds: float | None, agent: str) -> None:
         """A call has come to this; `seconds` from its start, None if that is not known."""
         labels = {"tool": call.name, "kind": call.kind, "outcome": outcome, "agent": agent}
-        if outcome in ("unknown_tool", "not_begun"):  # whose name nobody may have looked up
+        if outcome in ("unknown_tool", "not_begun"):  # whose name may not have been looked up
             labels["tool"] = UNKNOWN
         self._calls.add(1, labels)
         if seconds is not None:
@@ -266,10 +269,10 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruments:
-    """What the spans of a runtime are made with.
+    """Tracer, metrics and options for the spans of a runtime.
 
-    With `content` they hold arguments and results. `report` gets the exceptions of handlers, within their spans.
-    `agent` is the label of the agent whose run is watched.
+    With `content` spans contain arguments and results. `report` gets the exceptions of handlers, within their spans.
+    `agent` is the label of the traced agent.
     """
 
     tracer: Tracer

@@ -73,7 +73,7 @@ class CallSpan:
             self._instruments.metrics.call(call, outcome, self._seconds(call), self._instruments.agent)
 
     def _seconds(self, call: Call) -> float | None:
-        """How long it took from its start, in whichever process; None if it was never begun."""
+        """Return the call's duration from its start, in whichever process, or None if it never started."""
         if call.started_at is None:
             return None
         if call.completed_at is None:
@@ -83,7 +83,7 @@ class CallSpan:
     def _fail(self, result: JSONObject, error_type: str) -> None:
         error, stack = self._redact(str(result.get("error"))), result.get("stack")
         if error_type == "http_error" and not self._instruments.content:
-            error = error.partition(": ")[0]  # behind the status stands what was answered
+            error = error.partition(": ")[0]  # the answer follows the status
         self._span.set_status(Status(StatusCode.ERROR, brief(error)))
         self._span.set_attribute("error.type", error_type)
         if isinstance(stack, str):
@@ -291,7 +291,7 @@ class RunSpans:
         return self._traceparent
 
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
-        """The context of the call that the changes answer, else the run's."""
+        """Return the context of the call that the changes answer, or the run's."""
         answered = [self._calls.get(change.id) for change in changes if not change.runs]
         span = next((each for each in reversed(answered) if each is not None), None)
         return traceparent_of(self._led.context if span is None else span.context)
@@ -477,7 +477,7 @@ def _run_attributes(run: Run, agent: str) -> dict[str, str | int]:
 
 
 def _result(run: Run) -> dict[str, str | int]:
-    """What has become of a run, with its tokens over all processes."""
+    """Return the attributes of a run's result, with its tokens over all processes."""
     return {
         "toolwright.run.status": run.status,
         "toolwright.run.steps": run.step_count,

@@ -49,9 +49,9 @@ PATIENCE = 3.0  # seconds that a process which stops waits for exporters
 
 
 class OpenTelemetry:
-    """Watches runs by OpenTelemetry's providers, whoever has made them.
+    """Records runs as OpenTelemetry spans and metrics, using the global providers if they are configured.
 
-    With `content` spans hold arguments and results, without secrets and bounded. `exposition` gives the figures as
+    With `content` spans contain arguments and results, without secrets and bounded. `exposition` returns the metrics as
     text. `report` gets exceptions of handlers. `ends` are called in a thread when the runtime stops.
     """
 
@@ -139,7 +139,7 @@ class OpenTelemetry:
 
 
 class _Handover:
-    """Hands over spans and figures in a thread: whoever closes a runtime waits for no exporter that hangs."""
+    """Flushes spans and metrics in a thread, so that closing a runtime does not wait for an exporter that hangs."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -239,10 +239,10 @@ def use_providers(*, content: bool) -> OpenTelemetry:
 def open_providers(
     *, traces: Sequence[str], metrics: Sequence[str], sentry_dsn: str | None, content: bool
 ) -> OpenTelemetry:
-    """The telemetry of this process. Its providers are the process's own: a second runtime has the same.
+    """Return the telemetry of this process. Its providers belong to the process: a second runtime shares them.
 
-    They are handed what is there when a runtime stops, and not shut down: others may use them. Raises
-    `DefinitionError` for an exporter that is not installed.
+    They are flushed when a runtime stops, and not shut down, as others can use them. Raises `DefinitionError` for an
+    exporter that is not installed.
     """
     tracers = trace.get_tracer_provider() if not traces and sentry_dsn is None else _tracers(traces)
     meters, exposition = _meters(metrics)

@@ -47,8 +47,8 @@ class Conversation:
         self._console = console
         self._over: dict[str, str] = {}
         self._news = asyncio.Event()
-        self._asked: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that may ask whoever sits here
-        self._settled: dict[str, asyncio.Event] = {}  # by id: a call needs nobody any more
+        self._asked: asyncio.Queue[str] = asyncio.Queue()  # ids of calls that may ask the terminal user
+        self._settled: dict[str, asyncio.Event] = {}  # by id: set once a call needs no answer any more
         self._quit = asyncio.Event()
         self._busy = False
         self._cancelling: asyncio.Task[None] | None = None
@@ -115,7 +115,7 @@ class Conversation:
             self._cancelling = None
 
     async def _answer(self, lines: Lines) -> None:
-        """Put the run's questions, its calls that need an approval and those that wait for a result, one by one."""
+        """Ask the run's questions, approvals and calls that wait for a result, one by one."""
         terminal = Terminal(self._console, lines)
         while True:
             call_id = await self._asked.get()
@@ -128,7 +128,7 @@ class Conversation:
                 settled.cancel()
 
     async def _put(self, call_id: str, terminal: Terminal) -> None:
-        """Ask for what the call waits for, if it waits for whoever sits here."""
+        """Ask the terminal user for the input that the call waits for, if they can provide it."""
         try:
             call = await self._runtime.calls.get(call_id)
             if call.is_asked:

@@ -20,14 +20,14 @@ from toolwright.runtime.runtime import Runtime
 
 
 class Terminal:
-    """Asks whoever sits at the terminal; what they type is shown where they do not see it themselves."""
+    """Terminal prompts. Input that does not come from a terminal is echoed."""
 
     def __init__(self, console: Console, lines: Lines) -> None:
         self._console = console
         self._lines = lines
 
     async def read(self, label: str) -> str | None:
-        """The line that is typed behind the label; None at the end of the lines."""
+        """Print a label and read one line, or None at the end of the input."""
         if sys.stdin.isatty():
             self.say(f"   {label}: ", end="")
         line = await self._lines.next()
@@ -44,9 +44,9 @@ DECLINE = "/no"
 
 
 async def filled(terminal: Terminal, schema: JSON, given: Mapping[str, JSON]) -> JSONObject | str | None:
-    """The fields that are typed, beside those that are `given`, which an empty line keeps.
+    """Read the fields from the terminal. An empty line keeps a field of `given`.
 
-    `DECLINE` if that is typed, None at the end of the lines.
+    `DECLINE` if that is typed, None at the end of the input.
     """
     content: JSONObject = {**given}
     for name, each in fields_of(schema).items():
@@ -68,7 +68,7 @@ def fields_of(schema: JSON) -> Mapping[str, JSONObject]:
 
 
 def _kind(schema: JSONObject) -> str:
-    """What may be entered, in a few words."""
+    """Describe the expected input in a few words."""
     choices = schema.get("enum")
     kind = " or ".join(map(str, choices)) if isinstance(choices, list) else str(schema.get("type", "text"))
     kind = {"string": "text", "boolean": "true or false"}.get(kind, kind)
@@ -85,14 +85,14 @@ def _value(line: str, schema: JSONObject) -> JSON:
 
 
 class Approvals:
-    """Asks whoever sits at the terminal whether a call may be made."""
+    """Asks the terminal user to approve calls."""
 
     def __init__(self, runtime: Runtime, terminal: Terminal) -> None:
         self._runtime = runtime
         self._terminal = terminal
 
     async def put(self, call: Call) -> None:
-        """Show the call with its arguments, and hand in what is typed; one that is answered meanwhile is left alone."""
+        """Show the call with its arguments and submit the typed answer, unless it is answered elsewhere first."""
         terms = terms_from_json(call.terms)
         self._terminal.say(f" ? May {call.name}({spelled(call.arguments)}) be called?")
         while True:
@@ -105,7 +105,7 @@ class Approvals:
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
             except (NotFound, AlreadyOver, CallExpired):
-                return  # it is over, or somebody else has answered
+                return  # it has ended, or was answered elsewhere
 
     async def _answer(self, call: Call, terms: Terms) -> JSONObject | None:
         """Return the answer, or None for a line that is none; the end of the lines refuses."""
@@ -138,14 +138,14 @@ class Approvals:
 
 
 class Questions:
-    """Asks whoever sits at the terminal, field by field."""
+    """Asks the terminal user, field by field."""
 
     def __init__(self, runtime: Runtime, terminal: Terminal) -> None:
         self._runtime = runtime
         self._terminal = terminal
 
     async def put(self, call: Call) -> None:
-        """Show what that call asks, and hand in what is typed; a call that is no question is left alone."""
+        """Show the question of a call and submit the typed answer. Other calls are ignored."""
         asked = question_of(call)
         if asked is None or is_over(call.status):
             return
@@ -160,7 +160,7 @@ class Questions:
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
             except (NotFound, AlreadyOver, CallExpired):
-                return  # it is over, or somebody else has answered
+                return  # it has ended, or was answered elsewhere
 
     async def _answer(self, asked: JSONObject) -> JSONObject:
         """Return the answer, of which each line is a field; the end of the lines cancels."""
@@ -181,7 +181,7 @@ FORM = "/form"
 
 
 class WaitingCalls:
-    """Asks whoever sits at the terminal for the results of calls; `tools` are the agent's, by name."""
+    """Asks the terminal user for the results of calls; `tools` are the agent's, by name."""
 
     def __init__(self, runtime: Runtime, terminal: Terminal, tools: Mapping[str, Tool]) -> None:
         self._runtime = runtime
@@ -189,7 +189,7 @@ class WaitingCalls:
         self._tools = tools
 
     async def put(self, call: Call) -> None:
-        """Show the call, and hand in what is typed; at the end of the lines it is left to whoever else may answer."""
+        """Show the call and submit the typed result. At the end of the input the call stays open for others."""
         schema = self._schema(call.name)
         form = f"{FORM} asks for its fields, " if fields_of(schema) else ""
         self._terminal.say(f" ? {call.name}({spelled(call.arguments)}) waits for its result.")
@@ -206,7 +206,7 @@ class WaitingCalls:
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
             except (EOFError, NotFound, AlreadyOver, CallExpired):
-                return  # nothing more is typed; or it is over, or somebody else has answered
+                return  # end of the input; or it has ended, or was answered elsewhere
 
     async def _result(self, line: str, call: Call, schema: JSONObject) -> JSON | ToolResult:
         """Return the result that the line means. Raises `EOFError` at the end of the lines."""

@@ -39,7 +39,7 @@ class Lines:
         asyncio.get_running_loop().remove_reader(self._file)
 
     async def next(self) -> str | None:
-        """Return the next line, None at the end, however often it is asked for."""
+        """Return the next line, or None at the end, repeatedly."""
         line = await self._lines.get()
         if line is None:
             self._lines.put_nowait(None)

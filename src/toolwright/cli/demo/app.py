@@ -33,7 +33,7 @@ WISH = "Book a hotel in Tokyo, please."
 
 
 async def book(console: Console, url: str, key: str) -> None:
-    """A person asks in a space; the agent looks around, asks back, and goes on with the answer."""
+    """Play the demo: a person asks in a space, the agent searches, asks back and continues with the answer."""
     with _worker(url, key):
         async with Client(url, secret_key=key) as client:
             you = (await client.entities.create(external_id="you", display_name="You")).id
@@ -75,7 +75,7 @@ async def _show(console: Console, client: Client, event: Event) -> bool:
 
 
 async def _answer(console: Console, client: Client, shown: JSONObject) -> None:
-    """Somebody must confirm: whoever sits at the terminal, else the demo itself."""
+    """Answer the confirmation: by the terminal user, or by the demo itself."""
     args = cast("JSONObject", shown["args"])
     console.print("host ", style="bold cyan", end="")
     question = f"confirm_booking(hotel={args['hotel']!r}): shall I? [Y/n] "
@@ -98,7 +98,7 @@ async def _line() -> str:
 
 @contextmanager
 def _worker(url: str, key: str) -> Generator[None]:
-    """Yield the outside worker, in a process of its own."""
+    """Yield the external worker, in a process of its own."""
     command = [sys.executable, "-m", "toolwright.cli.demo.worker", url]
     with subprocess.Popen(command, env={**os.environ, KEY: key}) as process:  # noqa: S603 - our own module
         try:

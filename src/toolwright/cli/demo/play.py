@@ -53,7 +53,7 @@ class Caller:
         )
 
     async def create_thread(self, agent: str) -> str:
-        """A new thread; its id."""
+        """Create a thread and return its id."""
         return str((await self._post("/api/threads", {"agentId": agent}))["threadId"])
 
     async def send(self, thread_id: str, content: str) -> str:
@@ -61,7 +61,7 @@ class Caller:
         return str((await self._post(f"/api/threads/{thread_id}/messages", {"content": content}))["runId"])
 
     async def follow(self, thread_id: str) -> AsyncGenerator[Seen]:
-        """The thread's events as they happen; the first, `connected`, says that none will be missed."""
+        """Yield the thread's events. After the first, `connected`, none is missed."""
         with _faults_in_words():
             async with self._http.stream("GET", f"/api/threads/{thread_id}/stream") as stream:
                 await _check(stream)
@@ -161,7 +161,7 @@ async def _serve(folder: Path, settings: Settings, key: str, app: App, *, keep: 
 
 
 async def _show(console: Console, folder: Path, url: str, key: str, serving: asyncio.Task[None]) -> int:
-    """The run as it happens, then what became of it; the exit code."""
+    """Print the run as it happens, then its result; return the exit code."""
     console.print(f"A gateway runs at {url}, with a scripted model and real tools.\n", style="dim")
     view, caller = View(console, "analyst"), Caller(url, key)
     watching = asyncio.create_task(_watch(caller, view, console), name="watch the run")

@@ -154,7 +154,7 @@ class Place:
 
 
 async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Event]:
-    """Return the events of a stream, forever: recorded ones each once and in order, live ones as they come."""
+    """Yield the events of a stream without end: each recorded one once and in order, live ones as they arrive."""
     async with aclosing(signals(http, path, after)) as events:
         async for event in events:
             if event.type != CONNECTED:
@@ -162,9 +162,9 @@ async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Eve
 
 
 async def signals(http: Http, path: str, after: int | None = None) -> AsyncGenerator[Event]:
-    """The events, with `connected` whenever a connection stands: what happens from then on is not missed.
+    """Yield the events, and `connected` after each connection: later events are not missed.
 
-    The first connection is tried a few times; once it stood, every later loss is followed by another try.
+    The first connection is tried a few times; after it has succeeded, every later loss is followed by another attempt.
     """
     place, begun, failed = Place(after), False, 1
     while True:

@@ -35,7 +35,7 @@ Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
 
 
 class Identity:
-    """The headers that say who calls. Raises `InvalidRequest` for what a header cannot carry."""
+    """The headers that authenticate the caller. Raises `InvalidRequest` for values that a header cannot contain."""
 
     def __init__(self, secret_key: str | None, public_key: str | None, token: Token | None) -> None:
         keys = {"x-secret-key": secret_key, "x-public-key": public_key}
@@ -54,7 +54,7 @@ class Identity:
 
 
 def _carried(name: str, text: str) -> str:
-    """The text, if it is one that a header takes; it is not repeated in words: it is a secret."""
+    """Return the text if a header can contain it. It is a secret, so error messages do not repeat it."""
     if not isinstance(text, str) or not text.isascii() or not text.isprintable() or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(
             f"What is sent as the header {name} must be text of printable ASCII characters, and not empty."
@@ -98,7 +98,7 @@ LONGEST_TEXT = 300  # characters of an answer that is repeated in an error
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ToolwrightError:
-    """The error that an answer of that status tells."""
+    """Return the error for an answer with that status."""
     fields = shown_in(body)
     words = fields.get("error")
     message = words if isinstance(words, str) and words else _without_words(status, body)
@@ -108,7 +108,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> Toolwright
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a `Retry-After` names; a date there is not read."""
+    """Return the seconds of a `Retry-After` header. Dates are ignored."""
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
@@ -144,7 +144,7 @@ def _without_words(status: int, body: bytes) -> str:
 
 
 def shown_in(body: bytes) -> JSONObject:
-    """Return the JSON object that a body is; an empty one if it is none."""
+    """Return the JSON object in a body, or an empty one."""
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):
@@ -234,9 +234,9 @@ class Http:
         query: Query | None = None,
         repeat: Repeat = "unsent",
     ) -> Answer:
-        """The answer, if it is a good one; else its error is raised.
+        """Return a successful answer, or raise its error.
 
-        What is not there is deleted if the answer to an earlier try to delete it was lost.
+        A 404 for a DELETE counts as success if the answer to an earlier attempt was lost.
         """
         failed, lost, limited = 0, False, False
         while True:
@@ -268,7 +268,7 @@ class Http:
     async def stream(
         self, path: str, query: Query, headers: Mapping[str, str]
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Yield the bytes of a stream of events, as they come. A silence that is too long is a lost connection."""
+        """Yield the bytes of an event stream as they arrive. A long silence counts as a lost connection."""
         asked = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
         async with self._send("GET", path, query, asked, None, self._patience) as response:
             if response.status_code != OK:
@@ -317,7 +317,7 @@ class Http:
 
     @contextmanager
     def _translated(self) -> Generator[None]:
-        """Errors of the transport as those of the tree; the only place that knows them."""
+        """Convert errors of httpx to ours; the only place that knows them."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
@@ -336,7 +336,7 @@ class Http:
 
 
 def segment(text: str) -> str:
-    """An id as one part of a path; raises `InvalidRequest` for what cannot be one."""
+    """Return an id as one segment of a path. Raises `InvalidRequest` if it cannot be one."""
     if not text:
         raise InvalidRequest("An id is text, and not empty.")
     try:
@@ -361,7 +361,7 @@ def _unsent(error: ToolwrightError) -> bool:
 
 
 def _checked(base_url: str) -> tuple[str, str]:
-    """The base without a slash at its end, and how it is named in words: without a password in it."""
+    """Return the base URL without a trailing slash, and its form for messages, without a password."""
     if not isinstance(base_url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(f"The base URL must be text, not {brief_value(base_url)}.")
     try:

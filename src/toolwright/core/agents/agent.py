@@ -231,7 +231,7 @@ class Agent:
         limits = {name: own.pop(name) for name in ("max_steps", "max_seconds") if name in own}
         try:
             prompt = Prompt(self.name, own.pop("instructions", ""), **own)
-        except DefinitionError as error:  # which names a prompt that nobody has written
+        except DefinitionError as error:  # it would name a prompt that the user has not written
             as_prompt, as_agent = f"rompt {self.name!r}", f"gent {self.name!r}"
             message = error.message.replace(f"P{as_prompt}", f"A{as_agent}", 1)
             raise DefinitionError(message.replace(f"the p{as_prompt}", f"the a{as_agent}", 1)) from None
@@ -344,9 +344,8 @@ class Reach:
     """The ids and limits of an agent's home tools in a thread.
 
     `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None if
-    they
-    are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the memory is
-    shared.
+    they are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the
+    memory is shared.
     """
 
     keeper: str

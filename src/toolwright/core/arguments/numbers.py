@@ -22,8 +22,7 @@ class Numbers:
     """Converts the numbers of a validated value into the form that the schema requires.
 
     The schema has accepted the value, so a position of type `integer` holds a whole number. Of alternatives the first
-    one
-    counts that accepts the value unchanged, or otherwise the first that accepts it.
+    one counts that accepts the value unchanged, or otherwise the first that accepts it.
     """
 
     def __init__(self, schema: JSONObject) -> None:
@@ -90,7 +89,7 @@ class _Normalization:
         return normal
 
     def _elsewhere(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
-        """What the schemas say that this one refers to."""
+        """Normalize by the schemas that this one refers to."""
         target = self._numbers.resolve(schema.get("$ref"))
         if target is not None:
             value = self.at(value, target, path)
@@ -119,7 +118,7 @@ class _Normalization:
         return first[0] if first else value
 
     def _own(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
-        """What the schema itself says."""
+        """Normalize by the schema's own keywords."""
         match value:
             case bool():
                 return value

@@ -70,8 +70,8 @@ def _base64_forms(value: bytes) -> Iterator[str]:
     """Spellings of a secret within the base64 of something longer: it may begin at any of three places."""
     for before in range(3):
         text = base64.b64encode(bytes(before) + value).decode()
-        first = (0, 2, 3)[before]  # the characters before depend on what stands before the secret
-        last = (before + len(value)) * 8 // 6  # and the rest on what stands behind it
+        first = (0, 2, 3)[before]  # the first characters depend on the text before the secret
+        last = (before + len(value)) * 8 // 6  # and the last ones on the text after it
         core = text[first:last]
         yield core
         yield core.replace("+", "-").replace("/", "_")
@@ -105,7 +105,7 @@ class Unescaped:
 
     def __init__(self, escaped: str) -> None:
         parts: list[str] = []
-        self._inner, self._outer = [0], [0]  # places behind escapes: in the text, and in what it was
+        self._inner, self._outer = [0], [0]  # positions after escapes: in the text, and in the decoded text
         length = done = 0
         self.whole = len(escaped)
         for escape in _ESCAPE.finditer(escaped):

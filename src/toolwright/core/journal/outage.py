@@ -9,8 +9,8 @@ from toolwright.core.ports import Clock
 from toolwright.core.text import quantity
 
 SELDOM = 300.0  # seconds between two lines about an outage that lasts
-FLAPPING = 60.0  # seconds after a line within which no other outage is told of, unless it lasts longer
-UNSEEN = 2 * backoff.LONGEST  # seconds of silence after which an outage is over, though nobody has said so
+FLAPPING = 60.0  # seconds after a log line within which no other outage is logged, unless it lasts longer
+UNSEEN = 2 * backoff.LONGEST  # seconds without a failure after which an outage counts as ended
 
 log = logger("toolwright.journal")
 

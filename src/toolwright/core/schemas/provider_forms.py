@@ -210,7 +210,7 @@ def _upgraded(
     """Convert one schema of an older draft and its subschemas; `moved` collects the pointers that change."""
     if old != new:
         moved[old] = new
-    if refers_alone and "$ref" in schema:  # there everything beside a reference was ignored
+    if refers_alone and "$ref" in schema:  # older drafts ignore keywords next to a reference
         schema = {key: each for key, each in schema.items() if key in ("$ref", "definitions", "$defs")}
     copy: JSONObject = {}
     for key, each in schema.items():
@@ -267,7 +267,7 @@ def _upgraded_keyword(key: str, part: JSON, schema: JSONObject) -> Iterable[tupl
             rest = schema.get("additionalItems")
             return [("prefixItems", part), *([] if rest is None else [("items", rest)])]
         case "additionalItems", _:
-            return []  # beside a list of items it is told there, elsewhere it means nothing
+            return []  # next to a list of items it is handled there, elsewhere it has no meaning
         case ("id", str()) | ("$id", str()):
             if key == "id" and "$schema" not in schema and not part.startswith("#"):
                 return [(key, part)]  # not a schema's, but a value's

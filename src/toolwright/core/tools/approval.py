@@ -106,7 +106,7 @@ def requirement(declared: object, whose: str) -> Approval | None:
         return approval_of(declared, whose)
     approval, found = approval_from_json(
         cast("JSONObject", declared)
-    )  # what is no JSON is a fault of its field
+    )  # a value that is not JSON is an error of its field
     for path, message in found:
         raise DefinitionError(f"{whose}: requiresApproval.{path} {message}.")
     return approval

@@ -276,7 +276,7 @@ def _execution(
         fault("execution.url", "is missing: the tool is called there")
     method = str(parts.get("method", "POST")).upper()
     headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just validated
-    url = parts.get("url", "http://unknown/")  # one that is no text is told of already
+    url = parts.get("url", "http://unknown/")  # a value that is not text is reported already
     faults = list(execution_faults(url, method, [*headers.items()]))
     for path, message in faults:
         fault(f"execution.{path}", message)

@@ -179,7 +179,7 @@ NOBODY = "Your token names nobody whom this server knows: a service must first c
 def person(
     entity: Entity | None, until: float | None = None, claims: Mapping[str, JSON] | None = None
 ) -> Caller:
-    """The caller who is that human, else `Forbidden`."""
+    """Return the caller who is that person. Raises `Forbidden`."""
     if entity is None:
         raise Forbidden(NOBODY)
     return Caller(

@@ -88,9 +88,9 @@ class Permits:
         return reached
 
     async def _all_open(self, caller: Caller, agents: Iterable[ActiveAgent]) -> bool:
-        """Return whether those of the agents are open to the person that show them more than what is theirs.
+        """Return whether the person may open threads with all agents that show more than the person's own data.
 
-        Other agents that are reached serve each person for themselves alone, whoever may open threads with them.
+        Other reachable agents serve each person separately, regardless of who may open threads with them.
         """
         for each in agents:
             agent = each.agent
@@ -184,7 +184,7 @@ class Permits:
         return run, sight
 
     async def call(self, caller: Caller, call_id: str) -> Call:
-        """The call, if the caller may see all of it: a service, or whose thread it is in; else `NotFound`."""
+        """Return a call if the caller may see all of it: a service, or the owner of its thread. Raises `NotFound`."""
         call = await self._runtime.calls.get(call_id)
         if caller.kind == "person" and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
@@ -219,7 +219,7 @@ class Permits:
             await self.thread(caller, thread_id)
 
     async def space(self, caller: Caller, space_id: str) -> Space:
-        """The space, if the caller may read it: a member, or anybody of the app in a public one; else `NotFound`."""
+        """Return a space if the caller may read it: a member, or anyone if it is public. Raises `NotFound`."""
         seen_by = None if caller.kind == "service" else caller.entity_id or ""
         return await self._runtime.spaces.get(space_id, seen_by=seen_by)
 
@@ -229,7 +229,7 @@ class Permits:
             await self.space(caller, space_id)
 
     async def message(self, caller: Caller, message_id: str) -> SpaceMessage:
-        """The message, if the caller may read its space; else `NotFound`."""
+        """Return a message if the caller may read its space. Raises `NotFound`."""
         message = await self._runtime.spaces.message(message_id)
         try:
             await self.space(caller, message.space_id)
@@ -290,7 +290,7 @@ def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
 
 
 def owner_of_listed(caller: Caller, entity_id: str | None) -> str | None:
-    """Owner of a list's things, None for all: a person's are their own, whoever they name."""
+    """Return the owner whose items are listed, or None for all. A person's are always their own."""
     return entity_id if caller.kind == "service" else caller.entity_id or ""
 
 
@@ -302,7 +302,7 @@ def sight_of_run(*, owns: bool, caused: bool) -> Sight | None:
 
 
 def speaker(caller: Caller, entity_id: str | None) -> str:
-    """Speaker: a person as themselves, whoever they name; a service says for whom it speaks."""
+    """Return the author of a message: a person themselves, or the entity that a service names."""
     if caller.kind == "person":
         return caller.entity_id or ""
     if entity_id is None:
@@ -311,9 +311,9 @@ def speaker(caller: Caller, entity_id: str | None) -> str:
 
 
 def asks_somebody(call: Call) -> bool:
-    """Return whether the call asks whoever its thread belongs to: a question of a handler, or an approval.
+    """Return whether the call asks the thread's owner: a question of a handler, or an approval.
 
-    Any other call that waits is executed by somebody else, who submits its result.
+    Any other waiting call is executed elsewhere, and its result submitted.
     """
     return call.is_asked or question_of(call) is not None
 

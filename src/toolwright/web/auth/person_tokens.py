@@ -46,11 +46,13 @@ class Wanted:
 
 
 def header_of(token: str) -> Header:
-    """The token's header. Raises `Unauthorized` for what is no token, or asks for more than we know (`crit`)."""
+    """Return the token's header. Raises `Unauthorized` for an invalid token, or one with unknown extensions
+    (`crit`).
+    """
     if len(token) > LONGEST:
         raise Unauthorized("The token is too long.")
     try:
-        header: dict[str, Any] = _JWS.get_unverified_header(token)  # any JSON object, from anybody
+        header: dict[str, Any] = _JWS.get_unverified_header(token)  # any JSON object, untrusted
     except (PyJWTError, ValueError) as error:
         raise Unauthorized(_WRONG) from error
     algorithm, kid = header.get("alg"), header.get("kid")
@@ -60,7 +62,7 @@ def header_of(token: str) -> Header:
 
 
 def claims_of(token: str, key: AllowedPublicKeys | bytes, algorithm: str) -> JSONObject:
-    """The claims, if that key signed them by that algorithm and no other, else `Unauthorized`."""
+    """Return the claims if that key signed them with that algorithm. Raises `Unauthorized`."""
     try:
         payload: bytes = _JWS.decode(token, key, algorithms=[algorithm])
         claims: JSON = json.loads(payload)
@@ -90,7 +92,7 @@ def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
 
 
 def _audience(claims: JSONObject) -> list[JSON]:
-    """A token is meant for one, or for each in a list (RFC 7519 §4.1.3)."""
+    """Return the audiences of a token: one, or a list of them (RFC 7519 §4.1.3)."""
     meant = claims.get("aud")
     return meant if isinstance(meant, list) else [meant]
 
@@ -164,7 +166,7 @@ def _key(jwk: Mapping[str, JSON]) -> PublicKey | None:
 
 
 def _algorithms(kty: str, jwk: Mapping[str, JSON]) -> Sequence[str]:
-    """Those that fit the key's kind, and of them the one that it names, if it does."""
+    """Return the algorithms that fit the key's kind, or the one that it names."""
     curve = jwk.get("crv")
     fit = _RSA
     if kty != "RSA":

@@ -1,4 +1,4 @@
-"""The console as an ASGI application below `/console`: pages for whoever is signed in, else the sign-in."""
+"""The console as an ASGI application under `/console`: pages for signed-in users, or otherwise the sign-in."""
 
 import asyncio
 import logging
@@ -161,7 +161,7 @@ class Console:
         return self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
 
     async def _visitor(self, scope: Scope, path: str) -> Session | None:
-        """The session of whoever asks for a page or a file: a person's ends once they are not known any more."""
+        """Return the session of a request for a page or a file. A person's session ends once they are unknown."""
         session = self._session(scope)
         if session is None or path.startswith("/_nicegui") or await self.site.knows(session):
             if session is not None:
@@ -237,7 +237,10 @@ class Console:
         return response
 
     async def _file(self, request: Request, path: str, session: Session) -> Response:
-        """The bytes of a thread's file, as the API's route gives them; also to those who see the call that made it."""
+        """Return the bytes of a thread's file, like the API's route.
+
+        Viewers of the call that created it may read it too.
+        """
         thread_id, _, file = path.removeprefix("/files/").partition("/")
         thread_id, caller, headers = unquote(thread_id), session.caller, request.headers
         call_id = request.query_params.get("call")
@@ -272,7 +275,7 @@ def _local(path: str | None) -> str:
 
 
 def _ask_to_sign_in(request: Request, path: str) -> Response:
-    """A page is asked for: the sign-in leads back to it. Anything else is refused."""
+    """Redirect a request for a page to the sign-in, which leads back to it. Reject any other request."""
     if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
         raise Unauthorized("Sign in first.")
     query = f"?{request.url.query}" if request.url.query else ""

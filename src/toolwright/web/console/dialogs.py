@@ -88,7 +88,7 @@ class VariablesForm:
         await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
         try:
             await self._visit.runtime.requests.answer(self._thread_id, self._request_id, entered)
-        except (VariablesLacking, NotFound):  # what was given is kept, or nobody asks any more
+        except (VariablesLacking, NotFound):  # the given values are stored, or the request has ended
             await self.refresh()
             raise
         await self.refresh()
@@ -125,7 +125,7 @@ Take = Callable[[JSONObject], Awaitable[object]]
 
 @contextmanager
 def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
-    """A dialog that is gone once it is closed, or another view is shown; what has opened it may go before."""
+    """Yield a dialog that is removed once it is closed, or another view is shown. Its opener can be removed earlier."""
     with ui.context.client.content:
         dialog = ui.dialog()
 

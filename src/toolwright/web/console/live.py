@@ -66,9 +66,7 @@ ENGINE = Engine(_host)
 
 
 PAUSE = 0.05  # seconds in which events are gathered before they are drawn
-MOST = (
-    200  # events that may wait to be drawn: behind more, all is read again, which is less than to draw them
-)
+MOST = 200  # events that can wait to be drawn: beyond that everything is re-read, which is less work than drawing
 AGAIN = 1.0  # seconds before the journal is asked again, when it cannot be read
 
 
@@ -80,11 +78,11 @@ async def follow(
     draw: Callable[[Sequence[Event]], Awaitable[object]],
     lost: Callable[[bool], object] = lambda _: None,
 ) -> None:
-    """Call `read` once what happens is followed, then `draw` with each batch of events; forever.
+    """Subscribe, then call `read` once and `draw` with each batch of events, without end.
 
-    What the caller may not see is left out. After an outage, and where so much has happened that nobody would
-    read it, `read` is called again. `lost` is told when the connection to the journal is, and when it is back.
-    Once the session is over nothing more is drawn, whether the browser goes to the sign-in or not.
+    Events that the caller may not see are left out. After an outage, and after too many events for a reader, `read` is
+    called again. `lost` is called when the connection to the journal is lost, and when it is back.
+    After the session has ended nothing more is drawn, whether the browser goes to the sign-in or not.
     """
     eyes = EventFilter(visit.site.serving, visit.caller, topic)
 
@@ -111,7 +109,7 @@ async def follow(
 async def look_again(
     read: Callable[[], Awaitable[object]], every: float, lost: Callable[[bool], object] = lambda _: None
 ) -> None:
-    """Call `read` every so many seconds, forever: for what no topic tells of. `lost` is told as `follow` does."""
+    """Call `read` every so many seconds, without end, for changes without events. `lost` is called as by `follow`."""
     while True:
         await asyncio.sleep(every)
         try:

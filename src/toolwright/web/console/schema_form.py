@@ -62,12 +62,12 @@ class Field:
 
 
 def fields_of(schema: JSONObject, values: JSON | Absence = ABSENT) -> Field:
-    """The form of an object of that schema, in which these values stand, else the schema's defaults."""
+    """Return the form of an object schema, with the given values, or otherwise the schema's defaults."""
     return _Reading(schema).field((), schema, "JSON", values, required=True)
 
 
 def entry_of(field: Field) -> Entry:
-    """What stands in the field at first."""
+    """Return the initial entry of the field."""
     initial = field.initial
     match field.kind:
         case "boolean":
@@ -89,7 +89,7 @@ def entry_of(field: Field) -> Entry:
 
 
 def gather(field: Field, entries: Mapping[Path, Entry]) -> JSONObject:
-    """The object that is entered. Raises `ArgumentFault` with what is no JSON, no number, no instant."""
+    """Return the entered object. Raises `ArgumentFault` for values that are not JSON, a number or a timestamp."""
     faults: list[Fault] = []
     whole = _gather(field, entries, faults)
     if faults:
@@ -112,7 +112,7 @@ def _gather(field: Field, entries: Mapping[Path, Entry], faults: list[Fault]) ->
 
 
 def _read(field: Field, entry: Entry) -> JSON | Absence:
-    """The value of a field. Raises `ValueError` in words that follow the field's name."""
+    """Return the value of a field. Raises `ValueError` with a message that follows the field's name."""
     if field.kind == "kept" or (entry == entry_of(field) and field.initial is not ABSENT):
         return field.initial
     match field.kind:
@@ -177,7 +177,7 @@ def _place(options: Sequence[JSON], chosen: JSON | Absence) -> int | None:
 
 
 def _utc(instant: str) -> str:
-    """An instant as a field for date and time takes it."""
+    """Return a timestamp in the format of a date and time field."""
     try:
         moment = datetime.fromisoformat(instant)
     except ValueError:
@@ -309,7 +309,7 @@ class _Reading:
 
 
 def _alternatives(schema: JSONObject) -> tuple[list[JSONObject], bool]:
-    """What the schema is one of, without null, and whether null is among it."""
+    """Return the alternatives of the schema without null, and whether null is one of them."""
     for word in ("anyOf", "oneOf", "allOf"):
         branches = schema.get(word)
         if isinstance(branches, list):
@@ -371,7 +371,7 @@ def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: 
 
 
 def kept_words(field: Field) -> str:
-    """What is said of a value that is too long to be edited."""
+    """Return the note for a value that is too long to be edited."""
     text = field.initial if isinstance(field.initial, str) else json.dumps(field.initial, ensure_ascii=False)
     return f"{quantity(len(text), 'character')}, too long to be edited here: kept as it is."
 
@@ -399,7 +399,7 @@ class SchemaForm:
             self._draw(self._root)
 
     def value(self) -> JSONObject:
-        """What was entered; raises `InvalidRequest`, and shows what is wrong at the fields, if it cannot be taken."""
+        """Return the entered value. If it is invalid, show the errors at the fields and raise `InvalidRequest`."""
         try:
             entered = self._judge.read(gather(self._root, self._entries()))
         except ArgumentFault as fault:

@@ -41,7 +41,7 @@ LONGEST_DESCRIPTION: Final = 240  # characters of it in a list
 
 
 async def tools_of(visit: Visit, agent_id: str) -> Toolset:
-    """All tools of an agent: its own, its toolkits', and those of MCP servers, which are waited for."""
+    """Return all tools of an agent: its own, its toolkits', and those of MCP servers, for which it waits."""
     try:
         return (await visit.runtime.toolkit(agent_id)).tools
     except TenvsLacking:  # it has threads that bring them, and none of its own
@@ -49,7 +49,7 @@ async def tools_of(visit: Visit, agent_id: str) -> Toolset:
 
 
 async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
-    """The tool of that name, of the app or of an agent; else `NotFound`."""
+    """Return the tool of that name, of the app or of an agent. Raises `NotFound`."""
     tools = _of_app(visit, name) if agent_id is None else await tools_of(visit, agent_id)
     if name not in tools:
         raise NotFound(f"There is no tool {brief(repr(name), 200)}.")
@@ -57,7 +57,7 @@ async def find_tool(visit: Visit, name: str, agent_id: str | None) -> Tool:
 
 
 def _of_app(visit: Visit, name: str) -> Toolset:
-    """What hosts outside may call, where the tool is among it: there are those of single agents too."""
+    """Return the tools that external hosts can call if the tool is one of them, or otherwise the app's own."""
     try:
         tools = visit.runtime.app_calls.tools
     except DefinitionError:  # which a call of it would say
@@ -66,7 +66,7 @@ def _of_app(visit: Visit, name: str) -> Toolset:
 
 
 def path_of(name: str, agent_id: str | None = None) -> str:
-    """The path of a tool's page. A name that a path would not carry as it is stands in the query."""
+    """Return the path of a tool's page. A name that a path cannot contain unchanged is put into the query."""
     place = "/tools" if agent_id is None else f"/tools/{quote(agent_id, safe='')}"
     return f"{place}/{name}" if _PLAIN.fullmatch(name) else f"{place}/-?name={quote(name, safe='')}"
 
@@ -83,7 +83,7 @@ def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
 
 
 def hints(tool: Tool) -> None:
-    """What a tool is and what its calls do, in badges."""
+    """Render a tool's kind and effects as badges."""
     badge(tool.kind)
     for shown, name, kind in (
         (tool.read_only, "read only", "good"),
@@ -124,7 +124,7 @@ LOOK_AGAIN: Final = 0.5  # seconds without news after which the row is read all 
 
 @value
 class Progress:
-    """How a call stands: its row, once there is one, and its run."""
+    """Status of a call: its row, once there is one, and its run."""
 
     call: Call | None = None
     run: Run | None = None
@@ -180,13 +180,13 @@ async def call_agent_tool(
             if done:
                 await calling  # raises what it raised
             yield await _latest(runtime, toolkit.run_id)
-    finally:  # the call goes on as a row, though nobody waits here any more
+    finally:  # the call continues as a row without a waiter here
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
 
 
 async def _latest(runtime: Runtime, run_id: str | None) -> Progress:
-    """How the call stands that the run was made for."""
+    """Return the current status of the call for which the run was created."""
     if run_id is None:
         return Progress()
     calls = await runtime.calls.list(status=EVERY, run_id=run_id)
@@ -236,7 +236,7 @@ def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
 
 
 def type_of(part: JSON, depth: int = 0) -> str:
-    """The type that a schema asks for, in a few words."""
+    """Describe the type of a schema in a few words."""
     if not isinstance(part, dict) or depth > 4:
         return "any"
     reference = part.get("$ref")
@@ -260,7 +260,7 @@ def type_of(part: JSON, depth: int = 0) -> str:
 
 
 def parameter_table(schema: JSONObject) -> None:
-    """The table, or word that there are none."""
+    """Render the table of parameters, or a note that there are none."""
     rows = [*parameters_of(schema)]
     if not rows:
         words("It takes no parameters.", "p", "quiet")
@@ -370,7 +370,7 @@ class ToolTester:
         call, request_id = progress.call, progress.request_id
         shown = (None if call is None else (call.status, call.is_asked), request_id)
         if shown == self._shown:
-            return  # so that what somebody enters there stays
+            return  # so that entered values are kept
         self._shown = shown
         self._place.clear()
         with self._place:
@@ -400,7 +400,7 @@ class ToolTester:
                 await self._ask_for_values(call, result)
 
     async def _ask_for_values(self, call: Call, result: ToolResult | None) -> None:
-        """What a call from outside lacks, it does not wait for: it is given here, and the call made again."""
+        """Ask for the missing variables of an external call, which does not wait for them, and make the call again."""
         data = (result.error_data if result is not None else None) or {}
         request_id, missing = data.get("requestId"), data.get("missing")
         if isinstance(request_id, str):  # of a child that cannot begin yet
@@ -425,7 +425,7 @@ class ToolTester:
 
     async def _cancel(self, call: Call) -> None:
         runtime = self._visit.runtime
-        if call.status in OPEN:  # whoever was asked is told, and the run goes on to its end
+        if call.status in OPEN:  # the person asked is notified, and the run continues to its end
             await self._visit.act(runtime.calls.cancel(call.id), "Cancelled.")
         else:
             await self._visit.act(runtime.app_calls.cancel(call_of(call)), "Cancelled.")

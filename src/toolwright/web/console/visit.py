@@ -80,7 +80,7 @@ class Presence:
         return self._here(space_id).keys() | {entity_id for entity_id, _ in self._elsewhere(space_id)}
 
     def typing(self, space_id: str) -> set[str]:
-        """Those of them who type."""
+        """Return the entities that are typing."""
         here = {entity_id for entity_id, types in self._here(space_id).items() if types}
         return here | {entity_id for entity_id, types in self._elsewhere(space_id) if types}
 
@@ -118,7 +118,7 @@ log = logging.getLogger("toolwright.web")
 
 SCOPE: Final = "toolwright.console"
 """The name in a request's scope of what its page needs: the site and the session."""
-LOOK_AGAIN: Final = 15.0  # seconds between two looks at whether somebody may still be here
+LOOK_AGAIN: Final = 15.0  # seconds between two checks of the visitor's access
 OVER: Final = "Your session is over: sign in again."
 
 
@@ -206,7 +206,7 @@ class Visit:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime, else `StoreError`."""
+        """The runtime. Raises `StoreError` if it is unavailable."""
         return self.site.serving.runtime
 
     @property
@@ -227,7 +227,7 @@ class Visit:
 
     @property
     def speaker_id(self) -> str | None:
-        """The entity that speaks here: a person themselves, for a service the one that it has chosen."""
+        """The id of the current speaker, or None: a person themselves, or the entity that a service has chosen."""
         return self.session.caller.entity_id or self.site.speakers.get(self.session.id)
 
     def speak_for(self, entity_id: str | None) -> None:
@@ -238,7 +238,7 @@ class Visit:
             self.site.speakers.pop(self.session.id, None)
 
     async def speaker(self) -> Entity | None:
-        """The entity that speaks here, None if there is none (any more)."""
+        """Return the current speaker, or None if it does not exist."""
         speaker_id = self.speaker_id
         return None if speaker_id is None else await self.runtime.entities.human(speaker_id)
 
@@ -305,7 +305,7 @@ class Visit:
         self._page.run(work)
 
     def keep(self) -> None:
-        """From now on: who may be here no longer is led to the sign-in."""
+        """Watch the session from now on: a visitor without access is sent to the sign-in."""
         self._page.run(self._stay())
 
     async def _stay(self) -> None:
@@ -313,7 +313,7 @@ class Visit:
             await asyncio.sleep(LOOK_AGAIN)
             if not self.site.sessions.is_open(self.session) or not await self.site.knows(self.session):
                 self.site.sessions.end(self.session)
-                self._view.close()  # a browser that does not leave is told nothing more
+                self._view.close()  # a browser that does not leave gets no more updates
                 self.sign_in()
                 return
 
@@ -345,7 +345,7 @@ class Visit:
 
 
 class View:
-    """What is shown at one path, and the tasks that keep it as things are: they end when another view is shown."""
+    """View of one path, and the tasks that update it. They end when another view is shown."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

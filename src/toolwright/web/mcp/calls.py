@@ -37,7 +37,7 @@ from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, 
 
 LOOK_AGAIN = 2.0  # seconds without news after which the row is read all the same
 LOOK_ABROAD = 0.25  # the same while another process leads the runs
-SETTLE = 0.25  # seconds in which the last word of a call comes, once its row is over
+SETTLE = 0.25  # seconds in which the last event of a call arrives, once its row is final
 
 Answer = CallToolResult | InputRequiredResult | dict[str, Any]
 
@@ -143,7 +143,7 @@ class _Following:
         self._began = self._clock.time()
 
     async def answer(self) -> Answer:
-        """The result, a task, what is asked for, or word that the time is over."""
+        """Return the result, a task, the requested input, or a notice of the timeout."""
         look = True
         while True:
             row = await self._watch.row()

@@ -90,7 +90,7 @@ async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Que
 
 
 def _name(asked: JSONObject) -> str:
-    """The title of what is asked for, as a name: `user_name` of `UserName`."""
+    """Return the title of the requested input as a name: `user_name` of `UserName`."""
     schema = asked.get("requestedSchema")
     title = schema.get("title") if isinstance(schema, dict) else None
     words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", title) if isinstance(title, str) else []
@@ -149,7 +149,7 @@ async def ask(runtime: Runtime, question: Question, context: Context) -> None:
 
 
 async def refuse(runtime: Runtime, question: Question, why: str | None = None) -> None:
-    """Let the handler read why there is no answer: unless said otherwise, since the host cannot be asked."""
+    """Report to the handler why there is no answer; by default that the host cannot be asked."""
     if why is None:
         why = NO_MODEL if question.is_sampling else CANNOT_ASK
     await _submit(runtime, question, ToolResult.fail(why, error_code="not_asked"))
@@ -195,7 +195,7 @@ async def _submit(runtime: Runtime, question: Question, given: JSON | ToolResult
     try:
         await runtime.calls.submit(question.call.run_id, question.call.id, given)
     except (CallResolved, CallExpired, CallCancelled, AlreadyOver):
-        return  # somebody else was faster
+        return  # another answer came first
 
 
 POLL = 500  # milliseconds between two looks of a host
@@ -315,7 +315,7 @@ class Tasks:
         return status_of(call, self._result(call))
 
     async def _detailed(self, context: Context, call: Call) -> dict[str, Any]:
-        """The task with its result, its fault, or what it asks for."""
+        """Return the task with its result, its error, or its open questions."""
         result = self._result(call)
         task = task_json(call, status_of(call, result))
         if not is_over(call.status):

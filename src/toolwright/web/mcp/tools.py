@@ -61,12 +61,12 @@ class McpParts:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime, else `StoreError`."""
+        """The runtime. Raises `StoreError` if it is unavailable."""
         return self.opened()
 
     @property
     def pages(self) -> "ToolPages":
-        """The tools as hosts are told of them."""
+        """The tools as listed for hosts."""
         tools = self.runtime.app_calls.tools
         if self._pages is None or self._pages.tools is not tools:
             self._pages = ToolPages(tools)
@@ -155,7 +155,7 @@ class ToolPages:
         return self.tools[name]
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the schema by which the headers of a call are validated, or None for a tool that there is not."""
+        """Return the schema that validates a call's headers, or None for an unknown tool."""
         tool = self.named(name)
         return None if tool is None else tool.offered
 
@@ -166,7 +166,7 @@ def unknown(name: str) -> MCPError:
 
 
 def told(tool: Tool) -> McpTool:
-    """The tool as hosts are told of it."""
+    """Return the tool as listed for hosts."""
     output = output_of(tool)
     return McpTool(
         name=tool.name,

@@ -109,7 +109,7 @@ class NewAgent(Configuration):
 
 
 class AgentChange(Configuration):
-    """What to change of an agent; what is left out stays. A configuration takes the place of the whole one."""
+    """Changes of an agent; missing fields are unchanged. A configuration replaces the whole one."""
 
     name: Name | None = None
     description: Description | None = None
@@ -145,7 +145,7 @@ async def save_agent(
 async def list_agents(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(1_000), offset: Offset = 0
 ) -> Answer:
-    """Those that the app declares, in their order, then the configured ones, the oldest first."""
+    """The agents that the app declares, in their order, then the configured ones, oldest first."""
     agents = await runtime.agents.show_all(limit, offset)
     return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
 
@@ -200,7 +200,7 @@ async def trigger_agent(
 async def get_prompt(
     _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
 ) -> Answer:
-    """What the agent would be told now, as its model sees it: where it is, or as if it were in that space."""
+    """The agent's current system prompt: in its active space, or as if it were in the given space."""
     prompt = await runtime.prompts.of(agent_id, space_id, user_id)
     parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
     return answer({"prompt": prompt.prompt, "sections": parts})
@@ -282,7 +282,7 @@ async def list_inbox(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
 ) -> Answer:
-    """What came to the agent's inbox, the oldest first; what is `failed` waits until it is retried."""
+    """Events of the agent's inbox, oldest first; a `failed` one waits until it is retried."""
     events = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
     return listed("events", events, inbox_json)
 

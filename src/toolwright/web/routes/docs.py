@@ -23,7 +23,7 @@ Part = dict[str, Any]  # of an OpenAPI document
 
 
 def correct_document(gateway: FastAPI) -> None:
-    """Let the gateway's document name its bodies as it names its answers, and say how a person shows who they are."""
+    """Correct the gateway's document: name bodies like answers, and describe how a person authenticates."""
     generated = gateway.openapi
     lock = threading.Lock()  # several may ask for it first, each in a thread
 
@@ -59,7 +59,7 @@ def _call_by_title(document: Part) -> None:
 
 
 def _refer(part: Any, names: Mapping[str, str]) -> None:  # any part of an OpenAPI document
-    """Let each reference in that part that is among those names lead where they say."""
+    """Rename the references in that part by `names`."""
     if isinstance(part, list):
         for item in cast("list[Any]", part):
             _refer(item, names)
@@ -120,7 +120,7 @@ async def _local(request: Request, serving: Here) -> Serving:
 
 
 async def _reader(request: Request, serving: Annotated[Serving, Depends(_local)]) -> Serving:
-    """Whoever may call anything, and everybody if the docs are open: a browser sends no key with a page's address."""
+    """Allow callers with access, or everyone if the docs are open: a browser sends no key with a page's address."""
     if not serving.options.docs:
         raise NotFound("Not found")
     if serving.options.docs != "open":

@@ -37,7 +37,7 @@ class EntityList(ListShape):
 
 
 class EntityChange(Form):
-    """What to change of a human; what is left out stays."""
+    """Changes of a person; missing fields are unchanged."""
 
     external_id: ExternalId | None = Field(None, description="What the person's tokens call them; unique.")
     display_name: Name | None = None
@@ -45,7 +45,7 @@ class EntityChange(Form):
 
     @property
     def fields(self) -> EntityFields:
-        """Those that were given."""
+        """The given fields."""
         values: EntityFields = {}
         if "external_id" in self.model_fields_set:
             values["external_id"] = self.external_id

@@ -88,13 +88,13 @@ async def get_file(
         headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
     headers["Content-Length"] = str(part.stop - part.start)
     pieces = serving.runtime.files.pieces(file, part)
-    first = await anext(pieces, b"")  # raises what is wrong before the answer has begun
+    first = await anext(pieces, b"")  # raises errors before the answer has started
     return StreamingResponse(_and_then(first, pieces), 200 if whole else 206, headers=headers)
 
 
 @router.head("/{path:path}", response_class=Response, include_in_schema=False)
 async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FilePath) -> Response:
-    """What a download would say of the file; its bytes are not read."""
+    """The headers of a download; the bytes are not read."""
     await serving.permits.thread(caller, thread_id)
     file = await serving.runtime.files.get(thread_id, path)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})

@@ -132,7 +132,7 @@ async def delete_block(
     "/readers/{reader_id}/memory/{label:text}", responses=answers(Linked, "It reads it.", errors=(404,))
 )
 async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
-    """Have another agent read a block of this agent's own."""
+    """Link another agent to a block of this agent."""
     await runtime.blocks.link(agent_id, label, reader_id)
     return answer({"success": True})
 
@@ -142,7 +142,7 @@ async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, l
     responses=answers(Deleted, "It reads it no longer.", errors=(404,)),
 )
 async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
-    """Have another agent read a block of this agent's no longer; nothing happens where it does not."""
+    """Remove another agent's link to a block of this agent, if it exists."""
     await runtime.blocks.unlink(agent_id, label, reader_id)
     return answer({"success": True})
 

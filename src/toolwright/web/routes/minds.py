@@ -65,7 +65,7 @@ class NewGoal(Form):
     priority: ShortText | None = None
 
     def change(self) -> GoalChange:
-        """What it says."""
+        """Return the change that it requests."""
         return GoalChange(**{name: getattr(self, name) for name in NewGoal.model_fields})
 
 
@@ -79,7 +79,7 @@ class NewGoals(NewGoal):
         return _list_or_one(self, "goals")
 
     def changes(self) -> list[GoalChange]:
-        """What they say."""
+        """Return the changes that it requests."""
         return [each.change() for each in ([self] if self.goals is None else self.goals)]
 
 
@@ -90,7 +90,7 @@ class NewMemory(Form):
     value: Text
 
     def change(self) -> MemoryChange:
-        """What it says."""
+        """Return the change that it requests."""
         return MemoryChange(key=self.key, value=self.value)
 
 
@@ -108,7 +108,7 @@ class NewMemories(Form):
         return _list_or_one(self, "memories")
 
     def changes(self) -> list[MemoryChange]:
-        """What they say."""
+        """Return the changes that it requests."""
         if self.memories is None:
             return [MemoryChange(key=self.key or "", value=self.value or "")]
         return [each.change() for each in self.memories]
@@ -137,7 +137,7 @@ class NewPlan(Form):
     )
 
     def change(self) -> PlanChange:
-        """What it says."""
+        """Return the change that it requests."""
         return PlanChange(**{name: getattr(self, name) for name in NewPlan.model_fields})
 
 
@@ -151,7 +151,7 @@ class NewPlans(NewPlan):
         return _list_or_one(self, "plans")
 
     def changes(self) -> list[PlanChange]:
-        """What they say."""
+        """Return the changes that it requests."""
         return [each.change() for each in ([self] if self.plans is None else self.plans)]
 
 
@@ -176,7 +176,7 @@ async def list_goals(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """What the agent wants, the oldest first."""
+    """The agent's goals, oldest first."""
     return listed("goals", await runtime.minds.goals(agent_id, limit, offset, user_id=user_id), goal_json)
 
 
@@ -203,7 +203,7 @@ async def set_goals(
 async def delete_goal(
     _: Service, runtime: AtWork, agent_id: Id, goal_id: Id, user_id: Person = None
 ) -> Answer:
-    """Have the agent give up a goal."""
+    """Delete a goal."""
     await runtime.minds.drop_goal(agent_id, goal_id, user_id=user_id)
     return answer({"success": True})
 
@@ -217,7 +217,7 @@ async def list_memories(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """What the agent remembers, by key."""
+    """The agent's memories, by key."""
     return listed(
         "memories", await runtime.minds.memories(agent_id, limit, offset, user_id=user_id), memory_json
     )
@@ -248,7 +248,7 @@ async def set_memories(
 async def delete_memory(
     _: Service, runtime: AtWork, agent_id: Id, key: Key, user_id: Person = None
 ) -> Answer:
-    """Have the agent forget a memory."""
+    """Delete a memory."""
     await runtime.minds.drop_memory(agent_id, key, user_id=user_id)
     return answer({"success": True})
 
@@ -262,7 +262,7 @@ async def list_plans(
     offset: Offset = 0,
     user_id: Person = None,
 ) -> Answer:
-    """What the agent has planned, the next one first."""
+    """The agent's plans, soonest first."""
     return listed("plans", await runtime.minds.plans(agent_id, limit, offset, user_id=user_id), plan_json)
 
 
@@ -283,6 +283,6 @@ async def set_plans(
 async def delete_plan(
     _: Service, runtime: AtWork, agent_id: Id, plan_id: Id, user_id: Person = None
 ) -> Answer:
-    """Have the agent give up a plan."""
+    """Delete a plan."""
     await runtime.minds.drop_plan(agent_id, plan_id, user_id=user_id)
     return answer({"success": True})

@@ -57,7 +57,7 @@ class RunList(ListShape):
 
 
 class PromptList(ListShape):
-    """What models were sent, in order."""
+    """Requests sent to models, in order."""
 
     prompts: list[SentPrompt]
 
@@ -102,7 +102,7 @@ async def get_run(caller: Known, serving: Here, run_id: Id) -> Answer:
 async def list_prompts(
     caller: Known, serving: Here, run_id: Id, limit: Limit = PageLimit(20), offset: Offset = 0
 ) -> Answer:
-    """What models were sent at each step of the run, in order, rebuilt from the journal."""
+    """The requests sent to models at each step of the run, in order, rebuilt from the journal."""
     await serving.permits.run(caller, run_id)
     prompts = await serving.runtime.sent_prompts.of_run(run_id, limit, offset)
     whole, message = reads_system_text(caller), caller.presentation.message

@@ -57,7 +57,7 @@ class MemberList(ListShape):
 
 
 class SpaceChange(Form):
-    """What to change of a space; what is left out stays."""
+    """Changes of a space; missing fields are unchanged."""
 
     name: Name | None = None
     description: Description | None = None
@@ -69,7 +69,7 @@ class SpaceChange(Form):
 
     @property
     def fields(self) -> SpaceFields:
-        """Those that were given."""
+        """The given fields."""
         values: SpaceFields = {}
         if "name" in self.model_fields_set:
             values["name"] = self.name

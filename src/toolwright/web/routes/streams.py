@@ -42,7 +42,7 @@ After = Annotated[int | None, Depends(_resume_after)]
 
 @router.get("/threads/{thread_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
 async def stream_thread(caller: Follower, serving: Here, after: After, thread_id: Id) -> EventStream:
-    """What happens in a thread."""
+    """Events of a thread."""
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)
     ids = _ids(entity_id_of(thread.agent), threadId=thread_id)
@@ -51,7 +51,7 @@ async def stream_thread(caller: Follower, serving: Here, after: After, thread_id
 
 @router.get("/runs/{run_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
 async def stream_run(caller: Follower, serving: Here, after: After, run_id: Id) -> EventStream:
-    """What happens in a run; the stream goes on when the run is over."""
+    """Events of a run; the stream continues after the run has finished."""
     await serving.permits.run(caller, run_id)
     run = await serving.runtime.runs.get(run_id)
     ids = _ids(entity_id_of(run.agent), threadId=run.thread_id, runId=run_id)
@@ -60,7 +60,7 @@ async def stream_run(caller: Follower, serving: Here, after: After, run_id: Id) 
 
 @router.get("/spaces/{space_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
 async def stream_space(caller: Follower, serving: Here, after: After, space_id: Id) -> EventStream:
-    """What happens in a space."""
+    """Events of a space."""
     await serving.permits.space(caller, space_id)
     ids = _ids(None, spaceId=space_id, smartSpaceId=space_id)
     return EventStream(serving, caller, Topic(kind="space", id=space_id), after, ids)
@@ -75,7 +75,7 @@ async def stream_spaces(
         Names, Query(description="`s4` for channels: `message_created`, `agent_typing`, `agent_done`.")
     ] = "s3",
 ) -> EventStream:
-    """What happens in all spaces: a person sees those they are in, and the public ones."""
+    """Events of all spaces: a person sees those of their own spaces and of public ones."""
     return EventStream(serving, caller, Topic(kind="spaces", id=""), after, {}, names=names)
 
 

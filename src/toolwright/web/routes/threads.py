@@ -87,13 +87,13 @@ class MessageAnswer(Shape):
 
 
 class CompactionList(ListShape):
-    """What was left out of a thread's conversations, the first compaction first."""
+    """Compactions of a thread's conversations, oldest first."""
 
     compactions: list[Compaction]
 
 
 class CompactionAnswer(Shape):
-    """What is left out of a conversation from then on."""
+    """A new compaction of a conversation."""
 
     compaction: Compaction
 
@@ -294,7 +294,7 @@ async def unpin_message(caller: Known, serving: Here, thread_id: Id, message_id:
 async def list_compactions(
     caller: Known, serving: Here, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
 ) -> Answer:
-    """What was left out of the thread's conversations, with its summaries, the first compaction first."""
+    """The compactions of the thread's conversations, with their summaries, oldest first."""
     await serving.permits.thread(caller, thread_id)
     rows = await serving.runtime.threads.compactions(thread_id, limit, offset)
     return listed("compactions", rows, compaction_json)

@@ -31,7 +31,7 @@ class VariablesMissing(ErrorShape):
     responses=answers(VariablesWanted, "What is asked for.", errors=(404,)),
 )
 async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
-    """What is asked for, and which of it has no value now."""
+    """The requested variables, and those that are still missing."""
     await serving.permits.request(caller, thread_id, request_id)
     wanted = await serving.runtime.requests.get(thread_id, request_id)
     missing: list[JSON] = [*wanted.missing]

@@ -90,7 +90,7 @@ def _read(answer: object, name: str) -> JSON:
     if isinstance(answer, bool):
         return {"approved": answer}
     if isinstance(answer, Mapping):
-        return {**answer}  # pyright: ignore[reportUnknownVariableType]  # judged where it is handed in
+        return {**answer}  # pyright: ignore[reportUnknownVariableType]  # validated on submission
     raise InvalidRequest(
         f"approve must answer about {name!r} with true, false or {{approved, args?, reason?}}, "
         f"not {brief_value(answer)}."
@@ -102,7 +102,7 @@ _P = ParamSpec("_P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """What is to be run, and where."""
+    """A run to execute: its agent, message, settings and thread."""
 
     owner: Owner
     agent: str
@@ -203,7 +203,7 @@ class AgentStream:
                 event = event or asyncio.ensure_future(anext(events, None))
                 wait = wait or asyncio.ensure_future(self._next_wait())
                 await asyncio.wait((event, wait), return_when=asyncio.FIRST_COMPLETED)
-                if event.done() or (open_wait := wait.result()) is None:  # None: the run is over
+                if event.done() or (open_wait := wait.result()) is None:  # None: the run has finished
                     if (happened := await event) is None:
                         return
                     event = None
@@ -244,7 +244,7 @@ class AgentStream:
         async def ask() -> None:
             asked = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
             answer = await ask_approval(approve, asked)
-            with suppress(AlreadyOver, CallExpired):  # somebody else has answered, or it took too long
+            with suppress(AlreadyOver, CallExpired):  # answered elsewhere, or too late
                 await self._open.calls.submit(wait.run_id, call.id, answer)
 
         await first_done(self._open.runs.wait(self.run_id), ask())
@@ -409,7 +409,7 @@ async def run(
 def _called_like(
     _: Callable[_P, Awaitable[RunResult]],
 ) -> Callable[[Callable[..., RunResult]], Callable[_P, RunResult]]:
-    """The function, which takes what that one takes."""
+    """Return a decorator that gives a function the parameters of another one."""
     return lambda function: function
 
 
@@ -460,7 +460,7 @@ class _Done:
 
 
 async def _thread(runtime: Runtime, order: _Order) -> str:
-    """Return the thread in which it runs, which is made if none is given."""
+    """Return the thread of the run, which is created if none is given."""
     if order.thread_id is None:
         return (await runtime.threads.create(order.agent, **order.values)).id
     thread = await runtime.threads.get(order.thread_id)
@@ -486,7 +486,7 @@ def _owner(agent: object, app: object) -> Owner:
 
 
 def _settings(database_url: str | None, settings: Settings | None) -> Settings:
-    """The settings that are given, else the environment's with the journal in memory."""
+    """Return the given settings, or the environment's with the journal in memory."""
     if not isinstance(settings, Settings | NoneType):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(f"settings= are toolwright.Settings, not {brief_value(settings)}.")
     if settings is None:

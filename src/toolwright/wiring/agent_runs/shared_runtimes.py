@@ -18,7 +18,7 @@ from toolwright.wiring.parts import MemoryJournal
 from toolwright.wiring.settings import MEMORY, Settings
 
 T = TypeVar("T")
-CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
+CANCEL_PATIENCE = 15.0  # seconds; a cancelled run ends within ten
 WATCHED = 0.1  # seconds between looks at whether the task that waits has been cancelled
 _END = object()
 
@@ -32,7 +32,7 @@ class BackgroundLoop:
         self._thread: threading.Thread | None = None
 
     def wait(self, make: Callable[[], Awaitable[T]], context: Context | None = None) -> T:
-        """What the coroutine comes to; Ctrl-C cancels it, and is raised once it has ended."""
+        """Return the coroutine's result. Ctrl-C cancels it, and is raised once it has ended."""
         loop = self._running()
         over, tasks = threading.Event(), list[asyncio.Task[T]]()
         context = copy_context() if context is None else context
@@ -52,7 +52,7 @@ class BackgroundLoop:
         return tasks[0].result()
 
     def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
-        """What the generator yields, one by one; it is closed with the iteration."""
+        """Yield the generator's values, one by one; it is closed with the iteration."""
         context = copy_context()  # one for all, in which the generator may keep its own
         try:
             while (item := self.wait(lambda: anext(items, _END), context)) is not _END:
@@ -98,7 +98,7 @@ async def _awaited(make: Callable[[], Awaitable[T]]) -> T:
 
 KEPT_THREADS = 1_000  # of one journal in memory
 KEPT_JOURNALS = 32  # in memory, of one agent or app in one event loop
-GRACE = 1.0  # seconds that calls in progress have to end once nobody waits for a run any more
+GRACE = 1.0  # seconds that calls in progress have to end once no caller waits for a run
 Owner: TypeAlias = Agent | App
 Keep: TypeAlias = Callable[[str], Awaitable[None]]
 Mode: TypeAlias = tuple[int, object]
@@ -194,7 +194,10 @@ class _Loop:
         self.in_memory: dict[int, dict[object, _Seat]] = {}
 
     async def seat(self, owner: Owner, url: str, model: object, thread_id: str | None) -> _Seat:
-        """The journal of that URL; in memory the one that has the thread, else the owner's with that model."""
+        """Return the shared runtime of the journal at that URL.
+
+        For a journal in memory it is the one that has the thread, or otherwise the owner's with that model.
+        """
         if not url.startswith(MEMORY):
             return self.seats.setdefault(url, _Seat())
         if id(owner) not in self.in_memory:
@@ -231,9 +234,9 @@ LOOPS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop]" = weakref.W
 async def shared_runtime(
     owner: Owner, settings: Settings, model: object | None, thread_id: str | None
 ) -> AsyncGenerator[tuple[Runtime, Keep]]:
-    """The runtime of an app, or of an agent alone, while the block lasts; `model` is used instead of all others.
+    """Yield the runtime of an app, or of a single agent, within the block; `model` replaces all others.
 
-    Beside it what is to be told of the thread that is used: in memory the last 1,000 are kept.
+    Also yields a function that records the use of a thread: in memory the last 1,000 are kept.
     """
     loop = LOOPS.setdefault(asyncio.get_running_loop(), _Loop())
     key = model if isinstance(model, str | None) else id(model)

@@ -1,12 +1,12 @@
-"""Schemas of tools and structured outputs in each provider's dialect, and an answer's text on the way back.
+"""Schemas of tools and structured outputs in each provider's dialect, and the conversion of answers back.
 
-A tool's schema is sent as it is published, wherever the provider takes JSON Schema: pydantic-ai fits schemas to its
-providers' strict modes, and for OpenAI closes every object meanwhile, so that a free-form one could only be `{}`.
-An answer's schema is sent in the provider's dialect for structured output, where it can be said so, else as that of a
+A tool's schema is sent as it is published, if the provider accepts JSON Schema: pydantic-ai adapts schemas to its
+providers' strict modes, and closes every object for OpenAI, so that a free-form one could only be `{}`. An answer's
+schema is sent in the provider's dialect for structured output, if it can be expressed there, otherwise as that of a
 final tool, whose arguments are the answer.
 
-A keyword that a provider refuses is told in the description beside it. So a rendering may ask for less than the
-schema, by which every answer is validated afterwards.
+A keyword that a provider rejects is described in the description instead. So the sent schema can be weaker than the
+original, by which every answer is validated afterwards.
 """
 
 import copy
@@ -66,9 +66,9 @@ MOST_ENUM_VALUES = 1_000
 
 
 def openai_form(schema: JSONObject) -> JSONObject:
-    """The schema in OpenAI's strict dialect, in which every property is required; `without_nulls` reads an answer.
+    """Return the schema in OpenAI's strict dialect, in which every property is required.
 
-    Raises `DefinitionError` if it cannot be said so.
+    `without_nulls` converts an answer back. Raises `DefinitionError` if the dialect cannot express the schema.
     """
     rendered = _rendered_object(strict_form(schema), _openai_takes)
     _check_size(rendered)
@@ -76,10 +76,10 @@ def openai_form(schema: JSONObject) -> JSONObject:
 
 
 def anthropic_form(schema: JSONObject) -> JSONObject:
-    """The schema in Anthropic's dialect, in which every object is closed.
+    """Return the schema in Anthropic's dialect, in which every object is closed.
 
-    Raises `DefinitionError` if it cannot be said so. Schemas that refer to themselves, or have very many optional
-    fields, are refused by pydantic-ai before they are sent.
+    Raises `DefinitionError` if the dialect cannot express the schema. Recursive schemas, and schemas with very many
+    optional fields, are rejected by pydantic-ai before they are sent.
     """
     return _rendered_object(closed_form(schema), _anthropic_takes)
 
@@ -128,7 +128,7 @@ def _rendered_object(schema: JSONObject, takes: _Takes) -> JSONObject:
 
 
 def _reference(schema: JSONObject) -> JSONObject:
-    """A reference, which stands alone: its texts are around it."""
+    """Return a reference without other keywords: its texts are put around it."""
     reference = schema["$ref"]
     if not isinstance(reference, str) or _REFERENCE.fullmatch(reference) is None:
         raise DefinitionError(f"No provider takes the reference {reference!r}.")
@@ -225,7 +225,7 @@ def leaving_schemas(model: Model) -> Model:
 
 
 def schema_for(model: Model, schema: JSONObject) -> JSONObject:
-    """A tool's schema as this model's provider takes it: OpenAI refuses an object without a word of properties."""
+    """Return a tool's schema in the model's form: OpenAI rejects an object schema without `properties`."""
     if model.system == "openai" and schema.get("type") == "object" and "properties" not in schema:
         return {**schema, "properties": {}}
     return schema
@@ -239,11 +239,11 @@ def strictness(model: Model) -> bool | None:
 
 @value
 class AnswerForm:
-    """How a model is asked for an answer.
+    """Method by which a model is asked for an answer.
 
     By the provider's own structured output (`native`), by a final `tool` (`text`), or, for models without tools, by
-    pydantic-ai's instructions, with the provider's JSON mode where it has one (`prompted`), and for what is no object
-    by `instructions` alone (`text`). An answer that comes in strict form is read back by the schema `strict`.
+    pydantic-ai's instructions, with the provider's JSON mode if it has one (`prompted`), and for an answer that is not
+    an object by `instructions` only (`text`). An answer in strict form is converted back by the schema `strict`.
     """
 
     mode: Literal["native", "prompted", "text"]
@@ -263,14 +263,16 @@ def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 
 
 def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """The form with a final tool, for models without structured output for the schema, or without it beside tools."""
+    """Return the form with a final tool, for models that do not support structured output for the schema or with
+    tools.
+    """
     if not model.profile.get("supports_tools", True):
         return prompted_form(model, answer)
     return AnswerForm(mode="text", tool=FinalTool(schema_for(model, answer.schema), strictness(model)))
 
 
 def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """The form that asks in words, for models that have no other way."""
+    """Return the form by instructions, for models without any other method."""
     if not _is_object(answer):  # JSON modes are for objects
         words = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
         return AnswerForm(mode="text", instructions=(InstructionPart(content=words),))
@@ -293,9 +295,9 @@ async def read_final(response: NativeResponse, form: AnswerForm | None) -> Nativ
 
 
 async def read_answer(response: ModelResponse, form: AnswerForm | None) -> ModelResponse:
-    """The response with its text as the schema means it, without the nulls of the strict form.
+    """Return the response with its text converted back to the schema, without the nulls of the strict form.
 
-    What is no JSON stays as it is, and so does the provider's own form of the answer (`native`).
+    Invalid JSON is unchanged, and so is the provider's own form of the answer (`native`).
     """
     if form is None or form.strict is None or not response.text:
         return response
@@ -317,7 +319,7 @@ def _is_object(answer: AnswerSchema) -> bool:
 
 
 def _native_form(model: Model, answer: AnswerSchema) -> AnswerForm | None:
-    """The form for structured output; None if the provider has no words for the schema."""
+    """Return the form for structured output, or None if the provider cannot express the schema."""
     if model.system in _CLOSED:
         try:
             return AnswerForm(mode="native", output=_output(answer, anthropic_form(answer.schema), True))

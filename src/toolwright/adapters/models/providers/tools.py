@@ -47,9 +47,9 @@ def provider_of(model: Model) -> Provider:
 
 @value
 class ToolOffer:
-    """The tools of one request. `wire` are the tools by the names that the provider is told, in their order.
+    """The tools of one request. `wire` maps the names sent to the provider to the tools, in order.
 
-    `body` is the whole list as it is sent, for a client that is given it at once.
+    `body` is the whole serialized list, for a client that accepts it directly.
     """
 
     natives: Sequence[NativeTool]

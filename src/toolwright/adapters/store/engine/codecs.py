@@ -41,7 +41,7 @@ def micros_or_none(instant: datetime | None) -> int | None:
 
 
 def instant(value: int) -> datetime:
-    """The aware instant, in UTC."""
+    """Return the aware timestamp, in UTC."""
     return EPOCH + timedelta(microseconds=value)
 
 
@@ -68,7 +68,7 @@ class UnreadableColumn(Exception):
 
 
 def read_text(written: str) -> str:
-    """The text that is written as JSON; raises what `json.loads` does, or `TypeError`."""
+    """Return the text that is written as JSON. Raises the errors of `json.loads`, or `TypeError`."""
     if written[:1] == '"':
         text, end = cast(
             "tuple[str, int]", scanstring(written, 1)
@@ -89,12 +89,12 @@ def a_text(parsed: JSON) -> str:
 
 
 def texts(parsed: JSON) -> tuple[str, ...]:
-    """A list of texts, else `TypeError`."""
+    """Return a tuple of texts. Raises `TypeError`."""
     return tuple([a_text(each) for each in cast("list[JSON]", _of_kind(parsed, list))])
 
 
 def an_object(parsed: JSON) -> JSONObject:
-    """An object, else `TypeError`."""
+    """Return an object. Raises `TypeError`."""
     return cast("JSONObject", _of_kind(parsed, dict))  # the keys of JSON are text
 
 

@@ -31,7 +31,7 @@ _parsed = json.JSONDecoder().decode
 
 
 def one_of(kinds: object) -> dict[str, frozenset[str]]:
-    """The `info` of a column that holds one word of a `Literal`: which they are."""
+    """Return the `info` of a column for the values of a `Literal`."""
     return {WORDS: frozenset(get_args(kinds))}
 
 

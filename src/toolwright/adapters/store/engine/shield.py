@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 async def shielded(outcome: "asyncio.Future[T]") -> T:
-    """The future's outcome; a cancellation meanwhile is raised at the caller's next wait, after it.
+    """Return the future's outcome. A cancellation in the meantime is raised at the caller's next wait.
 
-    A commit under way cannot be taken back: whoever is cancelled during it must still learn its outcome.
+    A commit in progress cannot be undone: a caller cancelled during it must still learn its outcome.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -31,4 +31,4 @@ def _cancel_again(task: "asyncio.Task[Any]", requests: int) -> None:  # whatever
     """Raise the cancellation, unless its owner (a timeout that has been left) has taken it back meanwhile."""
     if task.cancelling() > requests:
         task.cancel()
-        task.uncancel()  # `cancel` counted a request again; the first one still stands
+        task.uncancel()  # `cancel` counted a request again; the first one is still pending

@@ -209,9 +209,9 @@ def _tell(
 
 
 def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
-    """The runs of these threads that are open or to follow are to stop, and nobody is told of their end.
+    """Stop the open and queued runs of these threads without a report.
 
-    Calls that still hoped for a late result of theirs are cancelled; those that wait are ended by their own runs.
+    Calls that still accept a late result of theirs are cancelled; waiting calls are ended by their own runs.
     """
     for row in [tables.threads[each.born.id] for each in rows if each.run_id is not None]:
         call = None if row.report is None else tables.calls.get(row.report)

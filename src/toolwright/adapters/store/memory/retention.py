@@ -66,7 +66,7 @@ def _drop_rows(row: ThreadRow, at: datetime, tables: Tables) -> None:
 
 
 def forget_bytes(unit: ForgetBytes, tables: Tables) -> UnitResult:
-    """The notes of these bytes go, if they are still the same."""
+    """Delete the records of these bytes, if they are unchanged."""
     for each in unit.dropped:
         if tables.dropped_bytes.get(each.digest) == each.at:
             del tables.dropped_bytes[each.digest]

@@ -97,7 +97,7 @@ class ThreadRow:
         )
 
     def promise(self, new_run: str) -> str:
-        """The run that reads what comes now: the queued one, else `new_run`, which is queued with that."""
+        """Return the run that reads new events: the queued one, or `new_run`, which is queued by this."""
         if self.run_id is None:
             self.run_id = new_run
         if not self.begun:
@@ -141,7 +141,7 @@ class ThreadRow:
 
 @dataclass(slots=True)
 class Tables:
-    """All of the journal. Whoever changes a thread gets it by its id, so that the change can be taken back."""
+    """All tables of the journal. Change a thread only through its id, so that the change can be rolled back."""
 
     threads: MutableMapping[str, ThreadRow] = field(default_factory=dict[str, ThreadRow])
     runs: MutableMapping[str, Run] = field(default_factory=dict[str, Run])
@@ -199,21 +199,21 @@ class Tables:
     )
 
     def thread(self, thread_id: str) -> ThreadRow:
-        """The thread's row, else the guard `thread` fails."""
+        """Return the thread's row. Conflict: `thread`."""
         thread = self.threads.get(thread_id)
         if thread is None:
             raise GuardFailed("thread")
         return thread
 
     def open_run(self, run_id: str, thread_id: str) -> Run:
-        """The run, if it is not over, else the guard `run` fails."""
+        """Return the run if it has not finished. Conflict: `run`."""
         run = self.runs.get(run_id)
         if run is None or run.thread_id != thread_id or run.over:
             raise GuardFailed("run")
         return run
 
     def space(self, space_id: str) -> Space:
-        """The space, else the guard `space` fails."""
+        """Return the space. Conflict: `space`."""
         space = self.spaces.get(space_id)
         if space is None:
             raise GuardFailed("space")
@@ -238,7 +238,7 @@ class Tables:
         return sorted(found, key=lambda row: (row.born.created_at, row.born.id))
 
     def below(self, thread_id: str) -> list[ThreadRow]:
-        """The threads that this one has made, and those have made, and so on."""
+        """Return all descendants of the thread."""
         made = self.children(thread_id)
         return [*made, *[each for child in made for each in self.below(child.born.id)]]
 
@@ -252,7 +252,7 @@ class Tables:
         return above
 
     def compactions_of(self, thread_id: str, within: str | None = None) -> list[Compaction]:
-        """The thread's compactions, or those of the conversation within a call, the first one first."""
+        """Return the thread's compactions, or those of the conversation in a call, oldest first."""
         found = [
             row
             for row in self.compactions.values()
@@ -272,7 +272,7 @@ class Tables:
         return next((one for one in self.entities.values() if one.external_id == external_id), None)
 
     def wake(self, thread_id: str, at: datetime) -> None:
-        """Word that the thread has work to do: the earlier due stays, the generation rises."""
+        """Schedule the thread: keep the earlier due time, increment the generation."""
         known = self.wakes.get(thread_id)
         if known is None:
             self.wakes[thread_id] = Wake(thread_id=thread_id, due=at, gen=micros(at))
@@ -309,7 +309,7 @@ class Tables:
         self.wakes.pop(plan_timer(agent_id, plan_id), None)
 
     def mind(self, agent_id: str, kind: MindKind) -> Mapping[str, object]:
-        """What the agent keeps of that kind, by key."""
+        """Return the agent's rows of that kind, by key."""
         if kind == "links":
             return {
                 link_key(owner_id, label): None

@@ -137,7 +137,7 @@ class SessionPool:
 
     def end_idle(self) -> None:
         """End the sessions that nobody has borrowed."""
-        for connection in self._idle:  # whoever would borrow one next opens another instead
+        for connection in self._idle:  # the next borrower opens another one
             with suppress(asyncpg.InterfaceError):  # the server has ended it
                 connection.terminate()
 
@@ -238,7 +238,7 @@ class Pools:
 
 @asynccontextmanager
 async def lent(pool: Pool) -> AsyncGenerator[Connection]:
-    """A session, given back afterwards; one that was left in the middle of something is cut off."""
+    """Yield a session and release it afterwards. A session left in the middle of a command is closed."""
     connection = await pool.acquire()
     try:
         yield connection
@@ -327,7 +327,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def store_error(error: BaseException) -> StoreError | Unwritable:
-    """The error as callers know it: the database is unavailable, or it cannot hold what it was given."""
+    """Convert the error: the database is unavailable, or it cannot store a value."""
     refusal: StoreError | Unwritable
     if isinstance(error, asyncpg.IntegrityConstraintViolationError | asyncpg.DataError):
         refusal = Unwritable(sentence(f"The journal cannot hold this: {error}"))

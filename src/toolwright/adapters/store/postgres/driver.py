@@ -1,8 +1,8 @@
-"""Postgres as the journal's driver: two pools of connections, one transaction a unit.
+"""Postgres as the journal's driver: two pools of connections, one transaction per unit of work.
 
-Units of one thread take turns, so that they do not wait for one another's row locks with connections in hand,
-and so that the events of a thread reach the bus of this process in order. The bus of another process does not
-hear of them: a follower there finds the gap, or the rows, in the table.
+Units of one thread are serialized, so that they do not hold connections while waiting for one another's row locks, and
+so that the events of a thread reach the bus of this process in order. The bus of another process does not receive them:
+a subscriber there finds the gap, or the rows, in the table.
 """
 
 import asyncio
@@ -221,7 +221,9 @@ async def _drive(connection: Connection, steps: Reading[T]) -> T:
 
 
 async def _page(connection: Connection, op: Op) -> list[Row]:
-    """The rows until they have the bytes of a page; of what lies behind about as much is fetched, as rows are alike."""
+    """Return the rows until they have the bytes of a page. About as many more are fetched, as rows are of similar
+    size.
+    """
     rows, size, count = list[Row](), 0, 1
     async with connection.transaction():
         cursor = await connection.cursor(op.statement.sql, *op.statement.bind(op.params))

@@ -130,7 +130,7 @@ async def _try_lock(connection: Connection) -> bool:
         if await _has_no_nodes(connection):
             return True
         await connection.execute(_UNLOCK)
-    except (*FAULTS, asyncio.CancelledError):  # it may have the lock, which nobody would give back
+    except (*FAULTS, asyncio.CancelledError):  # it may hold the lock, which would never be released
         await _unlock(connection)
         raise
     return False

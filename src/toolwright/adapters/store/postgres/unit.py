@@ -75,7 +75,7 @@ class Transaction:
         try:
             written = await self._apply()
         except asyncio.CancelledError:
-            raise  # the session may be silent: whoever lent it cuts it off
+            raise  # the session may be silent: its pool closes it
         except BaseException:
             if not self._connection.is_closed():
                 await self._connection.execute("ROLLBACK")

@@ -138,7 +138,7 @@ def _speak(effect: Speak, unit: Unit, sql: Statements, done: EffectResult) -> St
 def _begin(
     effect: Spawn | Speak, run: Run, posted: int, ev: int, unit: Unit, sql: Statements, done: EffectResult
 ) -> Steps:
-    """A run is queued for the message."""
+    """Queue a run for the message."""
     yield from _files(effect.files, sql)
     event = changed(effect.event, run_id=run.id)
     yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
@@ -167,7 +167,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> 
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """The waiting call gets its result, if it still waits for one."""
+    """Settle the waiting call with its result, if it still waits for one."""
     parent: Params = {"thread_id": effect.parent.id}
     result = long_text_or_none(effect.result)
     settled: Params = {
@@ -197,7 +197,7 @@ def _tell(
     sql: Statements,
     done: EffectResult,
 ) -> Steps:
-    """The parent's followers are told."""
+    """Send events to the parent's subscribers."""
     for draft in drafts:
         [(ev, agent)] = yield Op(sql.touch, {"thread_id": parent_id, "more": 1}, "thread")
         events = numbered((draft,), ev, unit, parent_id, run_id, agent)

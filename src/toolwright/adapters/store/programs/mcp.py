@@ -47,7 +47,7 @@ def _tool_params(effect: McpToolEffect) -> Params:
 
 
 def _ask(effect: AskBelow, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """The thread's row is the lock: whoever ends the parent takes it too."""
+    """Create a nested call. The thread's row is the lock, which a unit that ends the parent takes too."""
     call = effect.call
     touched: Params = {"thread_id": call.thread_id, "more": len(effect.events)}
     [(ev, agent)] = yield Op(sql.touch, touched, "thread")

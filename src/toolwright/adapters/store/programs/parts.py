@@ -45,7 +45,7 @@ def lock(effects: Sequence[Effect], own: str, sql: Statements) -> Steps:
 
 
 def spoken_to(effects: Sequence[Effect]) -> set[str]:
-    """The threads that deliveries are for, and those in which questions are asked."""
+    """Return the threads to which deliveries are addressed, and those in which questions are asked."""
     asking = [each.call.thread_id for each in effects if isinstance(each, AskBelow)]
     return {*asking, *[each.thread.id for each in deliveries_of(effects)]}
 
@@ -80,7 +80,7 @@ def leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
 
 
 def wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
-    """Word that the thread has work to do."""
+    """Schedule the thread."""
     at = micros(unit.at)
     return Op(sql.wake, {"thread_id": thread_id, "due": at, "gen": at})
 

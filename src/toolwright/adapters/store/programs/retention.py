@@ -82,7 +82,7 @@ def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
 
 
 def forget_bytes(unit: ForgetBytes, sql: Statements) -> Program:
-    """The notes of these bytes go."""
+    """Delete the records of these bytes."""
     seen: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
     yield [Op(sql.retention.forget_bytes, params) for params in seen]
     return UnitResult(Committed(count=len(seen)))

@@ -8,7 +8,7 @@ from pathlib import Path
 BUSY_SECONDS = 30.0  # for which a lock of another program is waited for
 NOTICE_SECONDS = 2.0  # of them, after which the log says so
 PIECE = 256  # pages, of 4 KiB, that one transaction gives back
-RESERVE = 1024  # free pages that are kept: what is written next needs them
+RESERVE = 1024  # free pages that are kept for the next writes
 _SHRINKABLE = "PRAGMA auto_vacuum = INCREMENTAL"
 _log = logging.getLogger("toolwright.journal")
 

@@ -47,7 +47,7 @@ class Inserting(Protocol):
 
 
 def woken(inserting: Inserting) -> Any:  # a statement of SQLAlchemy
-    """The earlier time stays, the generation rises."""
+    """Return the schedule entry with the earlier due time and the next generation."""
     due = inserting.excluded.due
     earlier = case((due < wakes.c.due, due), else_=wakes.c.due)
     return inserting.on_conflict_do_update(
@@ -127,10 +127,10 @@ class ChildStatements:
         self.below = compiled(select(family_of(children).c.id))
 
     def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
-        """Statements to stop those threads and all below them: their runs, also those that are to follow.
+        """Return statements that stop the runs of the threads and their descendants, including queued ones.
 
-        Nobody is told, and so calls that still hoped for a late result are cancelled. Those that wait are ended by
-        their own runs.
+        No report is sent, so calls that still accept a late result are cancelled. Waiting calls are ended by their own
+        runs.
         """
         family = select(family_of(first).c.id)
         at_work = and_(threads.c.id.in_(family), threads.c.run_id.is_not(None))

@@ -32,7 +32,7 @@ class SpaceStatements:
     """Statements about spaces, compiled for one dialect; each attribute is one of them."""
 
     def __init__(self, name: DialectName) -> None:
-        self.numbers_later = name == "postgresql"  # SQLite has one writer: its counter holds nobody up
+        self.numbers_later = name == "postgresql"  # SQLite has one writer: its counter blocks no other one
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
         self._space_statements(compiled)

@@ -37,7 +37,7 @@ _HOME: Final = ""  # no space: where the agent is
 
 
 class PromptPreview:
-    """What an agent would be told: where it is, or as if it were in a space."""
+    """Preview of an agent's prompt: in its active space, or as if it were in a space."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit
@@ -163,7 +163,7 @@ MOST_NAMES: Final = 200  # of values, of each kind
 
 
 class Configuration:
-    """What an agent is, to be read."""
+    """View of an agent's configuration."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:
         self._visit = visit
@@ -285,7 +285,7 @@ def open_to_name(open_to: str | Sequence[str] | None) -> str:
 
 
 def model_name(model: object) -> str:
-    """What a model is called."""
+    """Return the display name of a model."""
     if model is None:
         return "default (TOOLWRIGHT_MODEL)"
     return model if isinstance(model, str) else type(model).__name__
@@ -382,7 +382,7 @@ def check_allowed(visit: Visit, config: JSON) -> None:
 
 
 def with_values(config: JSONObject, agent: Agent) -> JSONObject:
-    """The configuration with the agent's values wherever it says nothing of them."""
+    """Return the configuration, with the agent's values wherever it does not change them."""
     whole = dict(config)
     if "env" not in whole:
         whole["env"] = _env(agent.env)

@@ -247,7 +247,7 @@ class Goals:
 
 
 class Memories:
-    """What an agent remembers, by key."""
+    """An agent's memories, by key."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._items: ItemList[Memory] = ItemList(visit)

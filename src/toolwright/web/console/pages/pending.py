@@ -55,7 +55,7 @@ async def open_requests(visit: Visit) -> Sequence[Request]:
 
 
 async def count_requests(visit: Visit) -> int:
-    """How many runs wait for values that the visitor may give."""
+    """Return the number of runs that wait for values which the visitor may set."""
     return min(len(await _parked(visit)), MOST)
 
 
@@ -121,7 +121,7 @@ async def read_page(visit: Visit, wanted: Filter, first: int = 0, most: int = PA
 
 
 async def count_calls(visit: Visit) -> int:
-    """How many wait for somebody; no more than a hundred are counted."""
+    """Return the number of calls that wait for a person, at most a hundred."""
     page = await read_page(visit, Filter(), most=MOST_COUNTED)
     return len([call for call in page.calls if visit.is_service or _may_be_theirs(call)])
 
@@ -195,7 +195,7 @@ _SPACES = Topic(kind="spaces", id="")
 
 
 async def draw_pending(visit: Visit) -> None:
-    """What waits, the oldest first; what is answered meanwhile stays until somebody leaves."""
+    """Render the pending items, oldest first. Items answered in the meantime stay until the page is left."""
     wanted = Filter(agent=visit.query.get("agent"), space_id=visit.query.get("space"))
     first = visit.query.get("from", "0")
     with box("div", "head"):
@@ -209,7 +209,7 @@ async def draw_pending(visit: Visit) -> None:
 
 
 async def count_pending(visit: Visit) -> int:
-    """How much waits for the visitor: at most some hundred are counted."""
+    """Return the number of items that wait for the visitor, at most some hundred."""
     return await count_calls(visit) + await count_requests(visit)
 
 

@@ -137,7 +137,7 @@ def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
 
 
 TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
-LOOK_AGAIN: Final = 2.0  # seconds between two looks at a run whose events are not for whoever looks
+LOOK_AGAIN: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
@@ -218,7 +218,7 @@ class RunView:
 
 
 async def _draw_status(visit: Visit, run: Run) -> None:
-    """What a person sees of a run that they caused in a thread that is not theirs (D24)."""
+    """Render the status of a run that a person caused in a thread of someone else (D24)."""
     heading("Run")
     card = box("div", "card stack")
 

@@ -132,7 +132,7 @@ def register() -> None:
 
 async def page(request: Request, client: Client) -> None:
     """A page as it is loaded; within it views are shown without loading it again."""
-    # What the console has put there, and nobody else.
+    # Set only by the console.
     site, session = cast("tuple[ConsoleApp, Session]", request.scope[SCOPE])
     visit = Visit(site, session, client)
     client.on_delete(visit.close)

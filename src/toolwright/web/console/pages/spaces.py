@@ -87,7 +87,7 @@ class SpaceList:
 
 
 async def unread_of(visit: Visit) -> Mapping[str, int]:
-    """How many messages whoever speaks here has not read, by the spaces that they are in."""
+    """Return the numbers of messages that the current speaker has not read, by space."""
     me = visit.speaker_id
     if me is None:
         return {}

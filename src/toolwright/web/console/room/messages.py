@@ -75,7 +75,7 @@ MOST_DRAWN: Final = 200
 
 @dataclass(slots=True, kw_only=True)
 class MessageActions:
-    """What somebody can do with a message; each gets the message as it is then."""
+    """Actions on a message; each gets the message in its current state."""
 
     react: Callable[[RoomMessage, str], Awaitable[object]]
     reply: Callable[[RoomMessage], object]
@@ -224,7 +224,7 @@ class MessageList:
                 await row.card.show_message(said.call, self.space_id)
 
     def _frame(self, said: RoomMessage) -> JSONObject:
-        """What the frame of a message shows."""
+        """Return the data of a message's frame."""
         parent = None if said.parent_id is None else self.known(said.parent_id)
         about = "An earlier message" if parent is None else f"{parent.author}: {parent.gist}"
         return {

@@ -28,19 +28,19 @@ class Guest:
 
 
 def name_of(entity: Entity) -> str:
-    """What an entity is called."""
+    """Return the display name of an entity."""
     return entity.display_name or entity.external_id or entity.id
 
 
 async def people_of(visit: Visit, limit: int, offset: int = 0) -> Sequence[Entity]:
-    """A page of the people whom the app knows, the oldest first."""
+    """Return a page of the app's people, oldest first."""
     agents = await visit.runtime.agents.list(MOST_AGENTS)
     rows = await visit.runtime.entities.list(limit, len(agents) + offset)
     return Rows([each for each in rows if each.type == "human"], broken_of(rows))
 
 
 async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:
-    """The members of the space, in the order in which they came; without those who are gone."""
+    """Return the members of the space, in the order of joining, without deleted ones."""
     members = all_of(await visit.runtime.spaces.members(space_id))
     entities = [await visit.runtime.spaces.entity(each.entity_id) for each in members]
     return [
@@ -87,7 +87,7 @@ MOST: Final = 200  # people and agents that can be chosen from; others are taken
 
 
 async def choose_members(visit: Visit, space_id: str) -> None:
-    """A dialog with all members, and whoever else could be one."""
+    """Open a dialog with all members and candidates."""
     check_service(visit)
     there = await guests_of(visit, space_id)
     members = {guest.entity_id for guest in there}

@@ -37,7 +37,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, words
 from toolwright.wire.call import call_shown_by, message_id_of
 
-STILL = 3.0  # seconds without a key after which somebody types no more
+STILL = 3.0  # seconds without a key after which a person counts as not typing
 
 
 class Composer:
@@ -225,7 +225,7 @@ class Room:
         ui.run_javascript("toolwright.toEnd()")
 
     async def _take(self, events: Sequence[Event]) -> None:
-        """What has happened, in order; of what streams only the last state of a batch is drawn."""
+        """Draw new events in order; of streams only the last state of a batch."""
         streams = {
             str(each.payload.get("streamId")): index
             for index, each in enumerate(events)
@@ -306,7 +306,7 @@ class Room:
         await self._messages.put(said)
 
     def _streamed(self, event: Event, content: str = "", call: Any = None) -> RoomMessage:  # as above
-        """What an agent is about to say, or the call that it is about to make."""
+        """Return the message or the call that an agent is writing."""
         entity_id = entity_id_of(event.agent or "")
         name = next((each.name for each in self._guests if each.entity_id == entity_id), "An agent")
         return RoomMessage(

@@ -117,7 +117,7 @@ class RunHead:
 
 
 def ask_to_cancel(visit: Visit, run_id: str) -> None:
-    """Cancel the run, once whoever asks for it has said so twice."""
+    """Cancel the run after a confirmation."""
 
     async def cancel() -> None:
         await visit.permits.run(visit.caller, run_id)

@@ -88,7 +88,7 @@ class RunDetail:
         return [self.stage(number, calls.get(number, [])) for number in numbers]
 
     def stage(self, number: int, calls: Sequence[Call] = ()) -> Stage:
-        """A step, with calls that are at hand."""
+        """Return a step with the given calls."""
         said = self._said.get(number, [])
         return Stage(number=number, step=self._steps.get(number), said=[*said], calls=[*calls])
 
@@ -252,7 +252,7 @@ def _draw_progress(done: float, total: float | None, text: str) -> None:
 PAGE: Final = 20  # steps that are drawn at once
 MOST_CALLS: Final = 50  # calls of one step that are drawn at once
 LONGEST: Final = 0.02  # seconds of drawing after which others get a turn
-MOST_DRAWN: Final = 60  # steps on the page, behind which the earliest are let go while it is live
+MOST_DRAWN: Final = 60  # maximum number of steps on a live page; the earliest are removed
 
 
 class Timeline:
@@ -298,7 +298,7 @@ class Timeline:
             await view.progress(call_id, payload)
 
     async def _add(self, numbers: Sequence[int], calls: Sequence[Call] | None = None) -> None:
-        """Draw steps behind all others; with calls that are at hand, or those that are read."""
+        """Append steps, with the given calls, or otherwise those of the journal."""
         if calls is None:
             stages = await self._course.stages(numbers)
         else:
@@ -363,7 +363,7 @@ class StageView:
         self._draw_more()
 
     def draw_head(self, stage: Stage) -> None:
-        """What the model said, and what that cost."""
+        """Render the model's answer and its cost."""
         step = stage.step
         with self._head.clear():
             words(f"Step {stage.number}" if stage.number else "Begin", "h3")

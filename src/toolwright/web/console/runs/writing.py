@@ -1,4 +1,4 @@
-"""What a model is writing: the parts of an answer that is not there yet, as they grow."""
+"""Answers in progress: the parts that a model is writing, as they grow."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -44,7 +44,10 @@ class Writing:
         self._element.clear()
 
     async def take_all(self, events: Sequence[Event], progress: Progress) -> None:
-        """A batch of events: what grows several times is drawn as it is at last, `progress` is told of calls' own."""
+        """Process a batch of events.
+
+        Of parts that grow several times the last state is drawn; `progress` gets calls' own.
+        """
         last = {str(each.payload.get("streamId")): each for each in events if each.type in _STREAMS}
         for event in events:
             if event.type == "tool.progress":

@@ -46,7 +46,7 @@ from toolwright.wire.call import arguments_json
 
 
 async def draw_prompt(visit: Visit, thread: Thread) -> None:
-    """What its model reads before the conversation, in the parts that it is made of; for services alone."""
+    """Render the prompt that precedes the conversation, in its parts; for services only."""
     check_service(visit)
     try:
         told = await visit.runtime.prompts.of(thread.answering, thread.space_id)
@@ -172,7 +172,7 @@ MOST_DRAWN: Final = 200
 
 @dataclass(slots=True, kw_only=True)
 class Names:
-    """What those are called who speak in a thread."""
+    """Display names of the participants of a thread."""
 
     user: str
     agent: str
@@ -229,7 +229,7 @@ class Conversation:
         self._draw_earlier(there_may_be=_is_cut(messages))
 
     async def look_again(self) -> None:
-        """What was said since: drawn at the end, unless somebody reads far above it."""
+        """Draw new messages at the end, unless the visitor is reading far above it."""
         async with self._drawing:
             await self._draw_new()
 

@@ -43,7 +43,7 @@ LOOK_AGAIN: Final = 2.0
 
 
 async def ancestors(visit: Visit, thread: Thread) -> list[Thread]:
-    """The threads above it that whoever looks may see, the farthest first."""
+    """Return the parent threads that the visitor may see, farthest first."""
     above: list[Thread] = []
     while thread.parent_id is not None and len(above) < MOST_ABOVE:
         try:
@@ -244,7 +244,7 @@ _NAME: JSONObject = {
 
 
 class ThreadHead:
-    """What the thread is, how its run stands, and what can be done with both."""
+    """Head of a thread's page: the thread, the status of its run, and their actions."""
 
     def __init__(self, visit: Visit, thread: Thread) -> None:
         self._visit = visit

@@ -73,7 +73,7 @@ _USUAL: Final[Mapping[str, Component]] = {
 
 
 def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Drawing:
-    """What draws the call. Whether it may be made at all is asked before what its tool asks."""
+    """Return the component that draws the call. An approval precedes the tool's own component."""
     name = facts.call.name
     if facts.terms is not None:
         return draw_approval
@@ -88,7 +88,7 @@ def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Dra
 
 
 def usual_component(name: str) -> Component | None:
-    """The component that a tool of that name usually wants, None if its name says nothing."""
+    """Return the usual component for a tool of that name, or None."""
     plain = name.lower().replace("_", "").replace("-", "")
     if plain.startswith("confirm"):
         return "confirmation"
@@ -130,12 +130,12 @@ class CallCard:
 
     @property
     def facts(self) -> CallFacts | None:
-        """The call as it was told of last."""
+        """The last known state of the call, or None."""
         return self._facts
 
     async def show_row(self, row: Call) -> None:
         """The call as its row has it, which the visitor may see."""
-        self._read = None  # whoever shows rows reads them again
+        self._read = None  # pages that show rows re-read them
         await self.show(await facts_of_row(self._visit, row))
 
     async def show_message(self, metadata: JSONObject, space_id: str) -> None:
@@ -151,7 +151,7 @@ class CallCard:
             self._draw_soon()
 
     def tell_progress(self, payload: JSONObject) -> None:
-        """How far the call says it is: the payload of a `tool.progress` event."""
+        """Update the call's progress from the payload of a `tool.progress` event."""
         facts, done, total = self._facts, payload.get("done"), payload.get("total")
         if facts is None or not isinstance(done, int | float) or facts.call.status in ("complete", "error"):
             return

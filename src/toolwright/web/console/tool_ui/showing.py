@@ -72,7 +72,7 @@ def draw_answer(call: ShownCall, submit: Submit) -> None:
 
 
 def read_result(entered: str) -> JSON:
-    """What was entered: JSON, else the text as it is."""
+    """Return the entered value: JSON, or otherwise the text itself."""
     try:
         return parse_json(entered)
     except NotJson:
@@ -296,7 +296,7 @@ _TEXT: Final = ("text", "message", "label", "title", "status")
 
 @value
 class Progress:
-    """How far something is: `share` is from 0 to 1, None where nobody knows."""
+    """Progress of a call: `share` is from 0 to 1, or None if unknown."""
 
     share: float | None
     said: str
@@ -304,7 +304,7 @@ class Progress:
 
 
 async def draw_progress(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """What the call has said last of how far it is, else what its arguments say."""
+    """Render the last reported progress of the call, or otherwise its arguments."""
     call = facts.call
     progress = read_progress(call)
     if progress is None:
@@ -330,7 +330,7 @@ def draw_bar(progress: Progress) -> None:
 
 
 def read_progress(call: ShownCall) -> Progress | None:
-    """How far the call is, None where it says nothing of it."""
+    """Return the call's progress, or None if it reports none."""
     if call.progress is not None:
         done, total, text = call.progress
         return _progress(done, total, text)
