@@ -48,8 +48,7 @@ class Requests:
         """Submit values. Once none is missing, the run resumes, or the child starts.
 
         Raises `VariablesLacking` with those that are still `missing`; the given values are stored all the same. It is
-        not
-        retried if the answer is lost (`AnswerLost`).
+        not retried if the answer is lost (`AnswerLost`).
         """
         body: JSONObject = {"env": values_json(env)}
         return read(

@@ -19,19 +19,14 @@ class Client:
     """A server's agents, threads, runs and calls: `async with Client("http://127.0.0.1:8000") as client:`.
 
     A service passes its `secret_key`; a person's program the `public_key` and a `token`, a JWT or a function that
-    returns a
-    fresh one. `timeout` is the number of seconds for each part of a request, `silence` the number of seconds without
-    data
-    after which a stream reconnects; a server sends a comment every 15. `http` is your own httpx client (for proxies,
-    certificates, tests), which you close yourself; without it nothing is read from the environment. `pause` waits
-    between
-    two attempts.
+    returns a fresh one. `timeout` is the number of seconds for each part of a request, `silence` the number of seconds
+    without data after which a stream reconnects; a server sends a comment every 15. `http` is your own httpx client
+    (for proxies, certificates, tests), which you close yourself; without it nothing is read from the environment.
+    `pause` waits between two attempts.
 
     An error of the server is raised as the same error class. Requests that read, or are idempotent, are tried four
-    times if
-    the server is unreachable or answers 503; all others only if nothing was sent, or the server answers 429 without
-    having
-    read them.
+    times if the server is unreachable or answers 503; all others only if nothing was sent, or the server answers 429
+    without having read them.
     """
 
     def __init__(

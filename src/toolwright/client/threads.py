@@ -140,9 +140,8 @@ class Threads:
         ones, including live events (without a number). Without `after` it starts at the first connection.
 
         After the first connection it reconnects without a limit; no recorded event is skipped or repeated. Raises
-        `Reset` if
-        the server no longer has the events after that number, and the error that ends it (`Unauthorized`, `Forbidden`,
-        `NotFound`, …). Closing it, as `contextlib.aclosing` does, closes its connection.
+        `Reset` if the server no longer has the events after that number, and the error that ends it (`Unauthorized`,
+        `Forbidden`, `NotFound`, …). Closing it, as `contextlib.aclosing` does, closes its connection.
         """
         return follow(self._http, f"{_path(thread_id)}/stream", after)
 

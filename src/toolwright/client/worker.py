@@ -142,8 +142,7 @@ class Worker:
     """Executes open calls of its tools: claims each call, renews the claim and submits the result.
 
     At most `concurrency` calls are claimed and executed at once. `lease` is the number of seconds after which a call of
-    a
-    dead worker can be claimed by others, if its tool is read-only or idempotent. `name` is the prefix of its name in
+    a dead worker can be claimed by others, if its tool is read-only or idempotent. `name` is the prefix of its name in
     claims, which is unique for each worker. `pause` waits between two attempts.
     """
 
@@ -234,8 +233,7 @@ class Worker:
         """Stop claiming calls, let running ones end within the grace period, and return once `run` has finished.
 
         Calls that have not ended by then are dropped: their leases expire, and they become available again if their
-        tools allow
-        that.
+        tools allow that.
         """
         self._stopping.set()
         await self._idle.wait()

@@ -56,11 +56,10 @@ class ModelRequest:
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
     `step` is the number (1, 2, …) of this request within its run, or among those to this model; `who` names the agent
-    and
-    prompt. `load` returns the bytes of a message's attachment, for models that can read it, or None if they no longer
-    exist. `reasoning` is the reasoning effort. `turn` is the number of this request among those of its prompt, which
-    differs from `step` if several prompts are active in the run. With an `answer` the text of the response is JSON that
-    fits its schema, as far as the provider enforces it; it is the same object from step to step.
+    and prompt. `load` returns the bytes of a message's attachment, for models that can read it, or None if they no
+    longer exist. `reasoning` is the reasoning effort. `turn` is the number of this request among those of its prompt,
+    which differs from `step` if several prompts are active in the run. With an `answer` the text of the response is
+    JSON that fits its schema, as far as the provider enforces it; it is the same object from step to step.
 
     The first `stable` characters of `system` stay the same from step to step; None means all of them. Adapters send
     the rest after the messages, so that the requests of two consecutive steps begin with the same bytes.

@@ -64,8 +64,7 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
 
     Enums become their values, and `Decimal`, `datetime`, `UUID`, `Path` and similar types texts; numpy's scalars and
     arrays are converted by `tolist`. Keys become text in the same way. Raises `InvalidJSON`, with the path, for values
-    that
-    are not JSON: NaN, bytes, cycles, keys without a text, more than `nesting` levels, at most `MAX_NESTING`.
+    that are not JSON: NaN, bytes, cycles, keys without a text, more than `nesting` levels, at most `MAX_NESTING`.
     """
     try:
         copy: JSON = _usual_copier()(value)

@@ -41,8 +41,7 @@ class Drain(Protocol):
     """Processes a thread once, or fires a timer.
 
     Returns `done`, `again` if it was woken in the meantime, `RetryInIsolation` if it must run alone, or `elsewhere` if
-    only
-    another process of a cluster can continue it, since this one does not know its agent.
+    only another process of a cluster can continue it, since this one does not know its agent.
 
     `node` is the node of a cluster that has leased it.
     """

@@ -95,10 +95,8 @@ class Supervision(Generic[T]):
     """A coroutine in a task of its own, which can be abandoned if it swallows its cancellation.
 
     It is cancelled after `seconds`, and when it is aborted. If it has not ended `GRACE` seconds after that it is
-    abandoned:
-    its result is dropped, its exception logged. `cut_off` is the reason for its end. A cancellation of the caller is
-    not
-    lost even if it has not ended the work: see `check_cancelled`.
+    abandoned: its result is dropped, its exception logged. `cut_off` is the reason for its end. A cancellation of the
+    caller is not lost even if it has not ended the work: see `check_cancelled`.
     """
 
     __slots__ = (
@@ -178,8 +176,7 @@ class Supervision(Generic[T]):
         """Wait until the work has ended or is abandoned. Returns whether it has ended in time, and has a result.
 
         Aborted work can have a result all the same. So can work that ends normally although the caller is cancelled:
-        the work is
-        cancelled with the caller, and `CancelledError` is raised if that has ended it.
+        the work is cancelled with the caller, and `CancelledError` is raised if that has ended it.
         """
         try:
             while not self._task.done() and not self._overdue:

@@ -211,7 +211,7 @@ def answers(
 
 
 def failures(*errors: int) -> Responses:
-    """The error answers of a route behind authentication."""
+    """Return the error answers of a route with authentication."""
     statuses: list[int | str] = [*sorted({400, 401, 403, 503, *errors}), "default"]
     return {status: {"model": ErrorShape, "description": _WORDS[status]} for status in statuses}
 
@@ -255,7 +255,7 @@ class Answer(Response):
         return b"" if content is None else dumps_unescaped(content).encode()
 
     def _render_large(self) -> bytes:
-        """The body; what it is made of is not kept beside it, however slowly it is read."""
+        """Return the body. Its source is released at once, however slowly the body is read."""
         content, self._large = self._large, None
         return self.render(content)
 
@@ -294,7 +294,7 @@ def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None =
 def listed(
     plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> Answer:
-    """A list as `{<plural>: […]}`, with what of it is broken beside, and `more: true` if the page ends early.
+    """Return a list as `{<plural>: […]}`, with its broken items, and `more: true` if the page ends early.
 
     A page that is read from its end, `newest`, keeps its last items.
     """

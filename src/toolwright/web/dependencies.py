@@ -119,7 +119,7 @@ def _let_in(request: Request, caller: Caller) -> Caller:
 
 
 async def person_of(serving: Serving, named: Named) -> Caller:
-    """The caller whom a good token names, else `Forbidden`."""
+    """Return the caller of a valid token. Raises `Forbidden`."""
     entity = await serving.runtime.entities.named(named.external_id)
     return person(entity, named.until, named.claims)
 

@@ -38,16 +38,15 @@ NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": Fal
 class GatewayOptions:
     """Settings of one gateway.
 
-    Without any keys every caller on this machine is a service. People come with one of the `public_keys` and a
-    token that `verify_token` validates. `cors_origins` are origins such as
-    `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB, and 36 MiB for attachments or
-    an agent; `body_grace` is the number of seconds after which a body must arrive at the minimum rate, `keep_alive`
-    that between two comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name
-    (`scripted:PATH`, a file that the server reads), None for any. `docs` shows the OpenAPI document and its page to
-    every authenticated caller, `open` to everyone. `mcp` creates the endpoint that offers the app's tools to MCP hosts,
-    or None; `console` creates the console. `node_url` is the URL at which other processes of the cluster reach this
-    one.
-    Once `closing` is set, open streams end: the server is about to stop.
+    Without any keys every caller on this machine is a service. People come with one of the `public_keys` and a token
+    that `verify_token` validates. `cors_origins` are origins such as `https://example.org` whose pages may call.
+    `max_body` is in bytes, None for 10 MiB, and 36 MiB for attachments or an agent; `body_grace` is the number of
+    seconds after which a body must arrive at the minimum rate, `keep_alive` that between two comments on a stream.
+    `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`, a file that the server
+    reads), None for any. `docs` shows the OpenAPI document and its page to every authenticated caller, `open` to
+    everyone. `mcp` creates the endpoint that offers the app's tools to MCP hosts, or None; `console` creates the
+    console. `node_url` is the URL at which other processes of the cluster reach this one. Once `closing` is set, open
+    streams end: the server is about to stop.
     """
 
     clock: Clock

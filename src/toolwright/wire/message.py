@@ -30,7 +30,7 @@ class MessageCall(Shape, title="MessageCallShape"):
 
 
 class Message(Shape, title="MessageShape"):
-    """A message; `seq` is its position in the thread, absent until it has one.
+    """A message; `seq` is its place in the thread, absent until it has one.
 
     A message of a prompt tool is `within` its call. One that is `pinned` is never omitted from a request.
     """

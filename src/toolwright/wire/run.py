@@ -59,8 +59,7 @@ class PromptContext(Shape):
     """Record of a request to a model.
 
     `compaction` is the number of the one in force, or 0, `version` that of the rules. `tokens` is the estimate,
-    `counted`
-    the provider's count, `budget` the maximum of the request. `hash` is that of its messages.
+    `counted` the provider's count, `budget` the maximum of the request. `hash` is that of its messages.
     """
 
     hash: str
@@ -312,10 +311,8 @@ class SentPrompt(Shape, title="SentPromptShape"):
     """The request that a model answered with the message `message_id`.
 
     A step from before such records has no `context` and no contents. `exact` is true if `messages` match the hash of
-    those
-    sent. `changing` is the end of the system text, which changes from step to step. The system text and the tools are
-    shown
-    only to services: for a person they are null.
+    those sent. `changing` is the end of the system text, which changes from step to step. The system text and the tools
+    are shown only to services: for a person they are null.
     """
 
     step: Annotated[int, spelt("stepNumber")]

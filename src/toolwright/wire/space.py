@@ -256,8 +256,7 @@ def channel_event_json(event: Event, agent_entity_id: str | None = None) -> JSON
 
     `message_created {message, channelId, userId}`, `reaction_added {messageId, entityId, emoji, channelId, userId}`,
     `agent_typing` and `agent_done {agentEntityId, runId, channelId, userId, agentId}`; each has `channelId` in addition
-    to
-    `spaceId`.
+    to `spaceId`.
     """
     fields = event_json(event, agent_entity_id)
     if event.space_id is None:

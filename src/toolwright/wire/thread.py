@@ -62,11 +62,10 @@ class Compaction(Shape, title="CompactionShape"):
     """The parts of a conversation that are omitted from then on, and the text sent in their place.
 
     Messages at positions up to `cut` are omitted, except for those `kept` and pinned ones; `text` is sent in their
-    place.
-    Its part `summary`, up to the position `covers`, was written by `model`, by the instruction of that `version`;
-    `omitted` messages are omitted without one. Long tool results at positions up to `cleared` are sent as references,
-    all up
-    to `bare` without their beginning. `side` and `within` name another conversation than the top-level one.
+    place. Its part `summary`, up to the position `covers`, was written by `model`, by the instruction of that
+    `version`; `omitted` messages are omitted without one. Long tool results at positions up to `cleared` are sent as
+    references, all up to `bare` without their beginning. `side` and `within` name another conversation than the
+    top-level one.
     """
 
     number: int

@@ -300,8 +300,7 @@ class ConfigApp(App):
     """An empty app whose runtimes first apply a configuration file.
 
     Unchanged entries are not written again; entries of the journal that are not in the file are kept. It is a subclass,
-    since
-    the server opens an app's runtime.
+    since the server opens an app's runtime.
     """
 
     def __init__(self, path: Path) -> None:

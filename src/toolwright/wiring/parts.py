@@ -105,11 +105,11 @@ async def open_parts(
     lifespan: object = None,
     make_motor: Callable[[Store, Clock], Motor] | None = None,
 ) -> Parts:
-    """The parts that the settings name: a journal, its lock, the embedded motor.
+    """Return the parts that the settings name: a journal, its lock, the embedded scheduler.
 
-    An embedder that is given is used, a `model` instead of all others, and a journal in `memory` for what the settings
-    want to have in memory. `overrides` are of dependencies, `lifespan` is what the app's has yielded. `make_motor`
-    makes another motor.
+    A given embedder is used, a `model` replaces all others, and a journal in `memory` is used for settings with an
+    in-memory journal. `overrides` are of dependencies, `lifespan` is the value that the app's lifespan yielded.
+    `make_motor` creates another scheduler.
     """
     opened = None
     if embedder is None and settings.embedder is not None:

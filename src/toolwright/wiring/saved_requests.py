@@ -55,7 +55,7 @@ def check_saved_requests(catalog: Catalog) -> None:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The files of the folder and those below it, without hidden ones: these are an editor's or a system's."""
+    """Yield the files of the folder tree, without hidden ones, which belong to editors or the system."""
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -135,5 +135,5 @@ def _fernet(key: str, number: int) -> Fernet:
 
 
 def _name(key: str) -> str:
-    """Name of a key beside what it has sealed: nothing about the key itself can be told from it."""
+    """Return the name of a key, stored with each text that it has encrypted. It reveals nothing about the key."""
     return sha256(b"toolwright key " + key.encode()).hexdigest()[:12]

@@ -52,7 +52,10 @@ _CHARSETS = re.compile(
 
 
 def result_of(answer: Answer, most: int, values: int, fields: Sequence[str] = ()) -> ToolResult:
-    """The result of a call, of JSON these fields alone. Raises `HttpFailure` for an answer that nobody can read."""
+    """Return the result of a call; of JSON only these fields.
+
+    Raises `HttpFailure` for an unreadable answer.
+    """
     if not 200 <= answer.status < 300:
         return _error(answer, most)
     if answer.method == "HEAD":
@@ -267,7 +270,7 @@ def _ask(request: HttpRequest, call_id: str, traced: Sequence[tuple[str, str]] =
 
 
 def _template(url: str) -> str:
-    """The tool's URL with its places unfilled, without what may be a secret in it: password and query."""
+    """Return the tool's URL with its placeholders, without parts that can be secret: password and query."""
     scheme, _, rest = url.partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

@@ -83,9 +83,9 @@ class Answer:
 
 
 def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) -> Ask:
-    """The request as it is sent; a URL's user and password become its authorization.
+    """Return the request as it is sent. A URL's user and password become its authorization.
 
-    What separates the parts of a form follows from `key`: the same request is sent as the same bytes.
+    The boundary of a form's parts is derived from `key`: the same request is sent as the same bytes.
     """
     try:
         parsed = httpx.URL(request.url)
@@ -263,7 +263,7 @@ KEPT_ALIVE = 20
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name as the operating system knows them; also of numbers in its odd forms (`0x7f.1`)."""
+    """Return the addresses of a name from the operating system, also of unusual numbers (`0x7f.1`)."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 

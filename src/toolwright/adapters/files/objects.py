@@ -183,8 +183,9 @@ class ObjectFiles:
         return None
 
     async def tidy(self, before: datetime) -> int:
-        """Remove partial files of killed processes from a folder. A bucket has none: its objects are always
-        complete.
+        """Remove partial files of killed processes from a folder.
+
+        A bucket has none: its objects are always complete.
         """
         if self._folder is None:
             return 0
@@ -279,6 +280,6 @@ def _key(digest: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of what the library says."""
+    """Return the first line of the library's message."""
     lines = str(error).strip().splitlines()
     return brief(lines[0] if lines else type(error).__name__, 300)

@@ -78,7 +78,7 @@ def _image_block(mime_type: str, data: str) -> dict[str, Any]:
 
 
 def tool_of(native: object) -> Tool:
-    """The tool that calls a LangChain tool. Raises `DefinitionError` for anything else."""
+    """Return a tool that calls a LangChain tool. Raises `DefinitionError` for anything else."""
     if not isinstance(native, BaseTool):
         raise DefinitionError(f"A tool of LangChain is a langchain_core BaseTool, not {brief_value(native)}.")
 
@@ -156,7 +156,7 @@ def _is_call_id(notes: list[Any]) -> bool:
 
 
 def _schema_of(native: BaseTool) -> JSONObject:
-    """The schema of the arguments that a model may give: without those that LangChain injects."""
+    """Return the schema of the model's arguments, without those that LangChain injects."""
     if _is_single(native):
         text: JSONObject = {"tool_input": {"type": "string"}}
         return {

@@ -47,7 +47,7 @@ async def _call(
 
 
 def tool_of(native: object, context: object) -> Tool:
-    """The tool that calls a function tool of the SDK. Raises `DefinitionError` for anything else."""
+    """Return a tool that calls a function tool of the SDK. Raises `DefinitionError` for anything else."""
     if not isinstance(native, FunctionTool):
         raise DefinitionError(
             f"A tool of the OpenAI Agents SDK is an agents.FunctionTool, not {brief_value(native)}."

@@ -48,7 +48,7 @@ def _picture(image: Attachment) -> BinaryContent:
 
 
 def tool_of(native: object, deps: object = None) -> OurTool:
-    """The tool that calls a `pydantic_ai.Tool`; what it finds in its context is `deps`, the call's id and its name.
+    """Return a tool that calls a `pydantic_ai.Tool`. Its context has `deps`, the call's id and its name.
 
     Raises `DefinitionError` for anything else, and for a tool that its own framework would not describe.
     """

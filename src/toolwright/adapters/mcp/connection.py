@@ -334,7 +334,7 @@ class Connection:
 
 
 async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
-    """All entries of the list, page by page, and what is wrong with it as a whole."""
+    """Return all entries of the list, page by page, and the errors of the list as a whole."""
     entries: list[JSON] = []
     faults: list[McpFault] = []
     cursor, cursors, size = None, set[str](), 0

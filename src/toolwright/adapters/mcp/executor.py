@@ -287,7 +287,7 @@ def _spoken(message: types.SamplingMessage) -> tuple[str, str] | None:
 
 
 def _failed(error: MCPError, server: McpServer) -> ToolResult:
-    """The error result of a protocol error; one that an older revision may not have says so."""
+    """Return the error result of a protocol error. It notes whether an older revision could be the reason."""
     code = error.error.code
     if code == types.CONNECTION_CLOSED:
         return ToolResult.fail(

@@ -202,7 +202,7 @@ async def _readable(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _marked(listed: list[Any]) -> list[dict[str, Any]]:
-    """The tools some of whose arguments are sent as headers too: the SDK validates these, and needs no others."""
+    """Return the tools with arguments that are also sent as headers: the SDK validates only these."""
     return [_needed(each) for each in listed if _is_usable(each) and _has_mark(each["inputSchema"])]
 
 

@@ -118,7 +118,7 @@ class NoPeer:
 
 
 def nobody() -> types.ErrorData:
-    """The answer where it is not known which call a question belongs to, or that call is not waited for any more."""
+    """Return the answer for a question whose call is unknown, or has no waiter any more."""
     return types.ErrorData(code=types.INVALID_REQUEST, message="Nobody can be asked any more.")
 
 

@@ -62,7 +62,7 @@ def result_of(answer: types.CallToolResult, output: JSONObject | None) -> ToolRe
 
 
 def _structured(answer: types.CallToolResult) -> tuple[JSON, list[str]]:
-    """The structured content, or None with a line that says why it is left out."""
+    """Return the structured content, or None and a line with the reason."""
     try:
         return plain(_structured_content(answer)), []
     except InvalidJSON as error:
@@ -76,7 +76,7 @@ def _structured_content(answer: types.CallToolResult) -> Any:  # whatever the se
 def _error(
     answer: types.CallToolResult, texts: list[str], files: list[Attachment], structured: JSON
 ) -> ToolResult:
-    """The error of a tool, with its files and with structured content that says more than the text."""
+    """Return the error of a tool, with its files and with structured content that adds to the text."""
     told = (answer.meta or {}).get(ERROR)
     text = "\n".join(texts)
     error = text.strip() or "The tool failed."
@@ -92,7 +92,7 @@ def _error(
 
 
 def _error_of_ours(told: Mapping[str, Any]) -> tuple[str, JSONObject]:
-    """The code and the data of an error that a server of ours has told beside its text."""
+    """Return the code and the data of an error from a Toolwright server."""
     code = told.get("error_code")
     try:
         data = plain({key: each for key, each in told.items() if key != "error_code"})
@@ -103,7 +103,7 @@ def _error_of_ours(told: Mapping[str, Any]) -> tuple[str, JSONObject]:
 
 
 def _mismatch(structured: JSON, output: JSONObject, given: bool) -> list[str]:
-    """The line that says why the result does not match the schema; none if it does, or if nobody can read that."""
+    """Return a line if the result does not match the schema. No line if it does, or if the schema is unreadable."""
     if not given:
         return [f"{_NO_MATCH}: there is no structured content."]
     try:
@@ -223,7 +223,7 @@ def _longest(block: types.ContentBlock) -> str:
 
 
 def parsed_answer(answer: Mapping[str, Any]) -> types.CallToolResult:
-    """An answer that was not read by the SDK. Raises `ValueError` for what is no result."""
+    """Return an answer that the SDK did not read. Raises `ValueError` for an invalid result."""
     return types.CallToolResult.model_validate(readable_answer(answer), by_name=False)
 
 
@@ -270,7 +270,7 @@ def _is_block(block: Any) -> bool:  # whatever the server sent
 
 
 def _left_out(block: Any) -> dict[str, Any]:  # whatever the server sent
-    """The line that stands for a block which cannot be read."""
+    """Return a line in place of an unreadable block."""
     kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
     named = f"the kind {brief(kind, 60)!r}" if isinstance(kind, str) else "no known kind"
     return {"type": "text", "text": f"[Content of {named} is left out: it cannot be read.]"}
@@ -325,7 +325,7 @@ def _is_base64(file: Attachment) -> bool:
 
 
 def _told_name(meta: Mapping[str, Any] | None) -> str | None:
-    """The name of a file that a server of ours tells, if it can be one."""
+    """Return the file name from a Toolwright server, if it is valid."""
     name = (meta or {}).get(FILE_NAME)
     fits = isinstance(name, str) and name.strip() and one_line(name) and len(name) <= MAX_NAME
     return str(name) if fits and not unwritable(str(name)) else None

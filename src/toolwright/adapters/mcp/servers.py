@@ -141,9 +141,9 @@ async def read_resource(
 async def with_linked_files(
     session: OpenSession, answer: types.CallToolResult, seconds: float
 ) -> types.CallToolResult:
-    """The result with the files that it links to, where the server is one of ours: it links to large ones only.
+    """Return the result with its linked files, if the server is a Toolwright server: it links to large files only.
 
-    What cannot be read within so many seconds stays a link.
+    Files that cannot be read in time are left as links.
     """
     linked = [each for each in answer.content if _is_own_file(each)][:MOST_LINKED]
     if not linked or seconds <= 0:
@@ -164,7 +164,7 @@ def _is_own_file(block: types.ContentBlock) -> bool:
 
 
 async def _file(session: OpenSession, link: types.ContentBlock) -> types.ContentBlock:
-    """The file that a link leads to; the link itself if that is something else."""
+    """Return the file to which a link leads, or the link itself if it is not a file."""
     assert isinstance(link, types.ResourceLink), "as just chosen"
     answer = await _answer(session, link.uri)
     if isinstance(answer, types.InputRequiredResult) or len(answer.contents) != 1:
@@ -251,9 +251,9 @@ async def _fetched(
     output: JSONObject | None,
     by_nobody: AbstractAsyncContextManager[None],
 ) -> ToolResult:
-    """The result of a task that is over, or that asks something first (2025-11-25).
+    """Return the result of a task that has finished, or asks something first (2025-11-25).
 
-    What it asks then comes as a request of its own, and nobody can be asked: no run waits for the call in memory.
+    Its questions arrive as requests of their own, which cannot be answered: no run waits for the call in memory.
     """
     try:
         async with by_nobody:

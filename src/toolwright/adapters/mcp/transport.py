@@ -42,7 +42,9 @@ SESSION_GONE = (
 )  # that of requests in a session of an earlier process that the server does not know any more
 OF_OURS = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
 SESSION_ID = "mcp-session-id"
-_NO_ANSWER_OF_ITS = frozenset({502, 504})  # a gateway reports that its server has disconnected, or is silent
+_NO_ANSWER_OF_ITS = frozenset(
+    {502, 504}
+)  # a gateway reports that the server it forwards to has disconnected, or is silent
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
@@ -204,9 +206,9 @@ def client(
     lost: Lost,
     silence: float = SILENCE,
 ) -> httpx2.AsyncClient:
-    """A client that no variable of the environment sends through a proxy.
+    """Return a client that ignores proxy variables of the environment.
 
-    What no call waits for breaks off after so many seconds of `silence`; a call has its own.
+    Requests for which no call waits time out after `silence` seconds; a call has its own timeout.
     """
     own = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
     return httpx2.AsyncClient(

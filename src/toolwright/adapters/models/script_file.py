@@ -11,9 +11,9 @@ from toolwright.core.text import sentence
 
 
 def read_turns(path: str | PathLike[str]) -> Sequence[object] | Mapping[str, Sequence[object]]:
-    """The turns, or lists of them by name, which nobody has checked yet.
+    """Return the turns, or lists of them by name, not validated yet.
 
-    Raises `DefinitionError` naming the file, where it cannot be read or is neither.
+    Raises `DefinitionError` naming the file, if it cannot be read or is neither.
     """
     try:
         if Path(path).exists() and not Path(path).is_file():  # a pipe or a device might never end

@@ -169,7 +169,7 @@ def _arguments(call: CallForm, where: str) -> str:
 
 
 def _json_text(value: JSON, what: str) -> str:
-    """The value as JSON; `what` begins the sentence of the error where it is none."""
+    """Return the value as JSON. `what` begins the error message if it is not JSON."""
     try:
         return dumps_unescaped(value)
     except InvalidJSON as error:

@@ -81,7 +81,7 @@ class Request:
 def read_request(
     document: Document, base: str, path: str, method: str, item: Node, operation: Node
 ) -> JSONObject:
-    """The schema and the execution of an operation. Raises `Refused`, and what the libraries raise."""
+    """Return the schema and the execution of an operation. Raises `Refused`, and the libraries' errors."""
     reader = _schemas(document, "request")
     declared = [*_parameters(document, item, operation)]
     slots = _SLOT.findall(path)
@@ -150,7 +150,7 @@ def _schemas(document: Document, direction: Direction) -> SchemaReader:
 
 
 def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tuple[Any, Node]]:
-    """The parameters of an operation, those of its path first, as the library reads them and as they are."""
+    """Yield the parameters of an operation, those of its path first, parsed by the library and raw."""
     merged: dict[tuple[str, str], tuple[Any, Node]] = {}
     for whole in (item, operation):
         for raw in members(whole, "parameters"):
@@ -381,9 +381,7 @@ def _kind(media: str) -> Kind:
 
 
 Auth = bool | str | Mapping[str, str] | None
-_COOKIE = re.compile(
-    r"[!#%&'*+.^_`|~0-9A-Za-z-]+"
-)  # it is sent in a header, in which `${…}` names a variable
+_COOKIE = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")  # sent in a header, in which `${…}` names a variable
 _LONGEST = 300  # characters of a variable's description
 
 

@@ -47,7 +47,7 @@ class Refused(Exception):
 
 
 def resolved(node: Node) -> Node:
-    """The part of the document, behind its references."""
+    """Return the part of the document with its references resolved."""
     return cast("Node", node.__subject__) if type(node) is JsonRef else node  # pyright: ignore[reportUnknownMemberType]  # untyped
 
 
@@ -62,7 +62,7 @@ def part(node: Node, *path: str | int) -> Node:
 
 
 def last_name(node: Node) -> str:
-    """The name of the schema that a reference leads to."""
+    """Return the name of the schema that a reference targets."""
     return str(node.__reference__["$ref"]).rpartition("/")[2]
 
 
@@ -132,7 +132,7 @@ class SchemaReader:
         self._depth = 0
 
     def read(self, node: Node, *, extended: bool = False) -> JSON:
-        """The schema as JSON Schema; one that is `extended` is a parent, which stands for none of its children."""
+        """Return the schema as JSON Schema. An `extended` one is a parent, without its children as alternatives."""
         if type(node) is JsonRef:
             return self._reference(node, extended)
         if isinstance(node, bool):
@@ -189,7 +189,7 @@ class SchemaReader:
             self._anchors.pop()
 
     def _enclosing(self, reference: str) -> JSON:
-        """A reference to the outermost schema of that anchor, within which it stands."""
+        """Return a reference to the outermost enclosing schema with that anchor."""
         for anchor, node in self._anchors:
             if reference == f"#{anchor}":
                 return {"$ref": f"#/$defs/{self._define(node, anchor or 'itself', False)}"}
@@ -290,7 +290,7 @@ class SchemaReader:
     def _chosen(
         self, made: JSON, schema: Node, target: str, name: str, values: Mapping[str, list[str]]
     ) -> JSON:
-        """The schema with the values that choose it, unless it says itself which these are."""
+        """Return the schema with its discriminator values, unless it defines them itself."""
         own: list[JSON] = [*values.get(target, [target])]
         for choices in _choices(schema, name):
             if not all(each in choices for each in own):
@@ -346,7 +346,7 @@ def _own_name(values: Mapping[str, list[str]], inheritance: Inheritance, node: N
 
 
 def _choices(schema: Node, name: str, depth: int = 0) -> Iterator[list[JSON]]:
-    """The values that a schema allows for the property, wherever it says so."""
+    """Yield the values that a schema allows for the property, from each place that restricts it."""
     if depth > 20:
         return
     declared = entries(schema, "properties", name)

@@ -143,7 +143,7 @@ class Names:
 
 
 def _import(name: str) -> str:
-    """The module that stands for a function of the host."""
+    """Return the module source that forwards to a function of the host."""
     call = 'const call = globalThis[Symbol.for("toolwright.call")];'
     return f"{call}export default (...args) => call({json.dumps(name)}, args);"
 

@@ -209,7 +209,7 @@ class _Going:
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """A call while it is in progress. Raises `CancelledError` once the run is over."""
+        """Yield while a call is in progress. Raises `CancelledError` once the run has ended."""
         if self._over:
             raise asyncio.CancelledError
         task = asyncio.current_task()

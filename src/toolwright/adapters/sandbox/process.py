@@ -86,10 +86,10 @@ async def opened(
     files: dict[str, str],
     longest_line: int,
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """A process in a session of its own, with a new folder of these files. Both are gone afterwards.
+    """Yield a process in a session of its own, with a new folder of these files. Both are removed afterwards.
 
-    The folder is made and removed without a wait between: a cancellation cannot leave it behind. It is small, its
-    files are bounded by `CodeLimits.source`.
+    The folder is created and removed without an await in between, so that a cancellation cannot leave it behind. It is
+    small, as its files are limited by `CodeLimits.source`.
     """
     with contextlib.ExitStack() as left:
         life = LifeLine()

@@ -30,7 +30,7 @@ def traceparent_of(context: Context | None) -> str | None:
 
 
 def context_of(traceparent: str | None) -> Context:
-    """The context of that text; one without any trace if it says none."""
+    """Return the context of that text, without a trace if it is invalid."""
     return Context() if traceparent is None else W3C.extract({HEADER: traceparent}, Context())
 
 
@@ -88,10 +88,10 @@ class EndedSpan(Protocol):
 
 
 def trace_tree(spans: Sequence[EndedSpan]) -> str:
-    """The spans as lines, each below its parent and behind those that began before it.
+    """Return the spans as lines, each below its parent, in the order of their starts.
 
-    A step has its number, a call that is no success what it has come to: `execute_tool look: timeout`. A span whose
-    parent is not among them begins a tree of its own.
+    A step has its number, a failed call its outcome: `execute_tool look: timeout`. A span whose parent is not among
+    them is a root.
     """
     ids = {_id(span) for span in spans}
     below: defaultdict[tuple[int, int] | None, list[EndedSpan]] = defaultdict(list)

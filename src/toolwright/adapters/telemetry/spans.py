@@ -291,7 +291,7 @@ class RunSpans:
         return self._traceparent
 
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
-        """The context of the call that the changes answer, else the run's."""
+        """Return the context of the call that the changes answer, or the run's."""
         answered = [self._calls.get(change.id) for change in changes if not change.runs]
         span = next((each for each in reversed(answered) if each is not None), None)
         return traceparent_of(self._led.context if span is None else span.context)

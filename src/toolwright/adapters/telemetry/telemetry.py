@@ -239,10 +239,10 @@ def use_providers(*, content: bool) -> OpenTelemetry:
 def open_providers(
     *, traces: Sequence[str], metrics: Sequence[str], sentry_dsn: str | None, content: bool
 ) -> OpenTelemetry:
-    """The telemetry of this process. Its providers are the process's own: a second runtime has the same.
+    """Return the telemetry of this process. Its providers belong to the process: a second runtime shares them.
 
-    They are handed what is there when a runtime stops, and not shut down: others may use them. Raises
-    `DefinitionError` for an exporter that is not installed.
+    They are flushed when a runtime stops, and not shut down, as others can use them. Raises `DefinitionError` for an
+    exporter that is not installed.
     """
     tracers = trace.get_tracer_provider() if not traces and sentry_dsn is None else _tracers(traces)
     meters, exposition = _meters(metrics)

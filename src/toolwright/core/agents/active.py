@@ -27,24 +27,19 @@ class ActiveAgent:
     """An agent ready to run with one of its prompts: that of a side, or that of a prompt tool.
 
     `model` None means the model in the settings, `max_steps` None the limit in the settings. `sides` holds the agent
-    with
-    the prompt of each side, `nested` with the prompt of each prompt tool, by the tool's name. `stops` is the rule that
-    ends the side's turn. `relations` are the agents that it can run in child threads.
+    with the prompt of each side, `nested` with the prompt of each prompt tool, by the tool's name. `stops` is the rule
+    that ends the side's turn. `relations` are the agents that it can run in child threads.
 
     `tenvs` are the prompt's and the agent's, merged. `needs` are those that the prompt's tools require; `secret_tenvs`
-    are
-    the names of secrets among those that the whole agent requires. `variables` are required by the prompt, its tools
-    and
-    its prompt tools. `env` are the default layers, which a thread's and its user's values override: app, agent, prompt.
-    `secrets` are the names and values of secrets in all layers of the whole agent. `tool_env` are the values of single
-    tools. `types` are the types of values that are given as plain text, as the whole agent declares them.
-    An agent that `has_relations` has a prompt with relations; one that `has_schema_tools` has schema tools.
+    are the names of secrets among those that the whole agent requires. `variables` are required by the prompt, its
+    tools and its prompt tools. `env` are the default layers, which a thread's and its user's values override: app,
+    agent, prompt. `secrets` are the names and values of secrets in all layers of the whole agent. `tool_env` are the
+    values of single tools. `types` are the types of values that are given as plain text, as the whole agent declares
+    them. An agent that `has_relations` has a prompt with relations; one that `has_schema_tools` has schema tools.
     `scoped` are the names that a side declares as scoped (D5). `hidden` are those whose values are passed to immediate
     children and to no model (D6). `mcp` are the servers whose tools it has in addition to its own; `instructions` are
-    the
-    texts of these servers for the model, by server name. `form` is the required form of its answers, or None.
-    `settings`
-    are the model's. `parallel` is the number of read-only calls that can run at once.
+    the texts of these servers for the model, by server name. `form` is the required form of its answers, or None.
+    `settings` are the model's. `parallel` is the number of read-only calls that can run at once.
     """
 
     agent: Agent

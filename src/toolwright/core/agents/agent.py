@@ -344,9 +344,8 @@ class Reach:
     """The ids and limits of an agent's home tools in a thread.
 
     `keeper` is the id under which they store data. `person` is the person to whose spaces they are limited, or None if
-    they
-    are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the memory is
-    shared.
+    they are not limited. `plans` is the id under which plans are stored: a person's plans are separate even if the
+    memory is shared.
     """
 
     keeper: str

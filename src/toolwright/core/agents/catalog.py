@@ -45,8 +45,7 @@ class Catalog:
     `models` replace those of the prompts, by the agents' ids. `handlers` execute the schema tools of composed requests,
     `requests` are saved ones, by name, from which delegates are built. `servers` are MCP servers. `configured` are the
     agents of a configuration file: hosts can call their tools too. `context` is the context policy of agents without
-    one,
-    `parallel` the number of calls that these agents can run at once.
+    one, `parallel` the number of calls that these agents can run at once.
     """
 
     def __init__(

@@ -47,9 +47,8 @@ class Plan:
     """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
     `timezone` is the IANA time zone of the fields of `cron`. A person's plan wakes the thread `thread_id`, in which it
-    was
-    set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it is due after that
-    duration, even if the clock is changed in the meantime.
+    was set; the agent's own, without one, its home thread. A `relative` plan was set by `runAfter`: it is due after
+    that duration, even if the clock is changed in the meantime.
     """
 
     agent_id: str
@@ -100,8 +99,7 @@ class PlanChange:
     """A new plan, or a change of the plan with that `id`. None leaves a field unchanged.
 
     A new plan requires name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"),
-    `scheduled_at`
-    (ISO 8601) and `cron`.
+    `scheduled_at` (ISO 8601) and `cron`.
     """
 
     id: str | None = None

@@ -114,14 +114,11 @@ class Context:
     """Limits of the length of a model's requests, and how older parts of a conversation are shortened.
 
     `max_tokens` is the maximum number of tokens of a request: system text, tools and messages. The default is the
-    model's
-    context window, less the room for its answer; if that is unknown there is no limit until the provider reports one.
-    From
-    `start_at` of these tokens on, the conversation is shortened: old tool results become references that the model can
-    open
-    with `read_result`, then older turns become a summary, or are omitted with a note if there is no summary. The newest
-    messages, up to the share `keep` of the tokens, are left unchanged. Both shares are of the tokens that remain of
-    `max_tokens` after the system text and the tools.
+    model's context window, less the room for its answer; if that is unknown there is no limit until the provider
+    reports one. From `start_at` of these tokens on, the conversation is shortened: old tool results become references
+    that the model can open with `read_result`, then older turns become a summary, or are omitted with a note if there
+    is no summary. The newest messages, up to the share `keep` of the tokens, are left unchanged. Both shares are of the
+    tokens that remain of `max_tokens` after the system text and the tools.
 
     `summarize` enables summaries; `summarize_with` is the model that writes them, by default the agent's own, and
     `instructions` tell it what they must contain.

@@ -66,10 +66,8 @@ def read_schedule(
     """Parse a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
 
     `run_after` is a number of milliseconds, or text such as "5 hours" or "1h30m". `scheduled_at` is ISO 8601. Without
-    an
-    offset it is read in `timezone`: a time that the clocks skip is moved by the gap, of a time that occurs twice the
-    first
-    is used. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises `InvalidRequest`.
+    an offset it is read in `timezone`: a time that the clocks skip is moved by the gap, of a time that occurs twice the
+    first is used. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises `InvalidRequest`.
     """
     if timezone is not None:
         _zone(timezone)

@@ -32,9 +32,8 @@ class Builder:
     """Builder of a type's values from their JSON.
 
     With `copies` the values share nothing with each other, even if pydantic considers a default immutable. Without
-    `extra`
-    types reject unknown fields, as their schema does; otherwise a union would lose them. Without `classes` only whole
-    numbers change, into floats: a value that the schema has accepted needs no strict validation for that.
+    `extra` types reject unknown fields, as their schema does; otherwise a union would lose them. Without `classes` only
+    whole numbers change, into floats: a value that the schema has accepted needs no strict validation for that.
     """
 
     adapter: TypeAdapter[object]
@@ -123,8 +122,7 @@ class Argument:
     """One parameter: its name in JSON and in Python.
 
     `builder` builds a value that differs from its JSON (models, enums, dataclasses), `number` converts it to a float,
-    and
-    `default` creates a default that the function itself does not have.
+    and `default` creates a default that the function itself does not have.
     """
 
     key: str
@@ -145,8 +143,7 @@ class Binding:
     """Converts validated arguments into keyword arguments, without coercion.
 
     `state` names the parameter for the `ThreadState`, `dependencies` the parameters for values of dependencies; a
-    handler
-    with some of these has them injected. `model` is the parameter and builder of `args=Model`.
+    handler with some of these has them injected. `model` is the parameter and builder of `args=Model`.
     """
 
     __slots__ = ("_as_is", "_changed", "_model", "dependencies", "injects", "state")

@@ -22,8 +22,7 @@ class Numbers:
     """Converts the numbers of a validated value into the form that the schema requires.
 
     The schema has accepted the value, so a position of type `integer` holds a whole number. Of alternatives the first
-    one
-    counts that accepts the value unchanged, or otherwise the first that accepts it.
+    one counts that accepts the value unchanged, or otherwise the first that accepts it.
     """
 
     def __init__(self, schema: JSONObject) -> None:

@@ -105,10 +105,8 @@ class TypeReader:
     """Reads the annotations of one tool's parameters and rejects types that a schema cannot express.
 
     `read` returns the annotation for pydantic. Afterwards `builds` is true if a value of the types read so far differs
-    from
-    its JSON, so that pydantic has to build it for the handler; `classes` if it differs in more than its floats;
-    `shares` if
-    built values would share a default; `extra` if one of the types accepts unknown fields.
+    from its JSON, so that pydantic has to build it for the handler; `classes` if it differs in more than its floats;
+    `shares` if built values would share a default; `extra` if one of the types accepts unknown fields.
     """
 
     def __init__(self, tool: str) -> None:

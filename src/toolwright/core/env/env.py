@@ -300,8 +300,7 @@ class Tenvs:
     """A thread's tenvs as attributes: `state.tenvs.vector_store_id`.
 
     Those of the calling tool's model are built by it, with None or their default if they are optional and missing. They
-    are
-    an instance of that model, with its properties and methods. All others are the JSON that was given.
+    are an instance of that model, with its properties and methods. All others are the JSON that was given.
     """
 
     __slots__ = ("_built", "_model", "_values")

@@ -50,8 +50,7 @@ class CheckMind:
     """Check the rows of one kind in an agent's mind that this unit changes. Conflict: `mind`, if the check fails.
 
     `keys` are the rows that the unit writes. With these there are at most `most` rows. If `seen` is given, these rows
-    are
-    still stored under their keys; the check is executed before the effects that write them.
+    are still stored under their keys; the check is executed before the effects that write them.
     """
 
     agent_id: str

@@ -69,8 +69,7 @@ class AskBelow:
     """Create a waiting call from outside any run, as a child of another call of its thread.
 
     That call is its `parent_id`; the thread's subscribers receive the `events`. Conflict: `call`, if a call with this
-    id
-    exists, or if the parent does not exist, belongs to another thread or has ended; `thread`, if the thread does not
+    id exists, or if the parent does not exist, belongs to another thread or has ended; `thread`, if the thread does not
     exist.
     """
 

@@ -36,12 +36,9 @@ class ThreadView:
     """A consistent snapshot of a thread, as a worker needs it to continue.
 
     `run` is the open run, if any, `calls` those of its last step in order, `inbox` the unread events, `reading` the
-    events
-    that the open run has read and releases if it fails. `wake` is the thread's wake-up, or None if it has nothing to
-    do.
-    `env` are the values of the thread, of its ancestors and of its user. `compactions` are those in force of the
-    top-level
-    conversation; messages that they omit are not read, except those of the open run.
+    events that the open run has read and releases if it fails. `wake` is the thread's wake-up, or None if it has
+    nothing to do. `env` are the values of the thread, of its ancestors and of its user. `compactions` are those in
+    force of the top-level conversation; messages that they omit are not read, except those of the open run.
     """
 
     thread: Thread

@@ -81,11 +81,9 @@ class Node:
     """A process of a cluster: its version, its slots for runs and how many are busy, and when it was `seen` last.
 
     `skew` is the number of microseconds by which its clock is ahead of the database's, `keys` the comma-separated names
-    of
-    its encryption keys, the encrypting one first, and `files` the digest of a probe among its files. `address` is the
-    URL
-    at which other processes reach it, or the name of its machine with its pid. `alike` are settings that all nodes must
-    share: their message transport, and a digest of their secret keys.
+    of its encryption keys, the encrypting one first, and `files` the digest of a probe among its files. `address` is
+    the URL at which other processes reach it, or the name of its machine with its pid. `alike` are settings that all
+    nodes must share: their message transport, and a digest of their secret keys.
     """
 
     id: str
@@ -166,8 +164,7 @@ class SetEnv(Unit):
     """Set or delete env values of a thread or a person from outside a run.
 
     For a thread it increments `posted`, so that a run in progress re-reads them. A person must still exist: their
-    values
-    are deleted with them. For a person `thread_id` is None, and `entity_id` identifies them.
+    values are deleted with them. For a person `thread_id` is None, and `entity_id` identifies them.
     """
 
     thread_id: str | None
@@ -294,15 +291,11 @@ class Advance(Unit):
     `run` is the run's complete new row, except for fields that others write. `messages` take the positions after `seq`,
     `calls` are inserted, and `nested` ones, made by other calls; `changes` are transitions, the inbox events `read` are
     processed, others are changed by `inbox`. The messages at the positions `dropped` are kept in the records only;
-    `edited`
-    replaces the text of messages. `files` and `env` were written by handlers. A unit whose `run` has finished ends it:
-    then
-    no joined message may be unread. `leaving` releases the thread in the same commit. A unit that begins a hold in a
-    cluster names the `node` that must have leased the thread: a frozen process cannot take a run back from its
-    successor.
-    `was` is the run of the last unit committed within this hold, or None: a store may write only the columns that
-    differ
-    from it. A caller that changes its run between two units still passes the committed one.
+    `edited` replaces the text of messages. `files` and `env` were written by handlers. A unit whose `run` has finished
+    ends it: then no joined message may be unread. `leaving` releases the thread in the same commit. A unit that begins
+    a hold in a cluster names the `node` that must have leased the thread: a frozen process cannot take a run back from
+    its successor. `was` is the run of the last unit committed within this hold, or None: a store may write only the
+    columns that differ from it. A caller that changes its run between two units still passes the committed one.
     """
 
     thread_id: str
@@ -399,8 +392,7 @@ class DropAgent(Unit):
 
     Calls that still accept a late result for it are cancelled, as by `CancelCall`, but nothing is delivered to an inbox
     that no one reads; the same applies to each call that a unit would make `pending` afterwards. `author` is the agent
-    as
-    seen by the spaces that show its calls. The spaces that it leaves receive the events `told`.
+    as seen by the spaces that show its calls. The spaces that it leaves receive the events `told`.
     """
 
     agent_id: str
@@ -465,14 +457,10 @@ class Committed:
     """The unit of work was committed.
 
     `run_id` is the run that a message joined or the one created for it. For an `Advance`: `posted` counts all events
-    ever
-    put into the thread's inbox, `cancel_requested` is true if the run was asked to cancel, `left` is true if `leaving`
-    was
-    applied. `route` is the destination of a settled call's result. `count` is the number of rows that `Prune` deleted
-    or
-    `Reseal` changed, or of effects on spaces that found their target. `seq` is the position of the last message posted
-    in a
-    space, `runs` are the runs that read delivered events, by thread.
+    ever put into the thread's inbox, `cancel_requested` is true if the run was asked to cancel, `left` is true if
+    `leaving` was applied. `route` is the destination of a settled call's result. `count` is the number of rows that
+    `Prune` deleted or `Reseal` changed, or of effects on spaces that found their target. `seq` is the position of the
+    last message posted in a space, `runs` are the runs that read delivered events, by thread.
     """
 
     run_id: str | None = None

@@ -38,10 +38,8 @@ class McpListing:
     """The last list of a server's tools, under their own names.
 
     `number` counts the lists in this process, so that equal ones have the same; `status` is the server's current
-    status.
-    `faults` are the errors of its tools, and the reason why it is unavailable. `instructions` are the server's text for
-    the
-    model, shortened, or None if it has none or the agent does not show it.
+    status. `faults` are the errors of its tools, and the reason why it is unavailable. `instructions` are the server's
+    text for the model, shortened, or None if it has none or the agent does not show it.
     """
 
     server: McpServer

@@ -20,14 +20,10 @@ class McpTask:
     """A task that an MCP server executes for a call.
 
     `agent_id` is the agent that made the call, `task_id` the server's id of the task. `questions` are the server's
-    questions
-    about it: the key of each, and the id of its call; they are shown in the space `space_id`, None if the run is shown
-    in
-    none. `output` is the schema of its structured result, `place` the digest of its server's location, None for a task
-    of
-    an earlier version. `session` is the id of the HTTP session in which the server created it, None if the server has
-    no
-    sessions.
+    questions about it: the key of each, and the id of its call; they are shown in the space `space_id`, None if the run
+    is shown in none. `output` is the schema of its structured result, `place` the digest of its server's location, None
+    for a task of an earlier version. `session` is the id of the HTTP session in which the server created it, None if
+    the server has no sessions.
     """
 
     call_id: str

@@ -90,8 +90,7 @@ class ConfigForm(_Form):
     """Model and limits of a request; None means the settings' or the provider's own.
 
     `name` is that of the request in scripts of models. With `call_reasoning` each call has a reason. `context` limits
-    the
-    length of the requests to its model.
+    the length of the requests to its model.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] = "request"

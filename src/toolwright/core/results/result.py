@@ -65,9 +65,8 @@ class Pending:
     """A result that is submitted later, under the call's id.
 
     `wait` is how many seconds the run waits for it inline; None answers the model at once with `{"status": "pending"}`
-    and
-    lets the result arrive in the inbox (S3 `isAsync`). `expires_in` is the number of seconds in which a submission is
-    accepted. `task` is the MCP server's task for the call, from which the result is fetched.
+    and lets the result arrive in the inbox (S3 `isAsync`). `expires_in` is the number of seconds in which a submission
+    is accepted. `task` is the MCP server's task for the call, from which the result is fetched.
     """
 
     wait: float | None = None

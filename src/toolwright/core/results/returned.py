@@ -41,8 +41,7 @@ def as_result(value: object) -> ToolResult:
     """Convert a handler's return value to a result.
 
     A `ToolResult`, a text or image content, or a list of these is a result; any other value is data. Data that is not
-    JSON
-    gives an error result that names the position.
+    JSON gives an error result that names the position.
     """
     if type(value) is str or value is None:
         return _success(value)

@@ -42,10 +42,9 @@ class Meta:
     """The meta-properties of a schema tool; each is None if the tool does not fix it.
 
     `output` is the schema of its result, `activity` and `delegate` name the executor, `scopes` are the parts of the
-    caller's
-    context for a delegate, `output_path` is where its result is written, `instance` the instance of the call. `choices`
-    are
-    the schemas of those that each call may choose, `definitions` are those that they and `output` refer to.
+    caller's context for a delegate, `output_path` is where its result is written, `instance` the instance of the call.
+    `choices` are the schemas of those that each call may choose, `definitions` are those that they and `output` refer
+    to.
     """
 
     title: str | None = None
@@ -72,10 +71,8 @@ class Call:
     """A call of a schema tool (S1 "Call"): `args` are its parameters only.
 
     `meta` holds the effective meta-properties, by name: those that the tool fixes, or otherwise those that the model
-    chose,
-    and the `_output` of a latent tool. `reasoning` is the model's reason for the call. `result` is set once the call
-    has
-    ended.
+    chose, and the `_output` of a latent tool. `reasoning` is the model's reason for the call. `result` is set once the
+    call has ended.
     """
 
     tool: str

@@ -21,8 +21,7 @@ class PropertyNames:
     """Aliases for property names of one schema that a provider rejects, in both directions.
 
     An alias stands for a name only at positions where the schema has that property. Another key there that looks like
-    the
-    alias is sent with a trailing dot, so that it is not taken for the property when it is returned.
+    the alias is sent with a trailing dot, so that it is not taken for the property when it is returned.
     """
 
     def __init__(self, schema: JSONObject, aliases: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """Paths into the state of a request, `†state.a.b`: reading, writing and references.
 
-A state is an object, one for each instance of a request and one for calls of no instance. Its fields are values of
-the thread, whose keys `value_key` returns.
+A state is an object, one for each instance of a request and one for calls of no instance. Its fields are values of the
+thread, whose keys `value_key` returns.
 """
 
 import re
@@ -125,8 +125,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
     """Return a copy of the state with the value written at the path. Unchanged parts are shared.
 
     Raises `InvalidRequest`, naming the path, for a value that does not fit the method or the position, and for a state
-    that
-    would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
+    that would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
     """
     if not place.path:
         raise InvalidRequest(f"A result is written to a name in the state, such as {_STATE}.name.")

@@ -22,9 +22,8 @@ class ShownCall:
     """A tool call, as passed to a component that draws it.
 
     `args` are the arguments as far as they are known: while `status` is `streaming`, they are those parsed so far. A
-    call
-    that `requires_action` waits for a result; `may_answer` is true if the viewer may submit it. `schema` is the tool's
-    input schema if known, `progress` the reported progress: done, total and text.
+    call that `requires_action` waits for a result; `may_answer` is true if the viewer may submit it. `schema` is the
+    tool's input schema if known, `progress` the reported progress: done, total and text.
     """
 
     id: str
@@ -72,8 +71,8 @@ def tool_ui(name: str, component: Component) -> ToolUI: ...
 def tool_ui(name: str, component: Any = None) -> Any:  # as the overloads say
     """Return the component that draws calls of the tool `name` in the console, for `tw.App(tool_uis=[…])`.
 
-    As a decorator it takes a function, also an async one, of the `ShownCall` and `submit`; with a second argument
-    it is one of the components that come with the console. Raises `DefinitionError` for a name that is none.
+    As a decorator it takes a function, also an async one, of the `ShownCall` and `submit`; with a second argument it is
+    one of the components that come with the console. Raises `DefinitionError` for a name that is none.
     """
     if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # Python does not check
         raise DefinitionError(f"tool_ui needs the name of a tool, not {name!r}.")

@@ -34,10 +34,8 @@ class CodeOptions:
     """Options of running code. The sandbox sets a default for each None.
 
     `filename` is the name of the code in stack traces. `imports` are functions of the host, `modules` sources of the
-    same
-    language, both imported by their names; `globals` are JSON values. `timeout` is in seconds and includes the time of
-    the
-    host's functions.
+    same language, both imported by their names; `globals` are JSON values. `timeout` is in seconds and includes the
+    time of the host's functions.
     """
 
     language: Language = "typescript"
@@ -90,9 +88,8 @@ class CodeLimits:
     """Limits of running code: seconds, and bytes.
 
     `timeout` and `memory` are defaults, `longest` and `most_memory` the maximum that the options can set. `source`
-    limits
-    the size of all input, `result` each value returned, also each argument list of a host's function. Of the logs the
-    first `logs` bytes are kept.
+    limits the size of all input, `result` each value returned, also each argument list of a host's function. Of the
+    logs the first `logs` bytes are kept.
     """
 
     timeout: float = 30.0

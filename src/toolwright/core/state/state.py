@@ -144,11 +144,9 @@ class ThreadState(Protocol):
         """Ask a person and wait for the answer for up to an hour. The call's timeout is paused in the meantime.
 
         `schema` is the JSON Schema of an object of plain fields, or a pydantic model; with `url` the person is sent
-        there.
-        `source` is the asking party if it is not the tool itself.
-        The question is a pending call, a child of this one. A person answers it in the space, a service over the API,
-        the
-        host's user in a call over MCP. Raises `InvalidRequest` for an invalid question.
+        there. `source` is the asking party if it is not the tool itself. The question is a pending call, a child of
+        this one. A person answers it in the space, a service over the API, the host's user in a call over MCP. Raises
+        `InvalidRequest` for an invalid question.
         """
         ...
 

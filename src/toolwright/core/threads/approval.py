@@ -20,8 +20,8 @@ class Terms:
     """The terms of an approval.
 
     `by` is who may answer, `seconds` the time limit, None for no limit. `edit` and `reason` allow an answer with
-    changed
-    arguments, or with a reason. `schema` validates changed arguments; None if they are validated when the call starts.
+    changed arguments, or with a reason. `schema` validates changed arguments; None if they are validated when the call
+    starts.
     """
 
     by: str | tuple[str, ...] = "anyone"

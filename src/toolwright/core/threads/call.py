@@ -51,15 +51,11 @@ class Call:
 
     `id` is ours and unique; `model_call_id` is the model's id. `arguments` is the JSON text as the model wrote it.
     `deadline` ends the inline wait, `expires_at` the acceptance of a submission. `result` is a rendered `ToolResult`
-    (see
-    `wire.result`). `attempts` counts how often the tool was started. A `visible` call is shown in `space_id`, if there
-    was
-    a space to show it in. `worker` has claimed it until `leased_until`; after that it is available again only if it is
-    `repeatable` (D25). A call made by another call, of a prompt tool or with `invoke_tool`, has that as its
-    `parent_id`.
-    A call that needs an `approval` waits for it on its `terms` before it starts. Once approved, it is `created` again,
-    with
-    the approved arguments.
+    (see `wire.result`). `attempts` counts how often the tool was started. A `visible` call is shown in `space_id`, if
+    there was a space to show it in. `worker` has claimed it until `leased_until`; after that it is available again only
+    if it is `repeatable` (D25). A call made by another call, of a prompt tool or with `invoke_tool`, has that as its
+    `parent_id`. A call that needs an `approval` waits for it on its `terms` before it starts. Once approved, it is
+    `created` again, with the approved arguments.
     """
 
     id: str
@@ -178,8 +174,7 @@ class CallChange:
     """One transition of a call. Transitions outside the table cannot be created.
 
     `space_id` is where the call is shown from then on. With `terms` the call does not start: it waits for an approval.
-    A
-    run that holds the call `before` the transition sets its state `after` at once.
+    A run that holds the call `before` the transition sets its state `after` at once.
     """
 
     id: str

@@ -22,9 +22,8 @@ class Link:
     """The link of a child thread to its parent (S0 §5).
 
     A child that is not `resumable` ends with its first session. Messages from the parent are for the side `receives`.
-    With
-    `implicit` the end of each session is reported to the parent. The values of the names `hidden` are never shown to a
-    model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
+    With `implicit` the end of each session is reported to the parent. The values of the names `hidden` are never shown
+    to a model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
     """
 
     blocking: bool = True

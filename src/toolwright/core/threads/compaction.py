@@ -44,20 +44,15 @@ class Compaction:
     """The parts of a conversation that are omitted from now on, and the text sent instead.
 
     `number` (1, 2, …) counts those of the thread. Each is for one conversation: the one `within` the call of a prompt
-    tool,
-    or the top-level one as its `side` reads it, if the agent has two. Messages at positions up to `cut` are omitted,
-    except
-    for those `kept` (open calls with their results, the messages that began the run) and pinned ones; `text` is sent
-    before
-    the others. Tool results at positions up to `cleared` are sent as references if they are long, those up to `bare` as
-    references without their beginning if they are longer than such a reference.
+    tool, or the top-level one as its `side` reads it, if the agent has two. Messages at positions up to `cut` are
+    omitted, except for those `kept` (open calls with their results, the messages that began the run) and pinned ones;
+    `text` is sent before the others. Tool results at positions up to `cleared` are sent as references if they are long,
+    those up to `bare` as references without their beginning if they are longer than such a reference.
 
     `summary` is the part of `text` that `model` wrote, by the instruction of that `version` (`INSTRUCTION_VERSION`), or
     None. It ends at the position `covers`; `omitted` is the number of later messages omitted without a summary.
-    `budget` is
-    the maximum of tokens for which it was made, and the limit of the model `refused_by` if that rejected longer
-    requests.
-    `cause` is the reason; `edited_by` is who changed or removed the summary.
+    `budget` is the maximum of tokens for which it was made, and the limit of the model `refused_by` if that rejected
+    longer requests. `cause` is the reason; `edited_by` is who changed or removed the summary.
     """
 
     thread_id: str
@@ -101,11 +96,10 @@ class SentText:
 class SentPrompt:
     """The request that a model answered with the message `message_id`, in a step of a run.
 
-    `sent` is the record of the request; without one, as for steps of earlier versions, nothing else is known.
-    `exact` is true if `messages` match the hash in the record. `system` is the constant part of the system text,
-    `changing` the rest. `tools` are the name, description and parameters of each tool. `compaction` describes the
-    omitted
-    parts. `parts` are the estimated tokens by kind of content.
+    `sent` is the record of the request; without one, as for steps of earlier versions, nothing else is known. `exact`
+    is true if `messages` match the hash in the record. `system` is the constant part of the system text, `changing` the
+    rest. `tools` are the name, description and parameters of each tool. `compaction` describes the omitted parts.
+    `parts` are the estimated tokens by kind of content.
     """
 
     step: int
@@ -171,8 +165,7 @@ def in_effect(rows: Iterable[Compaction]) -> list[Compaction]:
     """Return the effective compactions of a conversation, of those in force.
 
     After a handover between agents with one and with two sides, a later one for all replaces those of the sides, and
-    later
-    ones of both sides replace that one.
+    later ones of both sides replace that one.
     """
     known = [*rows]
     shared = next((each for each in known if not each.side), None)
@@ -495,8 +488,7 @@ def cut_for(cuts: Sequence[int], sizes: Sequence[int], room: int, most: int | No
     """Return the number of messages to omit so that the rest, the newest, have at most `room` tokens.
 
     It is the smallest sufficient one of `cuts`, the boundaries of the conversation, up to `most`. If none is sufficient
-    it
-    is the greatest, or 0 if there is none. The last message, or the last step with its results, is always kept.
+    it is the greatest, or 0 if there is none. The last message, or the last step with its results, is always kept.
     """
     rest = [*accumulate(reversed(sizes))][::-1]
     chosen = 0

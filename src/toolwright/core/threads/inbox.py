@@ -29,8 +29,7 @@ class InboxEvent:
     A message in the thread itself, and an external call, has the `run_id` of the run that it joined (D22) and is
     `processed` once it is read. All others wait for the next run, and are `processing` until that has finished.
     `attempts` counts the runs that failed on it. `author` is the entity that caused it, and `promised` the run that was
-    to
-    read it when it arrived. `depth` is the depth of the reading run in a chain of agents that wake each other (D15).
+    to read it when it arrived. `depth` is the depth of the reading run in a chain of agents that wake each other (D15).
     """
 
     thread_id: str
@@ -111,8 +110,7 @@ class Delivery:
     An event for an `existing` thread is discarded if that thread does not exist.
 
     The event waits for the next run: one that is queued, or otherwise `run`, with the event `queued`. A terminated
-    thread
-    receives nothing; a `required` event fails there with the conflict `terminated`.
+    thread receives nothing; a `required` event fails there with the conflict `terminated`.
     """
 
     thread: Thread

@@ -37,10 +37,8 @@ class Sent:
     """Record of one request to a model, from which it can be rebuilt.
 
     `compaction` is the number of the one in force, or 0; `version` that of the rules. `system`, `changing` and `tools`
-    are
-    the digests of these texts, `hash` that of the messages. `tokens` is our estimate of the request, or None, `counted`
-    the
-    provider's count, `budget` the maximum, None for no limit.
+    are the digests of these texts, `hash` that of the messages. `tokens` is our estimate of the request, or None,
+    `counted` the provider's count, `budget` the maximum, None for no limit.
     """
 
     hash: str
@@ -59,15 +57,11 @@ class Message:
     """One message of a thread.
 
     `seq` is its position (1, 2, 3 …), None until it is stored. A tool message answers the call `call_id`, whose id for
-    the
-    model is `model_call_id`. `native` holds provider-specific content (thinking, signatures), so that a later request
-    replays it. `kept` is false for the messages of a skipped run (D12). A `pinned` message is never omitted from a
-    request.
-    `sent` is the record of the request that an answer was given to. `side` is the side that wrote it, or that it is
-    for,
-    `by` the prompt, if a thread has had more than one. Messages of a prompt tool are not part of the top-level
-    conversation
-    but `within` its call.
+    the model is `model_call_id`. `native` holds provider-specific content (thinking, signatures), so that a later
+    request replays it. `kept` is false for the messages of a skipped run (D12). A `pinned` message is never omitted
+    from a request. `sent` is the record of the request that an answer was given to. `side` is the side that wrote it,
+    or that it is for, `by` the prompt, if a thread has had more than one. Messages of a prompt tool are not part of the
+    top-level conversation but `within` its call.
     """
 
     id: str

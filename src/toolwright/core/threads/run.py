@@ -50,16 +50,12 @@ class Run:
     """One activation of a thread.
 
     `held` is true while a process executes it: a `running` run whose process is dead was interrupted. `lives` counts
-    such
-    recoveries since the run's last commit. `waiting` is the reason why a run is suspended. `cost` is in US dollars,
-    None if
-    the provider's prices are not known. `output` is the last answer. `revision` is that of the configured agent at the
-    start of the run, None for an agent that the app declares. `side` is the active side, and `turn` counts finished
-    turns.
-    `queued` are calls to be made without the model. A `calls_only` run executes external calls without a model and ends
-    with them. `traceparent` is the W3C trace context of the run, or None. `error_code` is the machine-readable cause of
-    a
-    failure, or None.
+    such recoveries since the run's last commit. `waiting` is the reason why a run is suspended. `cost` is in US
+    dollars, None if the provider's prices are not known. `output` is the last answer. `revision` is that of the
+    configured agent at the start of the run, None for an agent that the app declares. `side` is the active side, and
+    `turn` counts finished turns. `queued` are calls to be made without the model. A `calls_only` run executes external
+    calls without a model and ends with them. `traceparent` is the W3C trace context of the run, or None. `error_code`
+    is the machine-readable cause of a failure, or None.
     """
 
     id: str

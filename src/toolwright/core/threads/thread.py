@@ -14,19 +14,14 @@ class Thread:
     """A thread as stored in the journal.
 
     `run_id` is its open run, if any. `epoch` is incremented with each claim of the thread, `seq` counts its messages,
-    `ev`
-    its events and `posted` all events ever put into its inbox. `begun` is true once the open run has read its inbox:
-    later
-    events are for the run `next_run_id`. `space_id` is the active space.
+    `ev` its events and `posted` all events ever put into its inbox. `begun` is true once the open run has read its
+    inbox: later events are for the run `next_run_id`. `space_id` is the active space.
 
     `active_agent` answers instead of `agent`, to which the thread belongs, since it was handed over; `activated` are
-    the
-    sides whose prompts have been activated since. A child thread has a `link` to its parent; `report` is the call there
-    that waits for its end, and `state` is the outcome of its last session. `faults` counts the failures of its model
-    since
-    its last answer; no request is made before `not_before` (D21). `compacted` counts the compactions of its
-    conversations;
-    messages at positions up to `cut` are omitted from all of them.
+    the sides whose prompts have been activated since. A child thread has a `link` to its parent; `report` is the call
+    there that waits for its end, and `state` is the outcome of its last session. `faults` counts the failures of its
+    model since its last answer; no request is made before `not_before` (D21). `compacted` counts the compactions of its
+    conversations; messages at positions up to `cut` are omitted from all of them.
     """
 
     id: str

@@ -32,8 +32,8 @@ def compose(
 ) -> JSONObject:
     """Return the schema of an answer with calls and an output (S1, D16): `{output, calls}`.
 
-    `tools` are schemas by name, or tools. The model gives the `_output` of latent tools; those named in `explicit`
-    are executed by code, as are tools of another kind. With `reasoning` a call can have a reason. The arguments are not
+    `tools` are schemas by name, or tools. The model gives the `_output` of latent tools; those named in `explicit` are
+    executed by code, as are tools of another kind. With `reasoning` a call can have a reason. The arguments are not
     changed. Raises `InvalidConfiguration` with the path of every error of a schema, `DefinitionError` for tools that
     conflict.
     """
@@ -177,8 +177,7 @@ def closed_form(schema: JSONObject) -> JSONObject:
     """Return the schema in a form for providers that require `additionalProperties: false` in every object.
 
     The schema accepts all that it accepts. Raises `DefinitionError` with the path of a part that has no such form, such
-    as
-    an object with arbitrary field names.
+    as an object with arbitrary field names.
     """
     return _closed_object(schema, ())
 

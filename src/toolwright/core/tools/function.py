@@ -33,10 +33,8 @@ class FunctionExecutor:
     """Executor of handlers. All their exceptions become error results (D3).
 
     Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it creates one of 256 threads with the first
-    plain
-    function, and `close` ends that one. A function that hangs in its thread does not keep the process alive.
-    Dependencies
-    are opened for the handlers that declare them; `overrides` are functions that replace some of these.
+    plain function, and `close` ends that one. A function that hangs in its thread does not keep the process alive.
+    Dependencies are opened for the handlers that declare them; `overrides` are functions that replace some of these.
     """
 
     def __init__(self, pool: Pool | None = None, overrides: Overrides | None = None) -> None:

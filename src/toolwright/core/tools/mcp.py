@@ -30,17 +30,13 @@ class McpServer:
     """A server whose tools agents call. A `stdio` server is a process: `command` with `args` and `env`.
 
     `${env.NAME}` in `url`, `headers` and `env` stands for a variable of the thread; a run waits until it is set.
-    `revision`
-    is the only protocol revision to use; None is the newest that the server knows. `allowed_tools` None means all of
-    them;
-    `timeout` is that of its tools, in seconds. With `sampling` the server may query the agent's model. With
-    `hold_changes` a
-    tool that changes its definition after its first call is held back until the change is accepted. With `instructions`
-    the
-    model is shown the server's instructions, with `resources` it has a tool that reads the server's resources. Calls
-    wait
-    for an approval if it `requires_approval`, unless a tool's options override that. A server that is not `trusted` was
-    configured over HTTP: its URL can reach only public addresses and those allowed by the operator.
+    `revision` is the only protocol revision to use; None is the newest that the server knows. `allowed_tools` None
+    means all of them; `timeout` is that of its tools, in seconds. With `sampling` the server may query the agent's
+    model. With `hold_changes` a tool that changes its definition after its first call is held back until the change is
+    accepted. With `instructions` the model is shown the server's instructions, with `resources` it has a tool that
+    reads the server's resources. Calls wait for an approval if it `requires_approval`, unless a tool's options override
+    that. A server that is not `trusted` was configured over HTTP: its URL can reach only public addresses and those
+    allowed by the operator.
     """
 
     name: str
@@ -90,10 +86,8 @@ class McpTarget:
     """A server with the values of one thread: the target of a connection.
 
     Two threads with the same values, and the same secrets among them, share it. `key` identifies the target and
-    contains no
-    value; `place` is the digest of its location only, the URL or the command without secrets. `secrets` are the names
-    and
-    values of secrets among them.
+    contains no value; `place` is the digest of its location only, the URL or the command without secrets. `secrets` are
+    the names and values of secrets among them.
     """
 
     server: McpServer

@@ -55,8 +55,7 @@ class Registry:
         """Register a function that executes the tool of its name, and those whose `_activity` names it.
 
         It gets arguments by their names. A parameter that is not an argument, of the type dict or without one, gets all
-        of
-        them, and so does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` get those. Without a
+        of them, and so does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` get those. Without a
         function this is a decorator. Raises `DefinitionError` for a name that is registered already.
         """
         check_line("A handler", name)

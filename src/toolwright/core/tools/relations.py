@@ -76,8 +76,7 @@ class SubpromptConfig(_Form):
 
     By default the answer includes its text, its calls and their errors. `init_user_message_property` names the argument
     that is its user message, `init_attachments_property` the one with paths of files of the thread. `requires_approval`
-    is
-    as for any tool.
+    is as for any tool.
     """
 
     name: Name
@@ -97,8 +96,8 @@ class SubpromptConfig(_Form):
 class Immediate(_Form):
     """A child for each group of values (S0 §5): `name_env` gives its name, `description_env` its first message.
 
-    `scoped_env` are names of values that each child gets for itself: `NAME`, or `NAME_<suffix>` with the same
-    suffix for all of them. Only those designated as name or description are ever shown to a model.
+    `scoped_env` are names of values that each child gets for itself: `NAME`, or `NAME_<suffix>` with the same suffix
+    for all of them. Only those designated as name or description are ever shown to a model.
     """
 
     _wanted: ClassVar[str] = "true, false or an object"
@@ -121,8 +120,7 @@ class Resumable(_Form):
     """A child that outlives its session (S0 §5).
 
     `receives_messages` is the side that receives messages. `max_instances` limits the number of children at once, None
-    for
-    no limit. `parent_communication`: `implicit` reports the end of each session to the parent, `explicit` only what
+    for no limit. `parent_communication`: `implicit` reports the end of each session to the parent, `explicit` only what
     `state.notify_parent` sends.
     """
 

@@ -104,8 +104,8 @@ class Toolset:
     def definitions(self, format: Format = "openai", *, provider: Provider | None = None) -> list[JSONObject]:
         """Return the tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list.
 
-        With a `provider` each tool is sent in a form that it accepts; tools without one are left out (`errors`),
-        and `call` accepts the names that were sent to the model.
+        With a `provider` each tool is sent in a form that it accepts; tools without one are left out (`errors`), and
+        `call` accepts the names that were sent to the model.
         """
         if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(f"There is no format {format!r}; there are {', '.join(map(repr, _FORMS))}.")
@@ -203,8 +203,8 @@ class Toolset:
     def for_pydantic_ai(self, state: ThreadState | None = None) -> list[Any]:
         """Return the tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
-        Arguments are validated and calls executed as by `call`, with that `state`, here and in the following
-        methods. A failure is an error that the model reads; images are sent to it. Raises `MissingExtra`.
+        Arguments are validated and calls executed as by `call`, with that `state`, here and in the following methods. A
+        failure is an error that the model reads; images are sent to it. Raises `MissingExtra`.
         """
         return adapter("pydantic_ai", "native_tools")(self, state)
 
@@ -222,8 +222,7 @@ class Toolset:
         """Return a copy of the toolset in which the tools selected by `predicate` (default: all) require approval.
 
         `approval` gives the condition and the terms, as `requires_approval` of a tool does: a function receives the
-        call's
-        arguments. It replaces the tool's own.
+        call's arguments. It replaces the tool's own.
         """
         chosen = self if predicate is None else self.filtered(predicate)
         return self._with(

@@ -237,7 +237,10 @@ class Console:
         return response
 
     async def _file(self, request: Request, path: str, session: Session) -> Response:
-        """The bytes of a thread's file, as the API's route gives them; also to those who see the call that made it."""
+        """Return the bytes of a thread's file, like the API's route.
+
+        Viewers of the call that created it may read it too.
+        """
         thread_id, _, file = path.removeprefix("/files/").partition("/")
         thread_id, caller, headers = unquote(thread_id), session.caller, request.headers
         call_id = request.query_params.get("call")
@@ -272,7 +275,7 @@ def _local(path: str | None) -> str:
 
 
 def _ask_to_sign_in(request: Request, path: str) -> Response:
-    """A page is asked for: the sign-in leads back to it. Anything else is refused."""
+    """Redirect a request for a page to the sign-in, which leads back to it. Reject any other request."""
     if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
         raise Unauthorized("Sign in first.")
     query = f"?{request.url.query}" if request.url.query else ""

@@ -125,7 +125,7 @@ Take = Callable[[JSONObject], Awaitable[object]]
 
 @contextmanager
 def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
-    """A dialog that is gone once it is closed, or another view is shown; what has opened it may go before."""
+    """Yield a dialog that is removed once it is closed, or another view is shown. Its opener can be removed earlier."""
     with ui.context.client.content:
         dialog = ui.dialog()
 

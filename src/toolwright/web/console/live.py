@@ -66,7 +66,7 @@ ENGINE = Engine(_host)
 
 
 PAUSE = 0.05  # seconds in which events are gathered before they are drawn
-MOST = 200  # maximum number of undrawn events; beyond it everything is re-read, which costs less
+MOST = 200  # events that can wait to be drawn: beyond that everything is re-read, which is less work than drawing
 AGAIN = 1.0  # seconds before the journal is asked again, when it cannot be read
 
 

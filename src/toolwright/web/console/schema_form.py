@@ -62,7 +62,7 @@ class Field:
 
 
 def fields_of(schema: JSONObject, values: JSON | Absence = ABSENT) -> Field:
-    """The form of an object of that schema, in which these values stand, else the schema's defaults."""
+    """Return the form of an object schema, with the given values, or otherwise the schema's defaults."""
     return _Reading(schema).field((), schema, "JSON", values, required=True)
 
 
@@ -89,7 +89,7 @@ def entry_of(field: Field) -> Entry:
 
 
 def gather(field: Field, entries: Mapping[Path, Entry]) -> JSONObject:
-    """The object that is entered. Raises `ArgumentFault` with what is no JSON, no number, no instant."""
+    """Return the entered object. Raises `ArgumentFault` for values that are not JSON, a number or a timestamp."""
     faults: list[Fault] = []
     whole = _gather(field, entries, faults)
     if faults:
@@ -112,7 +112,7 @@ def _gather(field: Field, entries: Mapping[Path, Entry], faults: list[Fault]) ->
 
 
 def _read(field: Field, entry: Entry) -> JSON | Absence:
-    """The value of a field. Raises `ValueError` in words that follow the field's name."""
+    """Return the value of a field. Raises `ValueError` with a message that follows the field's name."""
     if field.kind == "kept" or (entry == entry_of(field) and field.initial is not ABSENT):
         return field.initial
     match field.kind:
@@ -177,7 +177,7 @@ def _place(options: Sequence[JSON], chosen: JSON | Absence) -> int | None:
 
 
 def _utc(instant: str) -> str:
-    """An instant as a field for date and time takes it."""
+    """Return a timestamp in the format of a date and time field."""
     try:
         moment = datetime.fromisoformat(instant)
     except ValueError:

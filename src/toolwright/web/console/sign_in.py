@@ -47,7 +47,7 @@ class Session:
 
     @property
     def caller_key(self) -> str:
-        """The key of all sessions of this caller: the person's, or those of a secret key of that name."""
+        """Return the key shared by all sessions of this caller: the person's, or that of the named secret key."""
         caller = self.caller
         return f"person:{caller.entity_id}" if caller.kind == "person" else f"service:{caller.name or ''}"
 
@@ -93,7 +93,10 @@ class Sessions:
         return self._signature.seal(_written(content))
 
     def read(self, cookie: str | None) -> Session | None:
-        """The session of a cookie that this server has signed, None if it is another's, over or signed out."""
+        """Return the session of a signed cookie, or None.
+
+        It is None if the signature is foreign, the session has expired or the user signed out.
+        """
         written = self._signature.open((cookie or "")[:LONGEST_COOKIE])
         if written is None:
             return None
@@ -293,7 +296,7 @@ async def form_of(request: Request) -> Form:
 
 
 def sign_in_page(then: str, *, takes_people: bool, error: str = "", status: int = 200) -> Response:
-    """The page, which leads on to the path `then`."""
+    """Return the sign-in page, which continues to the path `then`."""
     there = quote(then, safe="")
     page = _PAGE.substitute(
         then=there,

@@ -41,7 +41,7 @@ LONGEST_DESCRIPTION: Final = 240  # characters of it in a list
 
 
 async def tools_of(visit: Visit, agent_id: str) -> Toolset:
-    """All tools of an agent: its own, its toolkits', and those of MCP servers, which are waited for."""
+    """Return all tools of an agent: its own, its toolkits', and those of MCP servers, for which it waits."""
     try:
         return (await visit.runtime.toolkit(agent_id)).tools
     except TenvsLacking:  # it has threads that bring them, and none of its own
@@ -66,7 +66,7 @@ def _of_app(visit: Visit, name: str) -> Toolset:
 
 
 def path_of(name: str, agent_id: str | None = None) -> str:
-    """The path of a tool's page. A name that a path would not carry as it is stands in the query."""
+    """Return the path of a tool's page. A name that a path cannot contain unchanged is put into the query."""
     place = "/tools" if agent_id is None else f"/tools/{quote(agent_id, safe='')}"
     return f"{place}/{name}" if _PLAIN.fullmatch(name) else f"{place}/-?name={quote(name, safe='')}"
 
@@ -236,7 +236,7 @@ def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
 
 
 def type_of(part: JSON, depth: int = 0) -> str:
-    """The type that a schema asks for, in a few words."""
+    """Describe the type of a schema in a few words."""
     if not isinstance(part, dict) or depth > 4:
         return "any"
     reference = part.get("$ref")

@@ -227,7 +227,7 @@ class Visit:
 
     @property
     def speaker_id(self) -> str | None:
-        """The entity that speaks here: a person themselves, for a service the one that it has chosen."""
+        """The id of the current speaker, or None: a person themselves, or the entity that a service has chosen."""
         return self.session.caller.entity_id or self.site.speakers.get(self.session.id)
 
     def speak_for(self, entity_id: str | None) -> None:
@@ -238,7 +238,7 @@ class Visit:
             self.site.speakers.pop(self.session.id, None)
 
     async def speaker(self) -> Entity | None:
-        """The entity that speaks here, None if there is none (any more)."""
+        """Return the current speaker, or None if it does not exist."""
         speaker_id = self.speaker_id
         return None if speaker_id is None else await self.runtime.entities.human(speaker_id)
 

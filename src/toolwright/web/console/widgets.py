@@ -58,12 +58,12 @@ def link(content: str, path: str, classes: str = "") -> TextElement:
 
 
 def badge(content: str, kind: str = "") -> TextElement:
-    """A status in a few words; `kind` is a class of colour: good, bad, busy, waiting."""
+    """Render a status in a few words; `kind` is a color class: good, bad, busy, waiting."""
     return words(content, "span", f"badge {kind}")
 
 
 def when(instant: datetime, classes: str = "quiet") -> TextElement:
-    """An instant, which the browser shows in its own time zone, and as an age while it is young."""
+    """Render a timestamp, which the browser shows in its own time zone, and as an age while it is recent."""
     shown = words(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
     shown.props["datetime"] = instant.isoformat()
     return shown
@@ -102,7 +102,7 @@ def action(
 
 
 def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element:
-    """A button that is an icon, of Google's Material icons; `label` is what it is called."""
+    """Render an icon button of Google's Material icons; `label` is its accessible name."""
     button = box("button", "icon-action")
     button.props["type"] = "button"
     button.props["aria-label"] = button.props["title"] = label

@@ -61,9 +61,9 @@ ALONG = 256 * 1024
 async def call_result(
     files: ThreadFiles, thread_id: str, result: ToolResult, tool: Tool | None
 ) -> CallToolResult:
-    """The result of a call of that tool in that thread, with its files; None for a tool that is there no more.
+    """Return the result of a call in a thread, with its files. `tool` None means that the tool no longer exists.
 
-    One that was cut is an error if the tool promises an object: it is not what its schema says.
+    A truncated result is an error if the tool promises an object: it does not fit the schema.
     """
     blocks: list[ContentBlock] = []
     succeeded = result.status == "success"
@@ -314,7 +314,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def contents(uri: str, mime_type: str, content: bytes) -> TextResourceContents | BlobResourceContents:
-    """The file, as text if its type says that it is some."""
+    """Return the file, as text if its type is a text type."""
     kind = mime_type.partition(";")[0].strip().lower()
     if kind.startswith(_TEXTS) or kind.endswith(("+json", "+xml")):
         try:

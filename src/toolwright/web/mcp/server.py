@@ -405,7 +405,7 @@ def caller_of(context: Context) -> Caller:
 
 
 async def _body(request: Request, values: int) -> bytes:
-    """The whole body, which holds no more values than that of any route."""
+    """Return the whole body, with the same limit of values as for any route."""
     body, count = bytearray(), ValueCount(values)
     async for piece in request.stream():
         try:
@@ -417,7 +417,7 @@ async def _body(request: Request, values: int) -> bytes:
 
 
 async def _fault(body: bytes, nesting: int) -> Response | None:
-    """The protocol's answer to a body that is no JSON, or none that every reader takes alike; None if it is."""
+    """Return the protocol's answer to a body that is not JSON, or is ambiguous JSON, or None if it is valid."""
     if not body:
         return None
     try:

@@ -188,9 +188,9 @@ class McpSessions:
 
     @asynccontextmanager
     async def opening(self, caller: str, send: Send) -> AsyncGenerator[Send]:
-        """A request that may open a session: what is sent by the yielded function is looked through for its id.
+        """Yield a request that can open a session. The yielded `send` function looks for the session's id.
 
-        Raises `StoreError` where there is no room for another one.
+        Raises `StoreError` if the maximum of sessions is reached.
         """
         name = f"opening {self._opening}"
         self._opening += 1

@@ -90,7 +90,7 @@ async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Que
 
 
 def _name(asked: JSONObject) -> str:
-    """The title of what is asked for, as a name: `user_name` of `UserName`."""
+    """Return the title of the requested input as a name: `user_name` of `UserName`."""
     schema = asked.get("requestedSchema")
     title = schema.get("title") if isinstance(schema, dict) else None
     words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", title) if isinstance(title, str) else []
@@ -315,7 +315,7 @@ class Tasks:
         return status_of(call, self._result(call))
 
     async def _detailed(self, context: Context, call: Call) -> dict[str, Any]:
-        """The task with its result, its fault, or what it asks for."""
+        """Return the task with its result, its error, or its open questions."""
         result = self._result(call)
         task = task_json(call, status_of(call, result))
         if not is_over(call.status):

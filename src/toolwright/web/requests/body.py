@@ -51,12 +51,12 @@ DEFINITIONS = "#/components/schemas/{model}"
 
 
 def reads(form: type[F], times: int = 1) -> Callable[[Request], Awaitable[F]]:
-    """A dependency that reads the body as `form`; it comes after the one that lets the caller in.
+    """Return a dependency that reads the body as `form`. It runs after authentication.
 
-    The body may hold so many `times` as many values as others.
+    The body can have `times` as many values as others.
 
-    The values of a body are counted while it comes, and a large one is parsed and validated in a thread: whatever it
-    holds, it costs others nothing.
+    The values of a body are counted while it arrives, and a large one is parsed and validated in a thread, so that it
+    does not delay other requests.
     """
 
     async def read(request: Request) -> F:

@@ -135,7 +135,7 @@ class Unsatisfiable(Exception):
 
 
 def part_of(size: int, asked: str | None) -> slice | None:
-    """The bytes of a `Range`, None for all of them: what cannot be read, and several parts at once, may be ignored.
+    """Return the slice of a `Range`, or None for all bytes. Invalid ranges and multiple parts are ignored.
 
     Raises `Unsatisfiable`.
     """

@@ -194,7 +194,10 @@ class _Loop:
         self.in_memory: dict[int, dict[object, _Seat]] = {}
 
     async def seat(self, owner: Owner, url: str, model: object, thread_id: str | None) -> _Seat:
-        """The journal of that URL; in memory the one that has the thread, else the owner's with that model."""
+        """Return the shared runtime of the journal at that URL.
+
+        For a journal in memory it is the one that has the thread, or otherwise the owner's with that model.
+        """
         if not url.startswith(MEMORY):
             return self.seats.setdefault(url, _Seat())
         if id(owner) not in self.in_memory:
@@ -231,9 +234,9 @@ LOOPS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop]" = weakref.W
 async def shared_runtime(
     owner: Owner, settings: Settings, model: object | None, thread_id: str | None
 ) -> AsyncGenerator[tuple[Runtime, Keep]]:
-    """The runtime of an app, or of an agent alone, while the block lasts; `model` is used instead of all others.
+    """Yield the runtime of an app, or of a single agent, within the block; `model` replaces all others.
 
-    Beside it what is to be told of the thread that is used: in memory the last 1,000 are kept.
+    Also yields a function that records the use of a thread: in memory the last 1,000 are kept.
     """
     loop = LOOPS.setdefault(asyncio.get_running_loop(), _Loop())
     key = model if isinstance(model, str | None) else id(model)

@@ -49,9 +49,9 @@ class FinalTool:
         )
 
     def read(self, response: NativeResponse) -> NativeResponse:
-        """The response with the arguments of the final call as its text, unless it makes other calls too.
+        """Return the response with the arguments of the final call as its text, unless it makes other calls too.
 
-        The final call itself is left out: nobody answers it, and a provider refuses a call without a result.
+        The final call itself is left out: it has no result, and a provider rejects a call without a result.
         """
         final = [part for part in response.parts if is_final(part)]
         if not final:
@@ -62,7 +62,7 @@ class FinalTool:
         return replace(response, parts=[TextPart(self._text(final[0]))])
 
     def _text(self, call: ToolCallPart) -> str:
-        """The answer as JSON text; what is no JSON stays as it is, for the judge."""
+        """Return the answer as JSON text. Invalid JSON is unchanged, for the validator."""
         written = call.args if isinstance(call.args, str) else to_json(call.args or {}).decode()
         if self.is_answer:
             return written
@@ -81,7 +81,7 @@ def is_final(part: ModelResponsePart) -> TypeIs[ToolCallPart]:
 
 
 def _with_answer(schema: JSONObject) -> JSONObject:
-    """The schema of arguments with the answer as the one of them; definitions stay where they are referred to."""
+    """Return the schema of arguments with the answer as the only one. Definitions stay where references find them."""
     answer = {key: each for key, each in schema.items() if key != "$defs"}
     whole: JSONObject = {
         "type": "object",

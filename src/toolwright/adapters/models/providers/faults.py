@@ -129,7 +129,7 @@ def check_whole(response: ModelResponse) -> None:
 
 
 def translate(model: str, error: Exception) -> ModelError:
-    """The error of ours, a sentence that names the model and says what the provider said."""
+    """Convert a provider's error to ours. The message names the model and quotes the provider."""
     said = _sentence(_provider_message(error))
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     too_long = _too_long(model, error, status, said)

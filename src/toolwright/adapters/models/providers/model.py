@@ -223,7 +223,7 @@ def _default_settings(model: Model) -> NativeSettings:
 
 
 def _settings_for(request: ModelRequest, defaults: NativeSettings, offer: ToolOffer) -> NativeSettings:
-    """The settings of one request. pydantic-ai leaves out, with a warning, what a model does not take."""
+    """Return the settings of one request. pydantic-ai omits unsupported ones, with a warning."""
     settings = NativeSettings() if request.settings is None else _native(request.settings)
     if offer.natives and request.tool_choice != "auto":
         settings["tool_choice"] = request.tool_choice

@@ -40,7 +40,7 @@ def model_named(name: str) -> Model:
 
 
 def missing_sdk(name: str, error: ImportError) -> MissingExtra:
-    """The error that says what to install for the model `name`."""
+    """Return the error with the package to install for the model `name`."""
     found = re.search(r"pydantic-ai-slim\[([\w-]+)\]", str(error))
     group = found.group(1) if found else name.partition(":")[0]
     package = f"pydantic-ai-slim[{group}]"
@@ -86,5 +86,5 @@ class Aliases:
         return alias
 
     def real(self, name: str) -> str:
-        """The tool's own name for one that the provider used; a name never told stays as it is."""
+        """Return the tool's own name for a name from the provider. An unknown name is unchanged."""
         return self._real.get(name, name)

@@ -66,9 +66,9 @@ MOST_ENUM_VALUES = 1_000
 
 
 def openai_form(schema: JSONObject) -> JSONObject:
-    """The schema in OpenAI's strict dialect, in which every property is required; `without_nulls` reads an answer.
+    """Return the schema in OpenAI's strict dialect, in which every property is required.
 
-    Raises `DefinitionError` if it cannot be said so.
+    `without_nulls` converts an answer back. Raises `DefinitionError` if the dialect cannot express the schema.
     """
     rendered = _rendered_object(strict_form(schema), _openai_takes)
     _check_size(rendered)
@@ -76,10 +76,10 @@ def openai_form(schema: JSONObject) -> JSONObject:
 
 
 def anthropic_form(schema: JSONObject) -> JSONObject:
-    """The schema in Anthropic's dialect, in which every object is closed.
+    """Return the schema in Anthropic's dialect, in which every object is closed.
 
-    Raises `DefinitionError` if it cannot be said so. Schemas that refer to themselves, or have very many optional
-    fields, are refused by pydantic-ai before they are sent.
+    Raises `DefinitionError` if the dialect cannot express the schema. Recursive schemas, and schemas with very many
+    optional fields, are rejected by pydantic-ai before they are sent.
     """
     return _rendered_object(closed_form(schema), _anthropic_takes)
 
@@ -128,7 +128,7 @@ def _rendered_object(schema: JSONObject, takes: _Takes) -> JSONObject:
 
 
 def _reference(schema: JSONObject) -> JSONObject:
-    """A reference, which stands alone: its texts are around it."""
+    """Return a reference without other keywords: its texts are put around it."""
     reference = schema["$ref"]
     if not isinstance(reference, str) or _REFERENCE.fullmatch(reference) is None:
         raise DefinitionError(f"No provider takes the reference {reference!r}.")
@@ -243,8 +243,7 @@ class AnswerForm:
 
     By the provider's own structured output (`native`), by a final `tool` (`text`), or, for models without tools, by
     pydantic-ai's instructions, with the provider's JSON mode if it has one (`prompted`), and for an answer that is not
-    an
-    object by `instructions` only (`text`). An answer in strict form is converted back by the schema `strict`.
+    an object by `instructions` only (`text`). An answer in strict form is converted back by the schema `strict`.
     """
 
     mode: Literal["native", "prompted", "text"]
@@ -264,14 +263,16 @@ def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 
 
 def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """The form with a final tool, for models without structured output for the schema, or without it beside tools."""
+    """Return the form with a final tool, for models that do not support structured output for the schema or with
+    tools.
+    """
     if not model.profile.get("supports_tools", True):
         return prompted_form(model, answer)
     return AnswerForm(mode="text", tool=FinalTool(schema_for(model, answer.schema), strictness(model)))
 
 
 def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """The form that asks in words, for models that have no other way."""
+    """Return the form by instructions, for models without any other method."""
     if not _is_object(answer):  # JSON modes are for objects
         words = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
         return AnswerForm(mode="text", instructions=(InstructionPart(content=words),))
@@ -294,9 +295,9 @@ async def read_final(response: NativeResponse, form: AnswerForm | None) -> Nativ
 
 
 async def read_answer(response: ModelResponse, form: AnswerForm | None) -> ModelResponse:
-    """The response with its text as the schema means it, without the nulls of the strict form.
+    """Return the response with its text converted back to the schema, without the nulls of the strict form.
 
-    What is no JSON stays as it is, and so does the provider's own form of the answer (`native`).
+    Invalid JSON is unchanged, and so is the provider's own form of the answer (`native`).
     """
     if form is None or form.strict is None or not response.text:
         return response
@@ -318,7 +319,7 @@ def _is_object(answer: AnswerSchema) -> bool:
 
 
 def _native_form(model: Model, answer: AnswerSchema) -> AnswerForm | None:
-    """The form for structured output; None if the provider has no words for the schema."""
+    """Return the form for structured output, or None if the provider cannot express the schema."""
     if model.system in _CLOSED:
         try:
             return AnswerForm(mode="native", output=_output(answer, anthropic_form(answer.schema), True))

@@ -106,7 +106,7 @@ class Transcript:
     def convert(
         self, messages: Iterable[Message], seen: Mapping[str, bytes] | None = None
     ) -> list[ModelMessage]:
-        """The conversation. What stands between two answers is one request, tool results first in it.
+        """Return the conversation. All messages between two answers form one request, tool results first.
 
         `seen` are the images to show, by their digests; all files are named.
         """
@@ -180,7 +180,7 @@ class Transcript:
 
 
 def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
-    """The message's text, the names of its files, and those of them that can be shown."""
+    """Return the message's text, the names of its files, and those files that can be shown."""
     content = whole_characters(message.content)
     if not message.attachments:
         return content
@@ -302,7 +302,7 @@ def _lacks_only_nulls(value: JSON, whole: JSON) -> bool:
 
 
 def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart]:
-    """The parts with the message's text where its first text stood, or before the calls."""
+    """Return the parts with the message's text in place of its first text, or before the calls."""
     parts = list(response.parts)
     place = next((i for i, part in enumerate(parts) if isinstance(part, TextPart | ToolCallPart)), len(parts))
     others: list[ModelResponsePart] = [part for part in parts[place:] if not isinstance(part, TextPart)]

@@ -68,7 +68,7 @@ class UnreadableColumn(Exception):
 
 
 def read_text(written: str) -> str:
-    """The text that is written as JSON; raises what `json.loads` does, or `TypeError`."""
+    """Return the text that is written as JSON. Raises the errors of `json.loads`, or `TypeError`."""
     if written[:1] == '"':
         text, end = cast(
             "tuple[str, int]", scanstring(written, 1)

@@ -33,7 +33,7 @@ def pending_calls(unit: Advance) -> list[str]:
 
 
 def handed_to(unit: Advance) -> str | None:
-    """The id of the agent to whom the unit hands its thread."""
+    """Return the id of the agent to which the unit hands its thread over, or None."""
     handed = [each for each in unit.effects if isinstance(each, HandOff) and each.thread_id == unit.thread_id]
     return handed[-1].agent if handed else None
 
@@ -41,9 +41,9 @@ def handed_to(unit: Advance) -> str | None:
 def without_late_results(
     unit: Advance, stored: Iterable[Call], messages: Mapping[str, SpaceMessage]
 ) -> Advance:
-    """The unit, where every call that would become pending is cancelled at once.
+    """Return the unit with every call that would become pending cancelled at once.
 
-    `stored` are those that are there already, `messages` what is shown of calls, each by its own id.
+    `stored` are the calls that exist already, `messages` the messages that show calls, each by its own id.
     """
     moved = {call.id: call for call in (*stored, *unit.calls, *unit.nested)}
     for change in unit.changes:

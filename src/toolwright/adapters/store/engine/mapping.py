@@ -49,7 +49,7 @@ class Reader(Generic[T]):
         self._id = id
 
     def each(self, rows: Sequence[Row]) -> Rows[T]:
-        """The values of the rows, and beside them those that are broken."""
+        """Return the values of the rows, and the broken rows."""
         values: list[T] = []
         broken: list[BrokenRow] = []
         for row in rows:

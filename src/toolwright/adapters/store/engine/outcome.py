@@ -39,9 +39,9 @@ def numbered(
 
 
 def placed(effect: SpaceEffect, seq: int | None, at: datetime) -> list[Event]:
-    """The events of an effect, not numbered yet; none if it found nothing to change, which `seq` -1 says.
+    """Return the events of an effect, not numbered yet. None if it changed nothing, marked by `seq` -1.
 
-    A message that they carry gets the place `seq`.
+    A message in them gets the position `seq`.
     """
     if seq == -1:
         return []

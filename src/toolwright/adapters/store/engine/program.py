@@ -67,7 +67,7 @@ def is_page(op: Op) -> bool:
 
 
 def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
-    """The ops behind another one, which moves the numbers of those that give something."""
+    """Return the ops shifted to follow another one, so that references to results still match."""
     moved = [
         {name: (number + 1, column) for name, (number, column) in (op.given or {}).items()} for op in ops
     ]
@@ -97,7 +97,7 @@ async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awai
 
 
 def filled(op: Op, rows: Sequence[Row]) -> Op:
-    """The op with what it is given by those that have been run."""
+    """Return the op with the parameters that come from earlier results."""
     if op.given is None:
         return op
     given: Params = {name: rows[number][column] for name, (number, column) in op.given.items()}

@@ -20,7 +20,7 @@ RAISING = (Claim, Takeover)  # the units that raise the epoch
 
 
 def advance(unit: Advance, tables: Tables) -> UnitResult:
-    """A unit of a drain: fenced, then written whole. It looks only at what the unit has."""
+    """Apply a worker's unit: check the fence, then write all of it. Only the unit's own parts are visited."""
     thread = tables.threads.get(unit.thread_id)
     opens = isinstance(unit, Claim) and unit.opens
     if thread is None or thread.epoch != unit.epoch or thread.seq != unit.seq:
@@ -163,7 +163,7 @@ def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
 
 
 def _merged(run: Run, stored: Run) -> Run:
-    """The run's new row: what it was born with, and what others write into it, stay as stored."""
+    """Return the run's new row. Its initial fields, and fields that others write, are kept as stored."""
     if (
         run.cancel_requested_at == stored.cancel_requested_at
         and run.created_at == stored.created_at

@@ -295,7 +295,7 @@ class MemoryStore:
         return (event for event in later if topic.kind == "spaces" or event.space_id == topic.id)
 
     def _units(self, topic: Topic, after: int = 0) -> list[RunEvents]:
-        """The events of a thread or a run by unit: those that end above `after`."""
+        """Return the events of a thread or a run, by unit of work: those that end after `after`."""
         run = self._tables.runs.get(topic.id) if topic.kind == "run" else None
         row = self._tables.threads.get(topic.id if run is None else run.thread_id)
         if row is None:

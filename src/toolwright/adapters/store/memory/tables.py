@@ -97,7 +97,7 @@ class ThreadRow:
         )
 
     def promise(self, new_run: str) -> str:
-        """The run that reads what comes now: the queued one, else `new_run`, which is queued with that."""
+        """Return the run that reads new events: the queued one, or `new_run`, which is queued by this."""
         if self.run_id is None:
             self.run_id = new_run
         if not self.begun:
@@ -252,7 +252,7 @@ class Tables:
         return above
 
     def compactions_of(self, thread_id: str, within: str | None = None) -> list[Compaction]:
-        """The thread's compactions, or those of the conversation within a call, the first one first."""
+        """Return the thread's compactions, or those of the conversation in a call, oldest first."""
         found = [
             row
             for row in self.compactions.values()

@@ -238,7 +238,7 @@ class Pools:
 
 @asynccontextmanager
 async def lent(pool: Pool) -> AsyncGenerator[Connection]:
-    """A session, given back afterwards; one that was left in the middle of something is cut off."""
+    """Yield a session and release it afterwards. A session left in the middle of a command is closed."""
     connection = await pool.acquire()
     try:
         yield connection
@@ -327,7 +327,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def store_error(error: BaseException) -> StoreError | Unwritable:
-    """The error as callers know it: the database is unavailable, or it cannot hold what it was given."""
+    """Convert the error: the database is unavailable, or it cannot store a value."""
     refusal: StoreError | Unwritable
     if isinstance(error, asyncpg.IntegrityConstraintViolationError | asyncpg.DataError):
         refusal = Unwritable(sentence(f"The journal cannot hold this: {error}"))

@@ -221,7 +221,9 @@ async def _drive(connection: Connection, steps: Reading[T]) -> T:
 
 
 async def _page(connection: Connection, op: Op) -> list[Row]:
-    """The rows until they have the bytes of a page; of what lies behind about as much is fetched, as rows are alike."""
+    """Return the rows until they have the bytes of a page. About as many more are fetched, as rows are of similar
+    size.
+    """
     rows, size, count = list[Row](), 0, 1
     async with connection.transaction():
         cursor = await connection.cursor(op.statement.sql, *op.statement.bind(op.params))

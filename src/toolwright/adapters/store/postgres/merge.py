@@ -37,9 +37,9 @@ FROM ({rows}) AS found RETURNING answer"""
 
 
 def apart(writes: Sequence[Write], most: int) -> list[list[Write]]:
-    """The writes in their order, in parts of `most` at the most, none of which could write a row twice.
+    """Split the writes, in order, into parts of at most `most`, none of which could write a row twice.
 
-    New rows are always other rows; those that are written over what may be there are told by their first key.
+    New rows are always distinct; rows that can overwrite others are identified by their first key.
     """
     parts: list[list[Write]] = [[]]
     written: set[tuple[str, object]] = set()
@@ -93,9 +93,9 @@ def rows_of(ops: Sequence[Op], found: Sequence[tuple[int, str]]) -> list[Row]:
 
 
 def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
-    """The unit of these ops with its token as one statement, which gives what `rows_recorded` reads.
+    """Return the unit of these ops with its token as one statement, whose result `rows_recorded` reads.
 
-    A failed guard raises `REFUSED`.
+    A failed precondition raises `REFUSED`.
     """
     values: list[object] = [token, at]
     for op in ops:
@@ -110,7 +110,7 @@ def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
 
 
 def rows_recorded(ops: Sequence[Op], recorded: str) -> list[Row]:
-    """One row for each op, from what a unit left with its token."""
+    """Return one row for each op, from the record that a unit left with its token."""
     given = {number: tuple(row.values()) for number, row in json.loads(recorded)}
     return [given.get(number, ()) for number in range(len(ops))]
 

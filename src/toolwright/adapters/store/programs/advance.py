@@ -84,7 +84,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
 
 
 def _ops(unit: Advance, sql: Statements) -> Ops:
-    """The ops of the unit. Most units have few of the parts: the others cost a look at what is empty."""
+    """Return the ops of the unit. Most units have few parts; an empty part costs little."""
     run, thread_id = unit.run, unit.thread_id
     ops = [_fence(unit, sql)]
     if unit.changes:
@@ -246,7 +246,7 @@ def _inbox(unit: Advance, sql: Statements) -> list[Op]:
 
 
 def _moves(unit: Advance, sql: Statements) -> list[Op]:
-    """The first move of each call, then those that move one of them again."""
+    """Return the first transition of each call, then further transitions of the same calls."""
     moves: dict[str, Op] = {}
     again: list[Op] = []
     for change in unit.changes:

@@ -18,7 +18,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
 def refused(thread_id: str, otherwise: Guard, sql: Statements) -> Steps:
-    """The guard that has failed of a statement that speaks to a thread."""
+    """Return the failed precondition of a statement that sends to a thread."""
     [(state,)] = yield Op(sql.thread_state, {"thread_id": thread_id}, "thread")
     raise GuardFailed("terminated" if state in ENDED else otherwise)
 

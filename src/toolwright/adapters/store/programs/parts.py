@@ -45,7 +45,7 @@ def lock(effects: Sequence[Effect], own: str, sql: Statements) -> Steps:
 
 
 def spoken_to(effects: Sequence[Effect]) -> set[str]:
-    """The threads that deliveries are for, and those in which questions are asked."""
+    """Return the threads to which deliveries are addressed, and those in which questions are asked."""
     asking = [each.call.thread_id for each in effects if isinstance(each, AskBelow)]
     return {*asking, *[each.thread.id for each in deliveries_of(effects)]}
 

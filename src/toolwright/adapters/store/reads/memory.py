@@ -51,7 +51,7 @@ class MemoryQueries:
         self.unembedded = compiled(behind.limit(number("limit")))
 
     def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:
-        """The statement that finds the newest matches of a query, and the parameters that its words are."""
+        """Return the statement that finds the newest matches of a query, and its keywords as parameters."""
         words = list(dict.fromkeys(query.words))
         short = [word for word in words if len(word) < TRIGRAM]
         long = [word for word in words if len(word) >= TRIGRAM]

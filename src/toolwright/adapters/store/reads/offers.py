@@ -80,7 +80,7 @@ class SqlOffers:
 
 
 def _offers(rows: Sequence[Row]) -> list[Offer]:
-    """The offers of the rows, without those that are broken: they must not hold up the others."""
+    """Return the available calls of the rows. Broken rows are left out, so that they do not block others."""
     return [
         Offer(call=call, agent=row[-2], traceparent=row[-1]) for row in rows for call in CALLS.each([row])
     ]

@@ -97,9 +97,7 @@ class SqliteDriver:
         if self._failed is None:
             for start in range(0, len(turn), GROUP):
                 self._units.put(turn[start : start + GROUP])
-        if (
-            self._failed is not None
-        ):  # before the put, or in the meantime: then no thread processes the units any more
+        if self._failed is not None:  # before or during the put: then no thread processes the units any more
             self._deliver(turn, [self._failed] * len(turn))
 
     def _write_all(self) -> None:
@@ -121,7 +119,7 @@ class SqliteDriver:
             self._end_shrinking()
 
     def _waiting(self, most: int) -> list[Waiting]:
-        """The units that wait behind the first ones."""
+        """Return the units that wait after the first ones."""
         group: list[Waiting] = []
         with suppress(queue.Empty):
             while len(group) < most:

@@ -87,7 +87,7 @@ class SqliteReaders:
 
 
 def _page(cursor: sqlite3.Cursor) -> list[Row]:
-    """The rows until they have the bytes of a page: what lies behind is never fetched."""
+    """Return the rows until they have the bytes of a page. Later rows are not fetched."""
     rows, size = list[Row](), 0
     with closing(cursor):
         while size < PAGE_BYTES and (row := cursor.fetchone()) is not None:

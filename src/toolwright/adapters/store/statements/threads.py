@@ -70,7 +70,7 @@ def _insert_all(table: Table) -> Insert:
 
 
 def _retry_run() -> ReturningUpdate[*tuple[Any, ...]]:
-    """A failed run goes on, if it is the last of its thread."""
+    """Retry a failed run, if it is the last of its thread."""
     later = runs.alias("later")
     is_last = ~exists().where(later.c.thread_id == runs.c.thread_id, later.c.created_at > runs.c.created_at)
     failed = and_(
@@ -422,9 +422,7 @@ class Statements:
 
     def _entity_statements(self, compiled: Compiler) -> None:
         here = select(entities.c.id).where(entities.c.id == string("entity_id"))
-        self.hold_entity = compiled(
-            here.with_for_update(read=True)
-        )  # it cannot be deleted before this commit
+        self.hold_entity = compiled(here.with_for_update(read=True))  # not deleted before this commit
         self.insert_entity = self._once(entities, "id")
         gone = delete(entities).where(entities.c.id == string("entity_id")).returning(entities.c.id)
         self.drop_entity = compiled(gone)

@@ -20,6 +20,6 @@ PARTS = (agents, calls, children, events, kept, mcp, memory, messages, retention
 
 
 def all_tables() -> MetaData:
-    """The metadata in which every table has been told."""
+    """Return the metadata with every table registered."""
     [whole] = {part.metadata for part in PARTS}
     return whole

@@ -209,7 +209,7 @@ sent_texts = Table(
 
 
 def family_of(first: Any) -> Any:  # queries of SQLAlchemy
-    """The ids of those threads and of all below them."""
+    """Return the ids of those threads and of all descendants."""
     family = first.cte("family", recursive=True)
     return family.union_all(select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
 

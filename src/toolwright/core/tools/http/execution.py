@@ -54,16 +54,11 @@ class HttpExecution:
     """The request of an HTTP tool. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
 
     `parameters` are arguments that are sent in a style of their own. `body` is true if all other arguments are the
-    body,
-    false if there is none, or the name of the argument that is the whole body; None depends on the method. `encoding`
-    is
-    the encoding of form fields, `basic` are user and password of basic authentication, and `fields` are the paths of
-    the
-    answer to keep; all of them if it is empty. `required` are further variables without which no request is made. The
-    URL
-    of one that is not `trusted` came from outside: it can reach only public addresses and those allowed by the
-    operator.
-    Raises `DefinitionError`.
+    body, false if there is none, or the name of the argument that is the whole body; None depends on the method.
+    `encoding` is the encoding of form fields, `basic` are user and password of basic authentication, and `fields` are
+    the paths of the answer to keep; all of them if it is empty. `required` are further variables without which no
+    request is made. The URL of one that is not `trusted` came from outside: it can reach only public addresses and
+    those allowed by the operator. Raises `DefinitionError`.
     """
 
     url: str
@@ -183,8 +178,7 @@ def request_for(
     """Return the request of a call with these arguments. `schema` tells which of them are files.
 
     `env` has all of the execution's variables, `files` all of its `file_paths`. Raises `Unfillable`, whose message has
-    no
-    value.
+    no value.
     """
     styled = dict(execution.parameters)
 

@@ -382,7 +382,7 @@ def check_allowed(visit: Visit, config: JSON) -> None:
 
 
 def with_values(config: JSONObject, agent: Agent) -> JSONObject:
-    """The configuration with the agent's values wherever it says nothing of them."""
+    """Return the configuration, with the agent's values wherever it does not change them."""
     whole = dict(config)
     if "env" not in whole:
         whole["env"] = _env(agent.env)

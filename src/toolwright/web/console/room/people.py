@@ -33,14 +33,14 @@ def name_of(entity: Entity) -> str:
 
 
 async def people_of(visit: Visit, limit: int, offset: int = 0) -> Sequence[Entity]:
-    """A page of the people whom the app knows, the oldest first."""
+    """Return a page of the app's people, oldest first."""
     agents = await visit.runtime.agents.list(MOST_AGENTS)
     rows = await visit.runtime.entities.list(limit, len(agents) + offset)
     return Rows([each for each in rows if each.type == "human"], broken_of(rows))
 
 
 async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:
-    """The members of the space, in the order in which they came; without those who are gone."""
+    """Return the members of the space, in the order of joining, without deleted ones."""
     members = all_of(await visit.runtime.spaces.members(space_id))
     entities = [await visit.runtime.spaces.entity(each.entity_id) for each in members]
     return [

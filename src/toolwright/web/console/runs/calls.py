@@ -41,7 +41,7 @@ class CallLine:
 
 
 def line_of(row: Call, *, for_service: bool) -> CallLine:
-    """The line of a recorded call; where the code lies that has failed is for services alone."""
+    """Return the line of a recorded call. Stack traces are shown to services only."""
     result, error, stack, refs = _outcome(row)
     call = ShownCall(
         id=row.id,
@@ -70,7 +70,7 @@ def line_of(row: Call, *, for_service: bool) -> CallLine:
 
 
 def with_progress(line: CallLine, payload: JSONObject) -> CallLine:
-    """The line of a call that has told how far it is."""
+    """Return the line of a call with its reported progress."""
     done, total, text = payload.get("done"), payload.get("total"), payload.get("text")
     if not isinstance(done, (int, float)):
         return line

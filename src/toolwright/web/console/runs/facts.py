@@ -165,7 +165,7 @@ def page_of(query: Mapping[str, str]) -> int:
 
 
 def address(path: str, **filters: str) -> str:
-    """The path with these filters, those that are empty left out."""
+    """Return the path with these filters, without empty ones."""
     chosen = {name: text for name, text in filters.items() if text}
     return f"{path}?{urlencode(chosen)}" if chosen else path
 

@@ -122,7 +122,7 @@ async def draw_choice(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def read_options(args: JSON) -> Sequence[Option]:
-    """The options among which a call has somebody choose; none if there are none that can be read."""
+    """Return the options of a call that asks for a choice, or none if they cannot be read."""
     given = [args.get(name) for name in ("options", "choices", "items")] if isinstance(args, dict) else [args]
     lists = [each for each in given if isinstance(each, list)]
     listed = lists[0] if lists else list[JSON]()

@@ -88,7 +88,7 @@ def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Dra
 
 
 def usual_component(name: str) -> Component | None:
-    """The component that a tool of that name usually wants, None if its name says nothing."""
+    """Return the usual component for a tool of that name, or None."""
     plain = name.lower().replace("_", "").replace("-", "")
     if plain.startswith("confirm"):
         return "confirmation"
@@ -130,7 +130,7 @@ class CallCard:
 
     @property
     def facts(self) -> CallFacts | None:
-        """The call as it was told of last."""
+        """The last known state of the call, or None."""
         return self._facts
 
     async def show_row(self, row: Call) -> None:

@@ -171,7 +171,7 @@ def _row(name: str, kind: ChartKind, points: Sequence[JSON], labels: Sequence[JS
 
 
 def _own_labels(row: _Row) -> Sequence[JSON]:
-    """The labels that the points bring themselves: `{name, value}`, `{x, y}`, or `[x, y]`."""
+    """Return the labels in the points themselves: `{name, value}`, `{x, y}`, or `[x, y]`."""
     if row.kind == "scatter" or all(_label_of(each) is None for each in row.points[:_LOOKED_AT]):
         return ()
     return [_label_of(each) for each in row.points[:MOST_POINTS]]

@@ -127,7 +127,7 @@ def status_of(row: Call, result: ToolResult | None) -> Status:
 
 
 def _told(metadata: JSONObject) -> ShownCall:
-    """The call of a message; of one that somebody has made up, whatever is in it."""
+    """Return the call of a message. The content of a forged one can be anything."""
     status, result = metadata.get("status"), metadata.get("result")
     known: Sequence[Status] = ("running", "requires_action", "complete", "error")
     failed = status == "error" and isinstance(result, dict)
