@@ -1,1 +1,1 @@
-"""The outside world behind the core's ports; adapters know the core and the wire, nothing else."""
+"""Adapters of the core's ports to the outside; they import only the core and the wire."""

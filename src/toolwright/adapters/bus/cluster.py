@@ -57,11 +57,11 @@ class Relay(Protocol):
         ...
 
     async def listen(self, receive: Callable[[str], None], connected: Callable[[], None]) -> None:
-        """Connect, call `connected`, and receive texts until the connection ends. Raises what the client raises."""
+        """Connect, call `connected`, and receive texts until the connection ends. Raises the client's errors."""
         ...
 
     async def send(self, texts: Sequence[str]) -> None:
-        """Send texts, at once or never. Any exception means that they may be lost; `NotConnected` says no more."""
+        """Send texts, at once or never. After an exception they can be lost; `NotConnected` means not sent."""
         ...
 
 
@@ -194,7 +194,7 @@ class ClusterBus(MemoryBus):
     # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _send(self) -> None:
-        """Send what is queued, in batches, and everything about this process every `REFRESH` seconds."""
+        """Send queued messages, in batches, and the whole state of this process every `REFRESH` seconds."""
         sent = 0.0
         while True:
             with suppress(TimeoutError):
@@ -233,7 +233,7 @@ class ClusterBus(MemoryBus):
                 self._queue(["share", each, self._own[each]])
 
     def _take(self) -> list[Message]:
-        """Return what is queued, and empty the queues."""
+        """Return the queued messages, and empty the queues."""
         self._has_messages.clear()
         messages = [*self._messages, *map(_message, self._events.take())]
         self._messages.clear()
@@ -299,7 +299,7 @@ class ClusterBus(MemoryBus):
             await asyncio.sleep(RETRY)
 
     def _connected(self) -> None:
-        """Send everything about this process, ask for that of the others, and have followers read the journal."""
+        """Send the whole state of this process, request that of the others, and have subscribers read the journal."""
         self._rest.clear()
         self._refresh_at, self._unheard = 0.0, None
         self._queue(["hello"])
@@ -404,7 +404,7 @@ def _message(event: Event) -> Message:
 
 
 def _shortened(message: Message) -> Message:
-    """Return a live event without the text so far, only with what is new of it; anything else as it is."""
+    """Return a live event with only its new part, without the text so far; other messages unchanged."""
     match message:
         case ["live", [*fields, {"delta": _} as payload]]:
             new = {name: each for name, each in payload.items() if name not in ("text", "partialArgs")}

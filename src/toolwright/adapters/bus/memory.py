@@ -1,4 +1,4 @@
-"""The bus of one process: every follower has a bounded queue, and nobody waits for a slow one."""
+"""In-process bus: every subscriber has a bounded queue, and no publisher waits for a slow one."""
 
 import asyncio
 from collections import Counter, deque
@@ -19,10 +19,11 @@ RECORDED = 8 * 1024 + ENVELOPE  # bytes of a recorded event at the most: its uni
 
 
 class QueueFollower:
-    """One follower's queue. Of live events only the newest of each stream waits, with its deltas joined.
+    """One subscriber's queue. Of live events only the newest of each stream is kept, with its deltas joined.
 
-    A follower for which too much waits has missed it, and what waited is let go: the journal has it. What an event
-    may take in bytes is added up, and only where that would be too much each event is looked at closely, once.
+    A subscriber with too large a backlog has missed events, and its queue is discarded: the journal has them. Upper
+    bounds of the events' sizes are added up; exact sizes are computed only if the sum would be too large, once for each
+    event.
     """
 
     def __init__(self, types: Collection[str] | None = None) -> None:
@@ -36,9 +37,9 @@ class QueueFollower:
         self.missed = False
 
     def put(self, event: Event, size: int) -> None:
-        """Never blocks: a follower that lags too far has `missed` events and reads them from the journal.
+        """Queue an event without blocking. A subscriber that lags too far has `missed` events and reads the journal.
 
-        `size` is what the event may take in bytes.
+        `size` is an upper bound of the event's bytes.
         """
         if event.n is None:
             self._put_live(event, size)
@@ -54,7 +55,7 @@ class QueueFollower:
         self._came.set()
 
     def grown(self) -> None:
-        """There are events in the journal that do not come by the bus, between those before and after this."""
+        """Mark that the journal has events which the bus does not deliver, at this position in the queue."""
         self.missed = True
         if self.types is None:
             self._flush_live()
@@ -186,7 +187,7 @@ class MemoryBus:
         self._last_number = n
 
     def grown(self, kind: str, id_: str) -> None:
-        """Tell the followers of a topic that it has grown in the journal."""
+        """Notify the subscribers of a topic that it has new events in the journal."""
         for follower in self._followers.get((kind, id_), ()):
             follower.grown()
 
@@ -200,11 +201,11 @@ class MemoryBus:
         return ()
 
     def wanted_in(self, space_id: str) -> bool:
-        """Return whether anybody follows that space, or all of them."""
+        """Return whether there are subscribers to that space, or to all spaces."""
         return ("space", space_id) in self._followers or ("spaces", "") in self._followers
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
-        """Return whether anybody follows all of that thread or run."""
+        """Return whether there are subscribers to all events of the thread or run."""
         topics = ("thread", thread_id), ("run", run_id)
         return any(each.types is None for topic in topics for each in self._followers.get(topic, ()))
 

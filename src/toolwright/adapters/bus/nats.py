@@ -170,7 +170,7 @@ class _Failures:
 
 
 def _reason(error: Exception) -> str:
-    """Return in plain words why a server cannot be used."""
+    """Describe in plain words why a server cannot be used."""
     text = str(error).removeprefix("nats: ").strip("'\" ")
     if "authorization violation" in text.lower():
         return "the server rejects the user or the password (authorization violation)"

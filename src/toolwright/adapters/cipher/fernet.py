@@ -46,7 +46,7 @@ class FernetCipher:
 
 
 def _is_canonical(sealed: str) -> bool:
-    """Return whether this is the one way to write these bytes: Fernet also reads what is appended to them."""
+    """Return whether this is the canonical encoding of its bytes: Fernet also accepts appended bytes."""
     try:
         return urlsafe_b64encode(urlsafe_b64decode(sealed)).decode() == sealed
     except ValueError:
@@ -54,7 +54,7 @@ def _is_canonical(sealed: str) -> bool:
 
 
 class KeyFileCipher:
-    """The `Cipher` port of a journal in a file: its key lies beside it, made when the first secret is sealed."""
+    """The `Cipher` port of a journal in a file. Its key file is next to it, created with the first secret."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,7 +100,7 @@ class KeyFileCipher:
 
 
 def _make(path: Path) -> None:
-    """A new key in a new file, whole from the first moment; of two processes that make one, the first wins."""
+    """Create a key in a new file, atomically. If two processes create one, the first wins."""
     try:
         with NamedTemporaryFile(
             "wb", dir=path.parent, prefix=f".{path.name}."

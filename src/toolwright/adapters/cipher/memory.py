@@ -1,4 +1,4 @@
-"""The `Cipher` port in memory: what is sealed can be told apart from its text, and opened in this process only."""
+"""The `Cipher` port in memory: encrypted text differs from plain text and can be decrypted only in this process."""
 
 import secrets
 

@@ -180,11 +180,11 @@ _LARGE = 64 * 1024  # bytes of an answer that are parsed in a millisecond; more 
 
 
 class HttpExecutor:
-    """Carries calls out over HTTP; a failure of any kind is an error result.
+    """Executes calls over HTTP; a failure of any kind is an error result.
 
-    `allow` are hosts, hosts with a port and networks that may be reached although they are not public. `resolve`,
-    `network` and `tls` are the outside world, for tests. Requests carry the trace context that `telemetry` gives them.
-    Connections are kept for a moment; `aclose` ends them.
+    `allow` are hosts, hosts with a port and networks that are allowed although they are not public. `resolve`,
+    `network` and `tls` are replaced in tests. Requests carry the trace context that `telemetry` provides. Connections
+    are kept alive briefly; `aclose` closes them.
     """
 
     def __init__(

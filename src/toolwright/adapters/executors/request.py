@@ -1,7 +1,7 @@
-"""HTTP requests of tools: addresses checked once resolved, redirects, body limits, errors in plain words.
+"""HTTP requests of tools: checks of resolved addresses, redirects, body limits, plain error messages.
 
-Addresses are checked when a connection is made, whatever a URL looked like. No name is resolved again between the
-check and the connection, so one that resolves otherwise the second time gains nothing. Host and TLS keep the name.
+Addresses are checked when a connection is opened, whatever the URL looked like. The name is not resolved again between
+the check and the connection, so DNS rebinding has no effect. Host and TLS keep the name.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from toolwright.core.value import changed
 
 
 class HttpFailure(Exception):
-    """A request that failed; the words hold nothing of what was filled into it."""
+    """A failed request. The message has none of its filled-in values."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class HttpFailure(Exception):
 
 
 class AddressRefused(Exception):
-    """The host leads to an address to which no request may go."""
+    """The host resolves to an address that is not allowed."""
 
 
 MAX_REDIRECTS = 5
@@ -49,7 +49,7 @@ _ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request. `headers` are the tool's own, `ours` are those that every request has."""
+    """A request. `headers` are the tool's own, `ours` are the defaults of every request."""
 
     method: str
     url: httpx.URL
@@ -137,9 +137,9 @@ def _boundary(key: str, parts: Sequence[Part]) -> str:
 
 
 class Exchange:
-    """Sends requests. What is trusted is connected to as written, everything else by way of `guarded`.
+    """Sends requests. Trusted addresses are connected to directly, all others through `guarded`.
 
-    The two pools share no connection: what was opened without a check is never used for what needs one.
+    The two pools share no connection: an unchecked one is never used for a request that requires the check.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class Exchange:
 
 
 def _reason(error: httpcore.ConnectError) -> str:
-    """Words without a name: that of a redirect may hold anything."""
+    """Describe the error without a host name: that of a redirect can be anything."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

@@ -29,7 +29,7 @@ class MemoryFiles:
         """There is always room."""
 
     async def tidy(self, before: datetime) -> int:
-        """Nothing is ever half-written."""
+        """Do nothing: there are no partial files."""
         return 0
 
     async def digests(self) -> AsyncIterator[str]:

@@ -41,7 +41,7 @@ def renew(path: Path) -> bool:
 
 
 def bring_back(aside: Path) -> None:
-    """Put back what a killed process has moved aside: somebody may have made it young just before."""
+    """Restore a file that a killed process has moved aside: it could have been renewed just before."""
     with suppress(FileNotFoundError):  # who moved it is alive
         with suppress(FileExistsError):  # it was written again in the meantime
             os.link(aside, aside.with_name(aside.name.removesuffix(ASIDE)))
@@ -72,10 +72,10 @@ _PREFIX = re.compile("[0-9a-f]{2}")
 
 
 def remove_leftovers(folder: Path, before: float) -> int:
-    """Take away parts that nobody has written to since `before`, in seconds since 1970; how many. Raises `OSError`.
+    """Remove parts not written since `before`, in seconds since 1970. Returns their number. Raises `OSError`.
 
-    A writer touches its part with every write: one that was not touched for long has lost its writer. What a killed
-    process was removing is put back at once; it is removed again if nobody needs it.
+    A writer touches its part with every write, so an old part has no writer any more. Files that a killed process was
+    removing are restored; they are removed again if they are not needed.
     """
     count = 0
     for part in _parts(folder):
@@ -171,7 +171,7 @@ class ObjectFiles:
             raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def probe(self) -> None:
-        """Tries to write. A missing folder is not made: the one that it would be made in is tried."""
+        """Try to write. A missing folder is not created: its nearest existing parent is tried."""
         if self._folder is not None:
             return await asyncio.to_thread(_try, self._folder)
         try:
@@ -229,7 +229,7 @@ class ObjectFiles:
         return True
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     def _store(self) -> ObjectStore:
         if self._opened is None:
@@ -248,7 +248,7 @@ def open_folder(folder: Path) -> ObjectFiles:
 
 
 def open_bucket(url: str) -> ObjectFiles:
-    """Files in S3, by `s3://bucket/prefix`; keys, region and endpoint are those of the AWS environment."""
+    """Open files in S3, by `s3://bucket/prefix`; keys, region and endpoint are those of the AWS environment."""
     return ObjectFiles(lambda: S3Store.from_url(url))
 
 
@@ -263,7 +263,7 @@ def _sync(path: Path) -> None:
 
 
 def _try(folder: Path) -> None:
-    """Write a file to the folder, or to the first above it that is there, and take it away."""
+    """Write a file to the folder, or to its nearest existing parent, and delete it."""
     try:
         there = next(each for each in (folder / FOLDER, folder, *folder.absolute().parents) if each.exists())
         with NamedTemporaryFile(dir=there, prefix=PROBE) as probe:

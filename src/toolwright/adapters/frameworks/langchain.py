@@ -57,7 +57,7 @@ def _native(toolset: Toolset, tool: Tool, state: ThreadState | None) -> Structur
         return ([{"type": "text", "text": text}, *pictures] if pictures else text), result
 
     def call_at_once(arguments: JSONObject) -> Shown:
-        """In a thread of its own: where this is called an event loop may run."""
+        """Execute the call in a thread of its own, since the caller can have a running event loop."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(copy_context().run, lambda: asyncio.run(call(arguments))).result()
 

@@ -40,7 +40,7 @@ MOST_VIEWS = 100  # of one list: agents with other options for the same server, 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A list as the server sent it, with what is wrong with it as a whole. `number` is 0 where there was none yet."""
+    """A list as the server sent it, with the errors of the list as a whole. `number` is 0 before the first one."""
 
     number: int = 0
     entries: Sequence[JSON] = ()
@@ -51,10 +51,10 @@ class _Listed:
 
 
 class Connection:
-    """Keeps a session with one target. It is begun when it is first needed, and again when it breaks.
+    """Keeps a session with one target. It is opened when first needed, and reopened when it breaks.
 
-    Agents whose options for the server differ share it, and each sees its list by its own: `allowedTools` of one is
-    never that of another. `numbers` are those of the lists of all connections.
+    Agents with different options for the server share it; the `allowedTools` of one do not affect another. `numbers`
+    counts the lists of all connections.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Connection:
         return bool(self._callers)
 
     def is_idle(self, seconds: float) -> bool:
-        """Return whether nobody has wanted anything for so long, and no call is in progress."""
+        """Return whether the connection was unused for so long, and no call is in progress."""
         return not self.is_busy and self._clock() - self.used_at > seconds
 
     async def listed(self, server: McpServer, seconds: float) -> McpListing:
@@ -146,7 +146,7 @@ class Connection:
 
     @asynccontextmanager
     async def calling(self, caller: Peer) -> AsyncGenerator[None]:
-        """Requests that are made within this are the caller's, and so is what the server asks meanwhile."""
+        """Assign requests made within the block, and the server's questions in the meantime, to the caller."""
         token = CALLER.set(caller)
         self._callers[id(caller)] = caller
         try:
@@ -223,9 +223,9 @@ class Connection:
                     await asyncio.wait([watch])
 
     async def _keep_list(self, session: OpenSession) -> None:
-        """Read the list again whenever it is said to have changed, until the session is over.
+        """Re-read the list after each change notification, until the session has ended.
 
-        After each reading there is a pause, which grows while the list is said to have changed in every one.
+        Each read is followed by a pause, which grows while every pause brings another notification.
         """
         closed = asyncio.create_task(session.over.wait(), name="mcp-session-over")
         restless = 0
@@ -283,7 +283,7 @@ class Connection:
         self._tell()
 
     def _down(self, fault: str) -> None:
-        """The tools that it had are kept: it may be there again when one of them is called."""
+        """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
         fault = self.redactor.text(fault)  # a server may tell back what it was sent
         reason = McpFault(message=sentence(f"The server cannot be used: {fault}"))
         if self._fault != reason:
@@ -302,9 +302,9 @@ class Connection:
     # ── what the server asks and tells ──────────────────────────────────────────────────────────────────────
 
     def _caller(self) -> Peer | None:
-        """Who has made the call in which a server asks something; None where that cannot be known.
+        """Return the caller to which a server's question belongs, or None if it is unknown.
 
-        On stdio and SSE no message says so: it may be for a call that another thread has given up.
+        On stdio and SSE messages do not identify it: it could be for a call that another thread has abandoned.
         """
         caller = CALLER.get()
         if caller is not None:

@@ -280,14 +280,14 @@ class _Call:
 
 
 def _spoken(message: types.SamplingMessage) -> tuple[str, str] | None:
-    """Who says what; None for what is not text."""
+    """Return the role and text of a message, or None if it is not text."""
     blocks = message.content if isinstance(message.content, list) else [message.content]
     texts = [block.text for block in blocks if isinstance(block, types.TextContent)]
     return (message.role, "\n".join(texts)) if len(texts) == len(blocks) else None
 
 
 def _failed(error: MCPError, server: McpServer) -> ToolResult:
-    """Return the error result of a protocol error. It notes whether an older revision could be the reason."""
+    """Return the error result of a protocol error."""
     code = error.error.code
     if code == types.CONNECTION_CLOSED:
         return ToolResult.fail(

@@ -36,7 +36,7 @@ class TaskParams(types.RequestParams):
 
 
 class AnswerParams(TaskParams):
-    """Answers to what a task asks for."""
+    """Answers to a task's questions."""
 
     input_responses: dict[str, Any]
 
@@ -50,7 +50,7 @@ class GetTask(types.Request[TaskParams, Literal["tasks/get"]]):
 
 
 class TaskResult(types.Request[TaskParams, Literal["tasks/result"]]):
-    """Asks for the result of a task that is over (2025-11-25)."""
+    """Request for the result of a finished task (2025-11-25)."""
 
     method: Literal["tasks/result"] = "tasks/result"
     params: TaskParams
@@ -66,7 +66,7 @@ class CancelTask(types.Request[TaskParams, Literal["tasks/cancel"]]):
 
 
 class UpdateTask(types.Request[AnswerParams, Literal["tasks/update"]]):
-    """Answers what a task asks for (2026-07-28)."""
+    """Answers to a task's questions (2026-07-28)."""
 
     method: Literal["tasks/update"] = "tasks/update"
     params: AnswerParams
@@ -152,7 +152,7 @@ class ToolsDispatcher(JSONRPCDispatcher):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Receive until the connection is over."""
+        """Receive until the connection has ended."""
         try:
             await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
         finally:

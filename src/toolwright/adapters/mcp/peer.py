@@ -42,7 +42,7 @@ def said(error: BaseException) -> str:
 
 
 def _of_answer(response: httpx2.Response) -> str:
-    """Return what is wrong with a server that answers with an error: the transport's text, if it is the cause."""
+    """Describe the error of a server that answers with one: the transport's message, if it is the cause."""
     try:
         return brief(str(response.json()["error"]["message"]), MOST)
     except (httpx2.ResponseNotRead, ValueError, LookupError, TypeError):
@@ -61,7 +61,7 @@ AT_ONCE = 256 * 1024  # bytes that are counted on the event loop
 
 
 class Refused(Exception):
-    """A message that is not taken; the words say why."""
+    """A rejected message; the text has the reason."""
 
 
 async def check_values(message: bytes) -> None:
@@ -101,7 +101,7 @@ class Peer(Protocol):
 
 
 class NoPeer:
-    """The peer of a request for the result of a task: no run waits for it in memory, so nobody can be asked."""
+    """The peer of a request for the result of a task: no run waits for it in memory, so no one can be asked."""
 
     def __init__(self) -> None:
         self.unheard = False

@@ -182,7 +182,7 @@ def _with_file_names(structured: JSON, files: Sequence[Attachment]) -> JSON:
 
 
 def _with_text(value: JSON, text: str) -> JSON:
-    """Add text that says something else than the structured content, as `text`."""
+    """Add text that differs from the structured content, as `text`."""
     if not text:
         return value
     if isinstance(value, dict) and "text" not in value:
@@ -228,10 +228,10 @@ def parsed_answer(answer: Mapping[str, Any]) -> types.CallToolResult:
 
 
 def readable_answer(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the answer to a call as the SDK can read it in either revision.
+    """Return the answer to a call in a form that the SDK can read in either revision.
 
-    A block that nobody knows is one line of text instead. Structured content that is not an object is in the metadata,
-    and may stand without content.
+    An unknown block becomes one line of text. Structured content that is not an object is moved to the metadata, and
+    can occur without content.
     """
     structured, content = answer.get("structuredContent"), answer.get("content")
     if structured is not None and not isinstance(structured, dict):

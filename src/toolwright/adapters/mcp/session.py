@@ -74,7 +74,7 @@ class OpenSession:
 
     @property
     def modern(self) -> bool:
-        """Return whether it speaks the revision 2026-07-28 or a later one."""
+        """Return whether it uses the revision 2026-07-28 or a later one."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
@@ -156,7 +156,7 @@ async def _streams(
 
 
 async def _end_session(http: httpx2.AsyncClient, url: str, kept: HttpSession) -> None:
-    """Tell the server that the session is over, unless its tasks would end with it."""
+    """End the session at the server, unless its tasks would end with it."""
     if kept.id is None or kept.has_tasks:
         return
     with suppress(TimeoutError, httpx2.HTTPError, httpx2.StreamError):
@@ -165,7 +165,7 @@ async def _end_session(http: httpx2.AsyncClient, url: str, kept: HttpSession) ->
 
 
 async def _speaks_sse(http: httpx2.AsyncClient, url: str) -> bool:
-    """Return whether the URL is that of the older transport: its stream begins with the event `endpoint`."""
+    """Return whether the URL is of the older transport: its stream begins with the event `endpoint`."""
     try:
         async with (
             asyncio.timeout(PROBE_TIMEOUT),
@@ -183,10 +183,10 @@ async def _speaks_sse(http: httpx2.AsyncClient, url: str) -> bool:
 
 
 async def _agree(session: ClientSession, revision: Revision | None) -> None:
-    """Agree on that revision; on the newest that both know where none is named.
+    """Negotiate the given revision, or the newest that both support.
 
-    That is by asking, else by the handshake of the revisions before 2026. Raises `McpUnavailable` where the server
-    speaks another one than is named.
+    Uses discovery, or the handshake of revisions before 2026 if that fails. Raises `McpUnavailable` if the server uses
+    another revision than the given one.
     """
     if revision is None:
         try:

@@ -49,7 +49,7 @@ _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
 class AddressRefused(Exception):
-    """The host leads to an address to which no request may go."""
+    """The host resolves to an address that is not allowed."""
 
 
 class JudgedNetwork(httpcore2.AsyncNetworkBackend):
@@ -98,10 +98,10 @@ class JudgedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Requests over a guarded network. What fails is an answer too, so that it ends one request and no other.
+    """Requests over a guarded network. Failures are answers too, so that each ends only its own request.
 
-    An answer that is an error but no message of the protocol becomes one, in words; an answer that is too large breaks
-    off. `lost` is called when the server knows nothing of the session that a message belongs to, with its method.
+    An error answer that is not a protocol message is converted to one; an answer that is too large is cut off. `lost`
+    is called with the message's method if the server does not know its session.
     """
 
     def __init__(self, network: JudgedNetwork, tls: ssl.SSLContext, lost: Lost, silence: float) -> None:
@@ -173,7 +173,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer, as far as it keeps the limits: those of one message, in a stream those of each."""
+    """The body of an answer within the limits: those of one message, or in a stream those of each message."""
 
     def __init__(self, response: httpcore2.Response, kind: str) -> None:
         self._response = response
@@ -297,10 +297,10 @@ async def stdio_streams(
 ) -> AsyncGenerator[
     tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 ]:
-    """Streams of a process in a session of its own, which is ended with all that it has begun.
+    """Yield the streams of a process in a session of its own. It is ended with all its children.
 
-    Its standard error goes to the log, `clean`, and what it writes that is no message. Raises `OSError` where it cannot
-    be started, `McpUnavailable` where it has ended before the block has.
+    Its standard error is logged after `clean`, and so is output that is not a message. Raises `OSError` if it cannot be
+    started, `McpUnavailable` if it ends before the block does.
     """
     process = await _started(command, env)
     incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)

@@ -1,4 +1,4 @@
-"""Embeddings of OpenAI, and of every server that speaks its `/embeddings`, over plain HTTP."""
+"""Embeddings of OpenAI and servers compatible with its `/embeddings`, over plain HTTP."""
 
 from collections.abc import Sequence
 from http import HTTPStatus

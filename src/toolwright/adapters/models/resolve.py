@@ -13,7 +13,7 @@ _guards: list["ProviderGuard"] = []
 
 
 class ProviderGuard:
-    """While it is on, no model of a provider is asked; `asked` are the names of those that would have been."""
+    """Blocks requests to providers' models while it is active; `asked` are the names of the blocked ones."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

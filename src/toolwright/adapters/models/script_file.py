@@ -36,6 +36,6 @@ def read_turns(path: str | PathLike[str]) -> Sequence[object] | Mapping[str, Seq
 
 
 def _place(error: yaml.YAMLError) -> str:
-    """Line of the fault, without what stands there: the file may be any that the process can read."""
+    """Return the line of the error, without its content: the file can be any that the process can read."""
     mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
     return "" if mark is None else f", in line {mark.line + 1}"

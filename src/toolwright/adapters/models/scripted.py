@@ -82,7 +82,7 @@ _KEYS = {name: field.alias or name for name, field in TurnForm.model_fields.item
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer: `form` as written, `text` what it says, `deltas` its events but the last."""
+    """One answer: `form` as written, `text` its text, `deltas` its events except the last."""
 
     form: TurnForm
     text: str
@@ -94,7 +94,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The turns for one agent or prompt, those with `when` apart."""
+    """The turns for one agent or prompt; those with `when` are separate."""
 
     plain: tuple[Turn, ...]
     conditional: tuple[tuple[str, Turn], ...]
@@ -112,7 +112,7 @@ class Script:
 
 
 def read_script(turns: object, source: str) -> Script:
-    """Check and prepare a list of turns; `source` says in errors where it comes from."""
+    """Validate and prepare a list of turns; `source` begins error messages."""
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
         raise DefinitionError(f"{source}: a script must be a list of turns, not {turns!r}.")
     given = list[object](turns)  # pyright: ignore[reportUnknownArgumentType]  checked turn by turn
@@ -124,7 +124,7 @@ def read_script(turns: object, source: str) -> Script:
 
 
 def read_turn(given: object, where: str) -> Turn:
-    """Check and prepare one turn; `where` says in errors where it comes from."""
+    """Validate and prepare one turn; `where` begins error messages."""
     form = _form(given, where)
     calls = tuple(ModelCall(id="", name=call.name, arguments=_arguments(call, where)) for call in form.calls)
     text = form.text

@@ -22,13 +22,14 @@ SOLITUDE = 10.0  # seconds that a run may hold the others off, to wait for its t
 
 
 class EmbeddedMotor:
-    """The `Motor` port over asyncio.
+    """The scheduler over asyncio (`Motor` port).
 
-    `concurrency` bounds the drains in progress, `sweep` (seconds) is how often the journal is asked for wakes that
-    nobody nudged: timers, wakes of other processes, wakes of a process that died before its nudge.
+    `concurrency` limits the runs in progress, `sweep` is the interval in seconds at which the journal is searched for
+    wake-ups without a notification: timers, wake-ups by other processes, wake-ups by a process that died before it
+    notified.
 
-    When slots are scarce, the owner with the fewest drains in progress goes first. A fifth of the slots is reserved for
-    owners that have less than an equal share: the threads of one owner cannot occupy all of them.
+    When slots are scarce, the owner with the fewest runs in progress goes first. A fifth of the slots is reserved for
+    owners with less than an equal share: the threads of one owner cannot occupy all of them.
 
     `tell` is called with a thread that was woken here, and whose run another process is to execute.
     """
@@ -162,7 +163,7 @@ class EmbeddedMotor:
         self._owners.clear()
 
     async def _end(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """Cancel tasks, again in each second those that swallow it, and give up after `PATIENCE`."""
+        """Cancel tasks, each second again if they swallow it, and abandon them after `PATIENCE`."""
         left = set(tasks)
         for _ in range(PATIENCE):
             for task in left:
@@ -180,9 +181,9 @@ class EmbeddedMotor:
             task.add_done_callback(self._stubborn.discard)
 
     async def _take_due(self) -> float:
-        """Queue what is due; how many seconds until it is time to look again.
+        """Queue due wake-ups. Returns the seconds until the next search.
 
-        Each time further than what is queued already: a backlog of one owner hides no other's wakes.
+        Each search looks beyond those queued already: a backlog of one owner hides no other's wake-ups.
         """
         now = self._clock.now()
         try:
@@ -206,7 +207,7 @@ class EmbeddedMotor:
         return self._sweep if coming is None else min(self._sweep, max(0.0, (coming - now).total_seconds()))
 
     def _note(self, wake: Wake) -> None:
-        """A wake of a thread that is being drained: tell the drain once for each generation."""
+        """Notify the worker of a thread in progress, once for each generation of its wake-up."""
         if self._generations.get(wake.thread_id) != wake.gen:
             self._generations[wake.thread_id] = wake.gen
             self._nudge(wake.thread_id)
@@ -250,7 +251,7 @@ class EmbeddedMotor:
             self._waiting.setdefault(self._owners.get(thread_id, ""), deque()).append(thread_id)
 
     def _start_fairly(self) -> None:
-        """Start queued threads while slots are free, those of the owner with the fewest drains first."""
+        """Start queued threads while slots are free, first those of the owner with the fewest runs in progress."""
         running = Counter(self._owners.get(each, "") for each in self._running)
         owners = len(running.keys() | self._waiting.keys())
         share = max(1, self._concurrency // (owners + 1))  # as if one more were to come
@@ -266,7 +267,7 @@ class EmbeddedMotor:
                 self._waiting[owner] = queue  # after the others: owners of equal rank take turns
 
     def _next_owner(self, running: Counter[str]) -> str:
-        """Return the queued owner with the fewest drains in progress, of several the one that waits longest."""
+        """Return the queued owner with the fewest runs in progress; of several the one that waits longest."""
         fewest = next(iter(self._waiting))
         for owner in self._waiting:
             if not running[owner]:
@@ -282,7 +283,7 @@ class EmbeddedMotor:
         return self._by_itself is not None
 
     def _start_solo(self) -> bool:
-        """A run that kept killing its process runs by itself. True if it starts, or waits for the others."""
+        """Start a run that repeatedly killed its process, alone. Returns True if it starts, or waits for the others."""
         now = self._clock.monotonic()
         ripe = next((thread_id for thread_id, at in self._solo.items() if at <= now), None)
         if ripe is None:
@@ -347,7 +348,7 @@ class EmbeddedMotor:
         """Leave the thread to other processes; there are none where this one drains all."""
 
     def _failed(self, thread_id: str) -> float:
-        """Note that the drain has met a fault; return for how many seconds the thread is let alone."""
+        """Record a failure of the worker. Returns the seconds for which the thread is delayed."""
         return self._back_off(thread_id)
 
     def _back_off(self, thread_id: str) -> float:
@@ -368,4 +369,4 @@ class EmbeddedMotor:
 
 
 def _nobody(_: str) -> None:
-    """Nobody to nudge before the motor has started."""
+    """Do nothing, in place of `nudge` before the scheduler has started."""

@@ -26,9 +26,9 @@ DUE = 5  # one free slot in so many is reserved for due wake-ups in the journal
 
 
 class Leases(Lock, Protocol):
-    """Leases of threads: each is drained by the one node that has leased it.
+    """Leases of threads: each is processed by the one node that has leased it.
 
-    `held` says whether no other node can have leased this node's threads. Raises `StoreError`.
+    `held` is true if no other node can have leased this node's threads. Raises `StoreError`.
     """
 
     @property
@@ -42,16 +42,16 @@ class Leases(Lock, Protocol):
         ...
 
     def turned(self, busy: int) -> None:
-        """The event loop turns, with so many running threads."""
+        """Record that the event loop runs, and the number of running threads."""
         ...
 
     async def claim(
         self, named: Sequence[str], most: int, others: Sequence[str] = ()
     ) -> tuple[list[Wake], list[str]]:
-        """Lease threads: those `named` that are free or this node's, and `most` more, due for the longest time.
+        """Lease threads: those `named` that are free or this node's, and up to `most` more, longest due first.
 
-        Of these none is among the `others`, which are left to other nodes. Also returns those of the `named` threads
-        that could not be leased now, since their rows are locked.
+        The latter exclude the `others`, which are left to other nodes. Also returns those of the `named` threads that
+        could not be leased now, since their rows are locked.
         """
         ...
 
@@ -60,7 +60,7 @@ class Leases(Lock, Protocol):
         ...
 
     async def free(self, thread_ids: Collection[str], delay: float = 0.0) -> bool:
-        """Give these threads back, if this node still has them; those whose rows are locked stay leased.
+        """Release these threads, if this node still has them; those whose rows are locked stay leased.
 
         They are due in `delay` seconds at the earliest. Returns whether one of them is due again.
         """
@@ -110,7 +110,7 @@ class LeaseMotor(EmbeddedMotor):
 
     @property
     def unready(self) -> str | None:
-        """Return why this process executes no runs at the moment, or None if it does."""
+        """Return why this process executes no runs now, or None if it does."""
         if self.driving:
             return None
         if self._stopping:
@@ -276,7 +276,7 @@ class LeaseMotor(EmbeddedMotor):
         await super()._start_drains()
 
     async def _claim(self) -> None:
-        """Lease what is wanted, and what is due."""
+        """Lease wanted threads and due ones."""
         locked = dict[str, None]()  # wanted again in the next turn
         while True:
             room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
@@ -298,7 +298,7 @@ class LeaseMotor(EmbeddedMotor):
         self._wanted |= locked
 
     def _refuse(self) -> None:
-        """Leave what is wanted to other nodes: the journal has it, and it would wait here without bound."""
+        """Leave wanted threads to other nodes: the journal has them, and their number here would be unbounded."""
         for thread_id in self._wanted:
             if thread_id not in self._not_before and thread_id not in self._from_elsewhere:
                 self._tell(thread_id)
@@ -320,7 +320,7 @@ class LeaseMotor(EmbeddedMotor):
             self._excess -= excess
 
     def _drop(self, wanted: Collection[str], leased: Collection[str]) -> None:
-        """Forget wanted threads. Of those that are not `leased` here (another node has them), also that they failed."""
+        """Forget wanted threads, and also the failures of those not `leased` here, which another node has."""
         for thread_id in wanted:
             self._wanted.pop(thread_id, None)
             if thread_id not in leased:

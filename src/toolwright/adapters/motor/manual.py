@@ -10,7 +10,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """A clock that stands until it is moved; a sleep moves it."""
+    """A clock that advances only when it is set; a sleep advances it."""
 
     def __init__(self, now: datetime = START) -> None:
         self._start = self._now = now
@@ -29,7 +29,7 @@ class ManualClock:
         self._now += timedelta(seconds=seconds)
 
     def set_by(self, seconds: float) -> None:
-        """Set the time forward, or back, as somebody does who sets a clock: the monotonic time stays."""
+        """Set the wall-clock time forward, or back. The monotonic time is unchanged."""
         self._now += timedelta(seconds=seconds)
         self._start += timedelta(seconds=seconds)
 
@@ -68,9 +68,9 @@ class ManualMotor:
         self._drain = None
 
     async def run_until_idle(self, limit: int = 100_000) -> int:
-        """Drain what is due now, the longest due first, and what was nudged, until nothing is; how many drains it took.
+        """Process due threads, longest due first, and notified ones, until there are none. Returns their number.
 
-        A nudge drains a thread that has a wake, whenever that is due; so does a drain that says `again`.
+        A notification processes a thread that has a wake-up, whenever that is due; so does the result `again`.
         """
         count = 0
         while names := await self._next():
@@ -89,7 +89,7 @@ class ManualMotor:
         return due + [name for name in nudged if await self._store.wake(name) is not None]
 
     async def run_timers(self) -> int:
-        """Move the clock to the next wake that is due later, and drain; 0 if there is none."""
+        """Advance the clock to the next wake-up, and process threads; 0 if there is none."""
         coming = await self._store.next_due(self._clock.now())
         if coming is None:
             return 0

@@ -1,1 +1,1 @@
-"""OpenAPI documents as configurations of HTTP tools: where they come from, and what each operation becomes."""
+"""OpenAPI documents as configurations of HTTP tools: sources, and one tool per operation."""

@@ -306,7 +306,7 @@ def _is_object(made: JSON) -> bool:
 
 
 def _mark_files(schema: Node, made: JSON) -> None:
-    """Make files of the properties that 3.1 describes by their content type alone, and tell what each is."""
+    """Mark properties as files that 3.1 describes only by their content type, and describe each."""
     properties = made.get("properties") if isinstance(made, dict) else None
     for name, each in properties.items() if isinstance(properties, dict) else ():
         if not isinstance(each, dict):
@@ -474,7 +474,7 @@ def _send(config: JSONObject, scheme: Any, variable: str, name: str) -> None:
 
 
 def _drop_parameter(config: JSONObject, scheme: Any) -> None:
-    """A key that is also declared as a parameter is no argument: the model does not know it."""
+    """Remove an argument for a key that is also declared as a parameter: the model does not know it."""
     execution = cast("JSONObject", config["execution"])
     parameters = cast("dict[str, JSONObject]", execution.get("parameters", {}))
     for argument, each in [*parameters.items()]:

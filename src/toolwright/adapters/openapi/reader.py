@@ -45,7 +45,7 @@ _LONGEST_NAME = 64  # characters that every provider takes
 
 
 class _Operation:
-    """An operation where it stands in the document."""
+    """An operation at its position in the document."""
 
     def __init__(self, path: str, method: str, item: Node, node: Node, broken: Node = None) -> None:
         self.broken = broken  # an unresolved reference, reported when the operation is read
@@ -194,7 +194,7 @@ class _ApiReader:
         return literal(url).rstrip("/")
 
     def _is_as_written(self, base: str) -> bool:
-        """Return whether the caller wrote the address: a document from elsewhere leads to no private one."""
+        """Return whether the caller gave the address. Addresses of a foreign document must be public."""
         if self._form.base_url is not None or self._url is None:
             return True
         ours, theirs = urlsplit(self._url), urlsplit(base)
@@ -202,7 +202,7 @@ class _ApiReader:
 
 
 def _is_old(document: JSONObject) -> bool:
-    """Return whether the document is OpenAPI 3.0. Raises `DefinitionError` for what is neither that nor 3.1."""
+    """Return whether the document is OpenAPI 3.0. Raises `DefinitionError` if it is neither that nor 3.1."""
     version = document.get("openapi")
     if version is None and "swagger" in document:
         raise DefinitionError(f"This is a Swagger {document['swagger']} document: {_CONVERTER}.")

@@ -43,7 +43,7 @@ _MOST_FIELDS = 2_000
 
 
 class Refused(Exception):
-    """An operation that cannot be a tool; the words say why."""
+    """An operation that cannot be a tool; the message has the reason."""
 
 
 def resolved(node: Node) -> Node:

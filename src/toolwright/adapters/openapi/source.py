@@ -230,7 +230,7 @@ class _Composer:
 
 
 def _merge(node: dict[str, Any]) -> None:
-    """Put what `<<` names into the object, behind its own names."""
+    """Merge the mappings of `<<` into the object, after its own names."""
     merged = node.pop("<<")
     for each in cast("list[Any]", merged if isinstance(merged, list) else [merged]):
         for name, part in cast("dict[str, Any]", each if isinstance(each, dict) else {}).items():

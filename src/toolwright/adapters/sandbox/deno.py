@@ -55,7 +55,7 @@ class DenoSandbox:
         sweep()
 
     def start(self, source: str, options: CodeOptions) -> Handle:
-        """Run the code. Raises `InvalidRequest` for what is not within the limits."""
+        """Run the code. Raises `InvalidRequest` if it exceeds the limits."""
         source, options = admit(source, options, self._limits)
         names = Names(options)
         log = Log(self._limits.logs, names.put_into)

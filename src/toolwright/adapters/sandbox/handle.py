@@ -25,7 +25,7 @@ class Log:
 
     @property
     def entries(self) -> tuple[CodeLog, ...]:
-        """Log entries in order; where some were dropped, the last entry says so."""
+        """Log entries in order. If some were dropped, the last entry is a note about it."""
         if self._room >= 0:
             return tuple(self._entries)
         note = f"The code has logged more than {quantity(self._most, 'byte')}; the rest is not kept."
@@ -49,7 +49,7 @@ Work = Callable[[Log], Coroutine[Any, Any, CodeResult]]
 
 
 class Handle:
-    """A run. It is awaited for its outcome; when nobody has it any more, the run ends."""
+    """A run. Await it for its outcome; when it is garbage-collected, the run ends."""
 
     def __init__(self, task: "asyncio.Task[CodeResult]", asked: "asyncio.Future[str]") -> None:
         self._task = task
@@ -117,7 +117,7 @@ async def _carry_out(work: Work, log: Log, asked: "asyncio.Future[str]", timeout
 
 
 async def _end(job: "asyncio.Task[CodeResult]") -> None:
-    """End the work, however often it has to be told: a library may lose a cancellation."""
+    """Cancel the work repeatedly until it ends: a library can lose a cancellation."""
     while not job.done():
         job.cancel()
         await asyncio.wait((job,), timeout=INSIST)

@@ -1,4 +1,4 @@
-"""The `Sandbox` port in memory: it runs nothing, and answers as it was told to."""
+"""The `Sandbox` port in memory: executes nothing, and returns predefined results."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -111,7 +111,7 @@ class MontySandbox:
         self._pool: AsyncMonty | None = None
 
     def start(self, source: str, options: CodeOptions) -> Handle:
-        """Run the code. Raises `InvalidRequest` for what is not within the limits."""
+        """Run the code. Raises `InvalidRequest` if it exceeds the limits."""
         source, options = admit(source, options, self._limits)
         if options.language != "python":
             raise InvalidRequest(f"This sandbox runs Python, and not {options.language!r}.")
@@ -220,7 +220,7 @@ class _Going:
             self._tasks.discard(task)
 
     def end(self) -> None:
-        """The run is over: so is everything that it has called."""
+        """End the run and all functions that it has called."""
         self._over = True
         for task in self._tasks:
             if task is not None:
@@ -269,7 +269,7 @@ def _failed(error: MontyRuntimeError | MontySyntaxError, source: str, options: C
 
 
 def _stack(error: MontyRuntimeError | MontySyntaxError, message: str, filename: str) -> str:
-    """As Python writes it, without the frame of our call."""
+    """Format a stack trace like Python, without the frame of our call."""
     lines = ["Traceback (most recent call last):"]
     for frame in error.traceback()[-_FRAMES:]:
         if frame.filename in (_SOURCE, "<string>"):

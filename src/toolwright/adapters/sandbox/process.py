@@ -123,9 +123,9 @@ async def opened(
 
 
 def sweep(age: float = _LEFT) -> None:
-    """Take away the folders of that age whose owners died before they could.
+    """Remove folders of that age whose owners died before they could.
 
-    An owner may live where its number means nothing here, in another container: hence the age.
+    An owner can run in another container, where its process id means nothing: hence the age.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]

@@ -25,9 +25,9 @@ class HostError(Exception):
 
 
 class HostFunctions:
-    """The functions of one run, by name; nothing else can be called. Plain ones are called in `threads`.
+    """The functions of one run, by name; no others can be called. Plain ones are called in `threads`.
 
-    `read` makes JSON of what they are called with, or raises `InvalidJSON`.
+    `read` converts their arguments to JSON, or raises `InvalidJSON`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class HostFunctions:
         self._most = most
 
     async def call(self, name: str, args: Sequence[object], named: Mapping[str, object]) -> JSON:
-        """Calls the host's function and returns its result. Raises `HostError`, and nothing else for what it does."""
+        """Call the host's function and return its result. Raises `HostError` for all its errors."""
         function = self._functions.get(name)
         if function is None:
             raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
@@ -155,7 +155,7 @@ class Talk:
         self._room = asyncio.Semaphore(CONCURRENT_CALLS)
 
     async def begin(self, options: CodeOptions, most_logs: int) -> None:
-        """Tell the process what is to be done."""
+        """Send the process its task."""
         execute = options.execute
         await self._send(
             {

@@ -30,7 +30,7 @@ def config(connection: Connection | None = None) -> Config:
 
 
 def migrate(connection: Connection) -> None:
-    """Bring the database to the newest revision, within the connection's transaction."""
+    """Migrate the database to the newest revision, within the connection's transaction."""
     try:
         with _ONE_AT_A_TIME:
             command.upgrade(config(connection), "head")

@@ -327,7 +327,7 @@ class RunSpans:
         self._since = time_ns()
 
     def model(self, model: Model, within: str | None, compacted: bool) -> Model:
-        """The model with a span for its answer; what came before that since the last commit made its prompt."""
+        """Return the model with a span for its answer. The time since the last commit counts as its prompt's."""
         with suppress_errors():
             return self._watched(model, within, compacted)
         return model

@@ -46,8 +46,9 @@ class Wanted:
 
 
 def header_of(token: str) -> Header:
-    """Return the token's header. Raises `Unauthorized` for an invalid token, or one with unknown extensions
-    (`crit`).
+    """Return the token's header.
+
+    Raises `Unauthorized` for an invalid token, or one with unknown extensions (`crit`).
     """
     if len(token) > LONGEST:
         raise Unauthorized("The token is too long.")

@@ -214,7 +214,7 @@ class Console:
         return self._sessions.begin(await person_of(self._serving, named))
 
     async def _link(self, request: Request) -> Response:
-        """A service asks for a path that signs in, itself or the person whose entity it names."""
+        """Issue a sign-in path to a service, for itself or for the person whose entity it names."""
         caller = self._serving.access.service(
             request.headers.get("x-secret-key"), request.headers, address_of(request)
         )

@@ -47,7 +47,7 @@ class Session:
 
     @property
     def caller_key(self) -> str:
-        """Return the key shared by all sessions of this caller: the person's, or that of the named secret key."""
+        """The key of all sessions of this caller: the person's, or that of the named secret key."""
         caller = self.caller
         return f"person:{caller.entity_id}" if caller.kind == "person" else f"service:{caller.name or ''}"
 

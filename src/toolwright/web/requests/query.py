@@ -135,7 +135,7 @@ class Unsatisfiable(Exception):
 
 
 def part_of(size: int, asked: str | None) -> slice | None:
-    """Return the slice of a `Range`, or None for all bytes. Invalid ranges and multiple parts are ignored.
+    """Return the slice of a `Range`, or None for all bytes, also for an invalid range and for several parts.
 
     Raises `Unsatisfiable`.
     """

@@ -1,4 +1,4 @@
-"""Answer of a provider: its stream as events, its response, and the tool that stands in for structured output."""
+"""Answer of a provider: its stream as events, its response, and the tool for structured output."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -95,7 +95,7 @@ def _with_answer(schema: JSONObject) -> JSONObject:
 class Reader:
     """Reads the events of one answer. The text deltas add up to the response's text, as the provider wrote it.
 
-    What is written to a `final` tool is text, unless there was text before it: then the response alone has it.
+    Arguments of a `final` tool are text, unless there was text before: then only the response has them.
     """
 
     def __init__(self, aliases: Aliases, final: FinalTool | None = None) -> None:

@@ -122,7 +122,7 @@ class BrokenAnswerError(AgentRunError):
 
 
 def check_whole(response: ModelResponse) -> None:
-    """Raise `BrokenAnswerError` for an answer that its stream did not bring to an end."""
+    """Raise `BrokenAnswerError` if the answer's stream ended early."""
     unfinished = response.finish_reason is None and response.provider_name == "anthropic"
     if response.state == "incomplete" or unfinished or response.finish_reason == "error":
         raise BrokenAnswerError("the stream ended before the answer did")
@@ -145,7 +145,7 @@ def translate(model: str, error: Exception) -> ModelError:
 
 
 def _too_long(model: str, error: Exception, status: str, said: str) -> ContextTooLong | None:
-    """Return the error as `ContextTooLong`, or None if it is about something else, such as a rate limit."""
+    """Return the error as `ContextTooLong`, or None if it has another cause, such as a rate limit."""
     if not isinstance(error, ModelAPIError):
         return None
     text = " ".join(_texts(error))[:_LONGEST_BODY]
@@ -162,7 +162,7 @@ def _too_long(model: str, error: Exception, status: str, said: str) -> ContextTo
 
 
 def _words_for_too_long(error: ModelAPIError, text: str) -> re.Match[str] | None:
-    """Return the place in the error's text that says that the request is too long, or None if none does."""
+    """Return the match in the error's text for a request that is too long, or None."""
     status = error.status_code if isinstance(error, ModelHTTPError) else None
     if status is not None and not _refuses_content(status) and status != _INTERNAL:  # llama.cpp's of old
         return None
@@ -178,7 +178,7 @@ def _words_for_too_long(error: ModelAPIError, text: str) -> re.Match[str] | None
 
 
 def _refuses_content(status: int) -> bool:
-    """Return whether an HTTP status refuses what a request holds, and not its key, its model or its frequency."""
+    """Return whether an HTTP status rejects the request's content, not its key, its model or its rate."""
     return status in (400, _TOO_LARGE, 422)
 
 
@@ -216,7 +216,7 @@ def _tokens(said: object) -> int | None:
 
 
 def _objects(body: object) -> Iterator[dict[object, object]]:
-    """Yield the object and those within it that describe the error; Google's can be in a list."""
+    """Yield the object and its nested objects that describe the error; Google's can be in a list."""
     if isinstance(body, list) and body:
         yield from _objects(body[0])  # pyright: ignore[reportUnknownArgumentType]  # a provider's JSON
     if isinstance(body, Mapping):
@@ -279,9 +279,9 @@ LONGEST_RETRY_AFTER = 60.0
 
 
 def pause_before(attempt: int, retry_after: float | None, chance: float) -> float:
-    """Seconds before attempt 2, 3, …; `chance` is a random number from 0 to 1.
+    """Return the seconds before attempt 2, 3, …; `chance` is a random number from 0 to 1.
 
-    The provider's `Retry-After` counts, up to a minute; else 0.5 s, 1 s, 2 s …, half of it by chance.
+    It is the provider's `Retry-After`, up to a minute, or otherwise 0.5 s, 1 s, 2 s …, half of it random.
     """
     if retry_after is not None:
         return min(max(retry_after, 0.0), LONGEST_RETRY_AFTER)

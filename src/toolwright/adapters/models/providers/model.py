@@ -212,7 +212,7 @@ class PydanticAIModel:
 
 
 def _default_settings(model: Model) -> NativeSettings:
-    """Our defaults, under what the model object was given: no retries of the SDK's own, room to answer."""
+    """Return our defaults, which the model object's settings override: no retries in the SDK, room for the answer."""
     settings = NativeSettings()
     if "max_retries" not in model.unsupported_settings:
         settings["max_retries"] = 0

@@ -1,4 +1,4 @@
-"""A pydantic-ai model from its name; what is missing for it is said in one sentence."""
+"""A pydantic-ai model from its name; a missing requirement is reported in one sentence."""
 
 import difflib
 import re
@@ -68,7 +68,7 @@ def _unusable(name: str, message: str) -> DefinitionError | ModelRefused:
 
 
 class Aliases:
-    """Both directions for one model. What the provider was told is remembered and so mapped back."""
+    """Aliases in both directions for one model. Names sent to the provider are remembered to be mapped back."""
 
     def __init__(self) -> None:
         self._wire: dict[str, str] = {}

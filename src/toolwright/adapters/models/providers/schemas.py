@@ -263,8 +263,9 @@ def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
 
 
 def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
-    """Return the form with a final tool, for models that do not support structured output for the schema or with
-    tools.
+    """Return the form with a final tool.
+
+    It is for models without structured output for the schema, or without it together with tools.
     """
     if not model.profile.get("supports_tools", True):
         return prompted_form(model, answer)

@@ -1,4 +1,4 @@
-"""Tools of requests: made once for each list, in a form that the provider accepts, without those that it refuses."""
+"""Tools of requests: built once for each list, in a form that the provider accepts, without rejected ones."""
 
 import asyncio
 import re

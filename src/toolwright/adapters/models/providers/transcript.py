@@ -89,10 +89,10 @@ _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata"
 
 
 class Transcript:
-    """Converts messages, each once: a step then costs what it adds.
+    """Converts messages, each once: a step then costs only its new messages.
 
-    With `flags_errors` a failed tool's result has the provider's own error flag; elsewhere its text says so. Arguments
-    are sent under the property names that the provider was told: `names`, by tool.
+    With `flags_errors` a failed tool's result has the provider's own error flag; elsewhere its text reports the error.
+    Arguments are sent under the property names that the provider received: `names`, by tool.
     """
 
     def __init__(
@@ -242,9 +242,9 @@ def dump_native(response: ModelResponse) -> JSON:
 
 
 def _replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
-    """The provider's own form of an assistant message; None if it has none that still fits the message.
+    """Return the provider's own form of an assistant message, or None if there is none that fits the message.
 
-    The journal decides what was said and called: ids, names, arguments and text are the message's.
+    The journal is authoritative: ids, names, arguments and text are the message's.
     """
     try:
         [response] = ModelMessagesTypeAdapter.validate_json(to_json([message.native]))
@@ -323,9 +323,9 @@ _OWN_KEYS = frozenset(
 
 
 class PromptCache:
-    """Marks the tools, the stable system text and the last message as the ends of what is to be cached.
+    """Marks the tools, the stable system text and the last message as ends of the cached prefix.
 
-    The settings of the model object win: one that turns caching off has no marks, one that sets it has its own.
+    The settings of the model object take precedence: caching can be disabled there, or have its own marks.
     """
 
     def __init__(self, model: Model) -> None:

@@ -1,4 +1,4 @@
-"""Codecs of columns: instants, JSON, texts; and errors of what cannot be read.
+"""Codecs of columns: timestamps, JSON, texts; and errors of unreadable values.
 
 A row is a sequence in the order of the table's columns.
 """
@@ -84,7 +84,7 @@ def any_json(parsed: JSON) -> JSON:
 
 
 def a_text(parsed: JSON) -> str:
-    """Text, else `TypeError`."""
+    """Return a text. Raises `TypeError`."""
     return _of_kind(parsed, str)
 
 

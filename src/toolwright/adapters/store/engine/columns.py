@@ -36,13 +36,13 @@ def one_of(kinds: object) -> dict[str, frozenset[str]]:
 
 
 class Instant(BigInteger):
-    """An instant, as microseconds since 1970."""
+    """A timestamp, as microseconds since 1970."""
 
 
 class Json(Text):
-    """JSON as text: `shape` makes a value of what was parsed, `write` the text of a value.
+    """JSON as text: `shape` converts parsed JSON to a value, `write` a value to text.
 
-    `read` is a quicker way to what `shape` makes of a text. `absent` is the value that lies as NULL.
+    `read` is a faster conversion from text to value. `absent` is the value that is stored as NULL.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Json(Text):
 
 
 class Columns:
-    """Validates rows by the types of their columns, by whether these may be empty, and by the words they may hold."""
+    """Validates rows by their columns: types, nullability, and allowed words."""
 
     def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:  # of any types
         self._columns = tuple(columns)
@@ -72,7 +72,7 @@ class Columns:
         self.words = [(n, words_of(column)) for n, column in enumerate(columns) if words_of(column)]
 
     def check(self, row: Row) -> None:
-        """Remember the row's types as good; raises `UnreadableColumn` for a value that cannot stand in its column."""
+        """Remember the row's types as valid. Raises `UnreadableColumn` for a value of a wrong type."""
         types = tuple(map(type, row))
         for n, (column, kind) in enumerate(zip(self._columns, types, strict=False)):
             if kind not in _types(column):

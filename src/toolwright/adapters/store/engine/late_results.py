@@ -1,4 +1,4 @@
-"""Late results that nobody will read: the calls that hoped for them are cancelled, and seen so, as by `CancelCall`."""
+"""Late results without a reader: cancels the calls that still accept them, as `CancelCall` does."""
 
 from collections.abc import Iterable, Mapping
 
@@ -105,7 +105,7 @@ def _cancelled_edit(call: Call, message: SpaceMessage, author: Entity | None) ->
 
 
 def _post_with_end(effect: Effect, ends: dict[str, Edit]) -> Effect:
-    """A message that is posted and ended by one unit is posted as it ends: no unit writes a row twice."""
+    """Post a message in its final state if the same unit ends it: no unit writes a row twice."""
     if not isinstance(effect, Post) or effect.message.id not in ends:
         return effect
     end = ends.pop(effect.message.id)

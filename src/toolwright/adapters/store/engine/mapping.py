@@ -1,7 +1,7 @@
-"""Mappings: how the values of a class lie in the rows of a table, both ways, and what becomes of a broken row.
+"""Mappings between the values of a class and the rows of a table, in both directions; and broken rows.
 
-The types of the columns say how each field lies. Both ways are written out as code, once for each table: as quick
-as by hand.
+The types of the columns define each field's encoding. Both directions are generated as code, once for each table: as
+fast as handwritten code.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,7 +87,7 @@ class Reader(Generic[T]):
 
 
 class Writing(Protocol[V]):
-    """Makes the parameters of a value's row; `given` are those that the value does not know."""
+    """Converts a value to its row's parameters; `given` are those that the value does not have."""
 
     def __call__(self, value: V, /, **given: Param) -> Params: ...
 
@@ -127,9 +127,9 @@ class Mapping(Reader[T]):
         return cast("Writing[T]", _compiled(text, space))  # as its text says
 
     def values(self, statement: Statement, *given: str) -> "Callable[..., Values]":
-        """Return a function of a value, and of what it does not know, that gives the statement's parameters in order.
+        """Return a function that converts a value, and further parameters, to the statement's parameters in order.
 
-        It makes a row at a third of the cost of `params`, whose names nobody asks for then.
+        It costs a third of `params`, since no names are needed.
         """
         made = self._makers.get((statement, given))
         if made is None:
@@ -188,7 +188,7 @@ class Mapping(Reader[T]):
         return cast("Callable[[Row], T]", _compiled(text, space))  # as its text says
 
     def _written(self, column: ColumnElement[Any], space: dict[str, object]) -> str:  # of any type
-        """The code that makes what stands in a column, empty if the value does not know it."""
+        """Return the code that computes a column's value, empty if the object has no such field."""
         name, kind = str(column.key), column.type
         write, field = f"write_{name}", self._names.get(name, name)
         if name in self._derived or (name == self._rest and isinstance(kind, Json)):

@@ -1,4 +1,4 @@
-"""SQLAlchemy statements, compiled once into what a driver takes."""
+"""SQLAlchemy statements, compiled once into a driver's form."""
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -61,7 +61,7 @@ class Statement:
         return self._picked({**self.constants, **params} if self.constants else params)
 
     def bind_with(self, every: Sequence[Params | Values], given: Params) -> list[Values]:
-        """Return the parameters of each row in the driver's order, those that are `given` in the place of others."""
+        """Return the parameters of each row in the driver's order, with the `given` ones replaced."""
         places = [(place, given[name]) for place, name in enumerate(self.order) if name in given]
         bound: list[Values] = []
         for params in every:
@@ -72,7 +72,7 @@ class Statement:
         return bound
 
     def bind_without(self, params: Params | Values, names: Container[str]) -> list[Param]:
-        """Return the parameters in the driver's order without those of these names."""
+        """Return the parameters in the driver's order, without those of these names."""
         if isinstance(params, dict):
             values = {**self.constants, **params}
             return [values[name] for name in self.order if name not in names]

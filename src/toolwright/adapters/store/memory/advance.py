@@ -1,4 +1,4 @@
-"""The units of a drain on the tables in memory: everything that moves a thread on, behind its fence."""
+"""A worker's units of work on the in-memory tables, protected by their fence."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -97,7 +97,7 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
 
 
 def _change_thread(unit: Advance, thread: ThreadRow) -> None:
-    """Change what was there: events of the inbox, and messages that were said."""
+    """Change existing inbox events and messages."""
     for event_id in unit.read:
         thread.inbox[event_id] = changed(thread.unread.pop(event_id), status="processed")
     for change in unit.inbox:

@@ -130,7 +130,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
 
 
 def _unspoken(row: ThreadRow) -> ThreadRow:
-    """A thread that begins with a message: the run is not there before that is posted."""
+    """Return a new thread's row before its first message, without the run."""
     row.run_id, row.posted, row.ev = None, 0, 0
     return row
 
@@ -199,7 +199,7 @@ def _tell(
     tables: Tables,
     done: EffectResult,
 ) -> None:
-    """The parent's followers are told."""
+    """Send events to the parent's subscribers."""
     parent = tables.threads[parent_id]
     for draft in drafts:
         parent.ev += 1
@@ -226,7 +226,7 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
 
 
 def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult) -> None:
-    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
+    """Cancel the late results of an ended thread's calls, and discard its unread events."""
     if not row.is_over:
         return
     done.shown += give_up(row, unit, tables, done)
@@ -237,7 +237,7 @@ def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult) -> 
 def give_up(
     row: ThreadRow, unit: Unit, tables: Tables, done: EffectResult, author: Entity | None = None
 ) -> list[Edit]:
-    """Cancel the calls of the thread that hope for a late result; what the spaces see in which they are shown."""
+    """Cancel the thread's calls that still accept a late result. Returns the edits for the spaces that show them."""
     calls = tables.pending_in(row.born.id)
     for call in calls:
         tables.calls[call.id] = changed(call, status="cancelled", result=RESULT, completed_at=unit.at)

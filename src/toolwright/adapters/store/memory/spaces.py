@@ -1,4 +1,4 @@
-"""Effects on the tables in memory, each upon those before it, with its guard; who fails is undone (`undo`)."""
+"""Effects on the in-memory tables, applied in order, each with its precondition; a failure is undone (`undo`)."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ SPACE_EVENTS = "space_events"  # the name of the counter that numbers the events
 
 
 def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> EffectResult:
-    """Do all of them, and number what they tell."""
+    """Apply all effects, and number their events."""
     done = EffectResult()
     for delivery in deliveries_of(effects):
         deliver(delivery, unit, tables, done)

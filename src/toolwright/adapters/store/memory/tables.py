@@ -59,7 +59,7 @@ class ThreadRow:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nobody may speak to it any more."""
+        """Return whether the thread has ended and accepts no more messages."""
         return self.state in ENDED
 
     @property
@@ -128,7 +128,7 @@ class ThreadRow:
             self.unread[event.event_id] = event
 
     def change(self, changed: InboxEvent) -> None:
-        """An event of the inbox has become this."""
+        """Replace an inbox event."""
         self.inbox[changed.event_id] = changed
         self.unread.pop(changed.event_id, None)
         self.reading.pop(changed.event_id, None)
@@ -286,7 +286,7 @@ class Tables:
         return None if wake is None else wake.node
 
     def set_timer(self, name: str, due: datetime) -> None:
-        """A wake at that instant, whatever was set before."""
+        """Set a wake-up at that time, replacing an earlier one."""
         known = self.wakes.get(name)
         gen = micros(due) if known is None else known.gen + 1
         self.wakes[name] = Wake(thread_id=name, due=due, gen=gen)
@@ -322,7 +322,7 @@ class Tables:
         return {key: row for (owner_id, key), row in rows.items() if owner_id == agent_id}
 
     def drop_mind(self, agent_id: str) -> None:
-        """Take away all that an agent has kept in mind."""
+        """Delete an agent's whole mind."""
         for kept in (self.goals, self.memories, self.blocks, self.passages, self.places, self.vectors):
             for key in [key for key in kept if key[0] == agent_id]:
                 del kept[key]
@@ -349,7 +349,7 @@ class Tables:
         return sorted(pending, key=lambda call: (call.created_at, call.id))
 
     def revise(self, space_id: str) -> None:
-        """The membership of a space has changed."""
+        """Increment the revision of a space's membership."""
         space = self.space(space_id)
         self.spaces[space_id] = changed(space, revision=space.revision + 1)
 
@@ -368,7 +368,7 @@ class Tables:
             self.drop_message(message.id)
 
     def leave(self, thread_id: str, leaving: Leaving) -> bool:
-        """Take the wake away or set it to later, if it is the one that was seen."""
+        """Delete or postpone the wake-up, if it still has the generation that was seen."""
         known = self.wakes.get(thread_id)
         if known is None or known.gen != leaving.gen:
             return False

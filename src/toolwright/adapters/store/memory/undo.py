@@ -1,7 +1,7 @@
-"""Undo: what a unit has changed in the tables in memory is taken back when one of its guards fails.
+"""Undo: rolls back a unit's changes of the in-memory tables when one of its preconditions fails.
 
-Only units with effects need it, each of which is done upon those before it, as in a transaction. They work on a view of
-the tables that says how everything was before it is changed.
+Only units with effects need it, since each effect sees the previous ones, as in a transaction. They work on a view of
+the tables that records each row before it is changed.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping, ValuesView
@@ -50,7 +50,7 @@ class Undo:
         self._back.append(back)
 
     def keep(self, value: object) -> None:
-        """A value that may change in its place is kept as it is now."""
+        """Record the state of a value that can be changed in place."""
         if isinstance(value, ThreadRow):
             if self.is_first(value):
                 self.add(_row_back(value))
@@ -59,7 +59,7 @@ class Undo:
             self.add(partial(_shorten, rows, len(rows)))
 
     def is_first(self, whole: object) -> bool:
-        """Return whether nobody has kept this in this unit."""
+        """Return whether this was not recorded yet in this unit."""
         if id(whole) in self._kept_ids:
             return False
         self._kept_ids.add(id(whole))
@@ -90,7 +90,7 @@ class Recorded(MutableMapping[K, V]):
         self._rows[key] = value
 
     def __delitem__(self, key: K) -> None:
-        """Kept whole where the order of its rows tells something, since it would be another one."""
+        """Delete a row. If the order matters, all rows are recorded, since a restored row would be at the end."""
         if not self._ordered:
             self._undo.add(partial(self._rows.__setitem__, key, self._rows[key]))
         elif self._undo.is_first(self._rows):

@@ -1,4 +1,4 @@
-"""Units of work on the tables in memory: their own guards come before they write, those of their effects in turn."""
+"""Units of work on the in-memory tables: their preconditions are checked before any write, those of effects in turn."""
 
 from collections.abc import Sequence
 

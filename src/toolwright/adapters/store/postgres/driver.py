@@ -221,8 +221,9 @@ async def _drive(connection: Connection, steps: Reading[T]) -> T:
 
 
 async def _page(connection: Connection, op: Op) -> list[Row]:
-    """Return the rows until they have the bytes of a page. About as many more are fetched, as rows are of similar
-    size.
+    """Return the rows until they have the bytes of a page.
+
+    Little more is fetched: the number of rows is estimated from the sizes of earlier ones.
     """
     rows, size, count = list[Row](), 0, 1
     async with connection.transaction():

@@ -195,7 +195,7 @@ def _changed_columns(was: Run, run: Run) -> tuple[str, ...]:
 
 
 def _all_read(unit: Advance, sql: Statements) -> Op:
-    """No joined message is unread but those that this unit reads, and none has come that we do not see here."""
+    """Check that all joined messages are read by this unit, and that none has arrived since. Conflict: `unread`."""
     params: Params = {"thread_id": unit.thread_id, "run_id": unit.run.id}
     touched = [*unit.read, *[change.event_id for change in unit.inbox]]
     params.update({f"read_{i}": event_id for i, event_id in enumerate(touched)})
@@ -218,7 +218,10 @@ def _fence(unit: Advance, sql: Statements) -> Op:
 
 
 def _event_rows(unit: Advance, sql: Statements, last: int) -> list[Values]:
-    """The rows of the events, numbered from the thread's last number backwards; 0 where another op gives that."""
+    """Return the rows of the events, numbered backwards from the thread's last number.
+
+    `last` is 0 if another op provides that number.
+    """
     thread_id, run_id, agent, at = unit.thread_id, unit.run.id, unit.run.agent, micros(unit.at)
     row = EVENTS.values(sql.insert_event, "thread_id", "n", "base", "run_id", "agent", "at")
     return [

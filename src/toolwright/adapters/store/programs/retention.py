@@ -15,7 +15,7 @@ from toolwright.core.mcp.records import task_timer
 
 
 def drop_thread(unit: DropThread, sql: Statements) -> Program:
-    """A child that is just being begun, by an answer to a request, keeps its family: it is about to run."""
+    """Delete a thread tree. Conflict: `busy`, also while a request's answer is creating a child in it."""
     here: Params = {"thread_id": unit.thread_id}
     yield Op(sql.thread_state, here, "thread")
     below = yield Op(sql.children.below, here)

@@ -234,7 +234,7 @@ def _other_ops(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
 
 
 def _check_mind(effect: CheckMind, sql: Statements) -> Steps:
-    """The lock comes before the read, which so sees all that others have written under it."""
+    """Check the rows of an agent's mind. The lock is taken before the read, which then sees all committed rows."""
     mine: Params = {"agent_id": effect.agent_id}
     if sql.agents.locks_minds:
         yield Op(sql.agents.lock_mind, mine)

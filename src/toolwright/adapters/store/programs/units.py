@@ -322,7 +322,10 @@ def _leave(unit: Leave, sql: Statements) -> Program:
 
 
 def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
-    """A changed row is taken away and put back: so an external id that is taken fails a guard, not a constraint."""
+    """Insert or update a person.
+
+    An update deletes and inserts the row, so that an existing external id fails a precondition, not a constraint.
+    """
     if unit.was is not None:
         seen: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
         yield Op(sql.drop_entity_seen, seen, "entity")

@@ -201,10 +201,11 @@ class Queries:
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
 
     def _kept_after(self, kept: int) -> Statement:
-        """The messages behind the cut; of the others those of the open run, pinned ones and `kept` at their places.
+        """Return the messages after the cut, and some earlier ones.
 
-        Each part is found by an index: the texts that are left out are not read. `+ 0` keeps SQLite from looking for
-        pinned messages by their places.
+        These are those of the open run, pinned ones and `kept` ones. Each part is found by an index: omitted texts are
+        not read.
+        `+ 0` keeps SQLite from using the index of positions for pinned messages.
         """
         c = messages.c
         here, is_left_out = c.thread_id == string("thread_id"), c.seq <= number("cut")

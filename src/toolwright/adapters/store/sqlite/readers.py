@@ -49,7 +49,7 @@ class SqliteReaders:
             connection.close()
 
     def _read(self, reading: _Read[T]) -> T:
-        """A text that is none makes the reading begin again, with its bytes: its row is then found to be broken."""
+        """Read. If a text is not UTF-8, read again with bytes, so that its row is found to be broken."""
         connection = self._connection()
         try:
             return self._run(connection, reading())

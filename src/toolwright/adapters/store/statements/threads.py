@@ -387,7 +387,10 @@ class Statements:
         self.all_read = cache(self._all_read)
 
     def _all_read(self, count: int) -> Statement:
-        """The thread, if so many messages have been posted and no joined one is unread but `count` named ones."""
+        """Return the thread if `posted` is unchanged and all joined messages are read.
+
+        `count` named messages need not be read.
+        """
         unread = select(inbox.c.event_id).where(
             inbox.c.thread_id == string("thread_id"),
             inbox.c.status == "pending",
