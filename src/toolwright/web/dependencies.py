@@ -1,8 +1,4 @@
-"""Dependencies that let a caller in; a route names the one it needs, and with it the scope.
-
-Once the caller is let in, its query may only have parameters that the route knows. What the caller presents is read
-from the request itself: FastAPI would solve a dependency for each way to present it, at every request.
-"""
+"""Dependencies that authenticate callers. A route names the one it requires, and thereby the scope."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -99,10 +95,7 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
 
 
 async def identified(request: Request, serving: Serving, key: str | None, public_key: str | None) -> Caller:
-    """Return the caller: by the secret key, or by what is sent for a person, or by the address.
-
-    Raises `Unauthorized` for an unknown caller, `Forbidden` for a key without the route's scope.
-    """
+    """Return the caller, identified by the secret key, a person's credentials, or the address."""
     authorization = request.headers.get("authorization")
     if key is not None or not serving.access.may_be_person(public_key, authorization):
         return _let_in(request, serving.access.service(key, request.headers, address_of(request)))
