@@ -19,8 +19,9 @@ PAGE: Final = 25  # rows of a list
 
 
 def check_service(visit: Visit) -> None:
-    """Raise `Forbidden` unless the visitor is a service: agents, tools and people are shown only to services, as
-    over HTTP.
+    """Raise `Forbidden` unless the visitor is a service.
+
+    Agents, tools and people are shown only to services, as over HTTP.
     """
     if visit.caller.kind != "service":
         raise Forbidden("This page is for those who run the app: sign in with a secret key.")

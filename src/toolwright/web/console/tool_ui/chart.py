@@ -33,8 +33,9 @@ _WRAPPED: Final = ("chart", "spec", "option", "options", "config", "figure")
 
 @value
 class Series:
-    """One series of numbers. Of a scatter chart `points` are pairs; otherwise they match the chart's labels, in
-    order.
+    """One series of numbers.
+
+    Of a scatter chart `points` are pairs; otherwise they match the chart's labels, in order.
     """
 
     name: str

@@ -172,8 +172,9 @@ async def _reads_thread(visit: Visit, row: Call) -> bool:
 
 
 async def _has_files(visit: Visit, row: Call, attachments: Sequence[AttachmentRef]) -> bool:
-    """Return whether the visitor may read the files of the call's result, in a thread that they may not read
-    otherwise.
+    """Return whether the visitor may read the files of the call's result.
+
+    This applies to a thread that they may not read otherwise.
     """
     if not attachments:
         return False
