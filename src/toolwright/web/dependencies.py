@@ -40,7 +40,7 @@ SCHEMES: Mapping[str, Mapping[str, str]] = {
         "description": "A token for one stream, from POST /api/stream-tokens.",
     },
 }
-"""What a caller can present, as the OpenAPI document has it."""
+"""Credentials of a caller, as in the OpenAPI document."""
 
 
 def _keys(request: Request) -> tuple[str | None, str | None]:
@@ -143,4 +143,4 @@ WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = 
     _follower: (_SECRET, _STREAM, _PERSON),
     _following_service: (_SECRET, _STREAM, _PERSON),
 }
-"""What each dependency takes of a caller, one of these ways; a way has all its schemes together."""
+"""Credentials that each dependency accepts: alternatives, each with all its schemes together."""

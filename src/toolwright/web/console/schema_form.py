@@ -27,7 +27,7 @@ Kind: TypeAlias = Literal[
     "json", "kept", "group",
 ]  # fmt: skip
 Entry: TypeAlias = str | bool | int | Sequence[int] | None
-"""What stands in a field: text, whether it is ticked, or the numbers of the options that are chosen."""
+"""Input of a field: text, whether it is ticked, or the numbers of the selected options."""
 DEEPEST: Final = 3  # objects within each other that have fields of their own
 MOST_FIELDS: Final = 100  # of one form: what is beyond is entered as JSON
 MOST_OPTIONS: Final = 1_000
