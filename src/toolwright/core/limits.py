@@ -10,7 +10,7 @@ MAX_JSON_VALUES = 100_000
 """Most values (objects, lists, texts, numbers …) that one JSON text from outside may hold."""
 
 CONFIG_VALUES = 10
-"""How many times as many JSON values an agent's configuration may hold: 10,000 tools have some 50 to 100 each."""
+"""Factor of the JSON values that an agent's configuration can have: 10,000 tools have some 50 to 100 each."""
 
 MAX_SCHEMA_VALUES = 10_000
 """Most values in the schema of one configured tool: what a model is shown of it at every step."""

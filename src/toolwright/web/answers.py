@@ -239,11 +239,7 @@ def _one_at_a_time() -> CapacityLimiter:
 
 
 class Answer(Response):
-    """A JSON answer. A large one is written in a thread, and sent in pieces as fast as they are read.
-
-    One is written at a time: the event loop waits for the interpreter behind at most one of them. All that wait
-    together hold a bounded number of bytes, see `UnreadAnswers`.
-    """
+    """A JSON answer. A large one is serialized in a thread, and sent in pieces as fast as they are read."""
 
     media_type = "application/json"
 

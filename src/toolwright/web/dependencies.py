@@ -1,8 +1,4 @@
-"""Dependencies that let a caller in; a route names the one it needs, and with it the scope.
-
-Once the caller is let in, its query may only have parameters that the route knows. What the caller presents is read
-from the request itself: FastAPI would solve a dependency for each way to present it, at every request.
-"""
+"""Dependencies that authenticate callers. A route names the one it requires, and thereby the scope."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -44,7 +40,7 @@ SCHEMES: Mapping[str, Mapping[str, str]] = {
         "description": "A token for one stream, from POST /api/stream-tokens.",
     },
 }
-"""What a caller can present, as the OpenAPI document has it."""
+"""Credentials of a caller, as in the OpenAPI document."""
 
 
 def _keys(request: Request) -> tuple[str | None, str | None]:
@@ -99,10 +95,7 @@ async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
 
 
 async def identified(request: Request, serving: Serving, key: str | None, public_key: str | None) -> Caller:
-    """Return the caller: by the secret key, or by what is sent for a person, or by the address.
-
-    Raises `Unauthorized` for an unknown caller, `Forbidden` for a key without the route's scope.
-    """
+    """Return the caller, identified by the secret key, a person's credentials, or the address."""
     authorization = request.headers.get("authorization")
     if key is not None or not serving.access.may_be_person(public_key, authorization):
         return _let_in(request, serving.access.service(key, request.headers, address_of(request)))
@@ -150,4 +143,4 @@ WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = 
     _follower: (_SECRET, _STREAM, _PERSON),
     _following_service: (_SECRET, _STREAM, _PERSON),
 }
-"""What each dependency takes of a caller, one of these ways; a way has all its schemes together."""
+"""Credentials that each dependency accepts: alternatives, each with all its schemes together."""

@@ -83,11 +83,7 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
 
 @contextmanager
 def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
-    """Set `closing` when SIGINT or SIGTERM comes, then do what the process does with that signal.
-
-    A server waits for open connections before it tells the application that it stops: without this, one open stream
-    would hold up the server's end.
-    """
+    """Set `closing` on SIGINT or SIGTERM, then call the process's own handler."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are delivered to the main thread; a server in another one is stopped otherwise
         return

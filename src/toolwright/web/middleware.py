@@ -109,7 +109,7 @@ def _framework_answer(error: HTTPException) -> Answer:
 
 
 class Guard:
-    """ASGI: what nobody foresaw is logged with its traceback, and answered if nothing was yet."""
+    """ASGI middleware: logs unexpected errors with their traceback, and answers if nothing was sent yet."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -147,11 +147,7 @@ _LARGE = {
 
 
 class BodyLimit:
-    """ASGI: a body that says it is too large is refused at once, any other when it has become so.
-
-    `TooLarge`, `TooSlow`, or `Overloaded` for a body that made room for others, is raised where the body is read, and
-    answered like every error of the core.
-    """
+    """ASGI middleware: rejects a body whose declared size is too large at once, others when they exceed the limit."""
 
     def __init__(self, app: ASGIApp, options: GatewayOptions) -> None:
         self._app = app
@@ -322,7 +318,7 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on; where nobody wants to know, that is all."""
+        """Serve the request, and log it if the level is enabled."""
         if scope["type"] != "http" or not access_log.isEnabledFor(logging.INFO):
             await self._app(scope, receive, send)
             return

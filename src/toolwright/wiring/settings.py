@@ -86,7 +86,7 @@ def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
 
 MEMORY = "memory://"
 OUTAGE = timedelta(minutes=10)
-"""How long a run waits for its model unless `max_outage` says otherwise."""
+"""Time that a run waits for its model, unless `max_outage` is set."""
 SHORTEST_KEY = 16  # characters
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows

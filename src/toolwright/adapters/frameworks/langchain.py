@@ -23,7 +23,7 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import images, shown_text
 
 Shown = tuple[str | list[dict[str, Any]], ToolResult]
-"""What a model is shown, and the artifact of LangChain's message: our result."""
+"""Content for the model, and the artifact of LangChain's message: our result."""
 
 
 class _NativeTool(StructuredTool):

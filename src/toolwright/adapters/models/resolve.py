@@ -9,7 +9,7 @@ from toolwright.core.errors import DefinitionError, ModelRefused, missing_extra
 from toolwright.core.model import Model
 
 _guards: list["ProviderGuard"] = []
-"""Those that are on, in the whole process: a runtime that was begun before a test is guarded too, in every thread."""
+"""Active guards of the whole process: a runtime started before a test is guarded too, in every thread."""
 
 
 class ProviderGuard:

@@ -154,7 +154,7 @@ class ActiveAgent:
 
 
 Callees = Mapping[str, Tool | Prompt | Agent]
-"""What prompts can name."""
+"""Tools, prompts and agents that prompts can name."""
 
 
 def passed_secrets(

@@ -36,7 +36,7 @@ APP_TOOLS = Agent("app tools", Prompt("app tools"), key="app-tools", mcp=[])
 """The agent of the threads in which hosts outside call the app's tools, one call a thread. It is in no list either, has
 no model, and answers nothing."""
 RESERVED = {REQUESTS.id: "composed requests", APP_TOOLS.id: "calls of the app's tools"}
-"""What the agents are for that no app declares, by their ids."""
+"""Purposes of the agents that no app declares, by their ids."""
 
 
 class Catalog:

@@ -81,7 +81,7 @@ _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "presence_penalty": ("a number", _number(-1e9, 1e9)),
     "frequency_penalty": ("a number", _number(-1e9, 1e9)),
 }
-"""What each setting must be, in words and as a rule."""
+"""The valid values of each setting, as a message and as a rule."""
 
 
 MOST_PARALLEL = 100  # calls of one answer that may run at once

@@ -26,7 +26,7 @@ from toolwright.core.value import changed, value
 
 GO_ON = "Go on."
 _WRITTEN = ("{", "```")
-"""How the text of an answer begins that is JSON itself."""
+"""Prefixes of an answer's text that is JSON itself."""
 _RULES = """\
 Answer with one JSON object that has `output` and `calls`.
 `calls` are the tools to call now, in their order; each names its tool in `_tool`. Their results come with the next \

@@ -156,7 +156,7 @@ def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
 
 
 OBJECT = "object:"
-"""How the model of a kept request begins that is an object; the thread or the agent follows that has it."""
+"""Prefix of a model object in a stored request; its thread or agent follows."""
 REMEMBERED = 1_000
 """Requests that are solved, of which the objects are kept."""
 

@@ -77,4 +77,4 @@ class Pending:
 Outcome: TypeAlias = ToolResult | Pending
 
 CALL_CANCELLED = ToolResult.fail("Tool call cancelled")
-"""What is read of an open call that was taken back, or whose result nobody will read."""
+"""Result of an open call that was cancelled, or whose result has no reader."""

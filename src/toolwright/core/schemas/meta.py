@@ -16,7 +16,7 @@ REASONING = "_reasoningForCall"
 ANONYMOUS = "anonymous"
 """The delegate that is a request with nothing of its own but the call."""
 META_PROPERTIES = ("_tool", "_output", "_activity", "_delegate", "_scopes", "_outputPath", "_instance")
-"""Those that a tool's schema may declare."""
+"""Meta-properties that a tool's schema may declare."""
 
 _NAME: JSONObject = {"type": "string", "minLength": 1, "maxLength": MAX_ID}
 SCOPES: JSONObject = {

@@ -92,7 +92,7 @@ def _path(place: Path, output: JSON) -> Path:
 OUTPUT_FAULT = "output"
 """The error code of a run whose answer did not fit."""
 MOST_CORRECTIONS = 2
-"""How often in a row an answer that breaks its schema is sent back."""
+"""Maximum number of consecutive corrections of an invalid answer."""
 MAX_ANSWER = 10 * 1024 * 1024
 """Characters of an answer that is to be JSON."""
 _FENCE = "```"

@@ -30,12 +30,12 @@ TOKENS_OF_IMAGE = 1_500  # what providers count for one, at most; a file that is
 LEAST_CUT = 10  # characters that a text which is cut keeps in any case
 TOKENS_OF_MESSAGE = 6  # what providers add for its role and its marks
 HEADER = "compaction_"
-"""How the ids of messages begin that stand for what was left out; they are no part of the journal."""
+"""Prefix of the ids of messages that replace omitted ones; they are not stored in the journal."""
 
 ReadingSide: TypeAlias = Literal["", "side_a", "side_b"]
 """The side that reads a conversation, empty where all read the same."""
 Measure: TypeAlias = Literal["references", "summary", "omission"]
-"""What makes a conversation shorter, the mildest first."""
+"""Measures that shorten a conversation, mildest first."""
 Cause: TypeAlias = Literal["budget", "refused", "edited", "removed"]
 
 

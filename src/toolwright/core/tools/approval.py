@@ -68,7 +68,7 @@ class Approval:
 
 
 Requirement: TypeAlias = "bool | Predicate | Approval | None"
-"""What a tool declares: whether its calls need an approval, for which arguments, or on which terms."""
+"""A tool's declaration: whether its calls need an approval, for which arguments, or on which terms."""
 
 
 def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from toolwright.core.tools.tool import Tool
 _REASON: JSONObject = {"type": "string", "description": "Why this tool is called, in a sentence."}
 _NULL: JSONObject = {"type": "null"}
 _JOINT = ("enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if")
-"""What a null would have to fit too, beside the type."""
+"""Keywords that null would have to satisfy in addition to the type."""
 
 
 def compose(

@@ -37,7 +37,7 @@ _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
     "openai_agents": ("the OpenAI Agents SDK", "openai-agents"),
     "langchain": ("LangChain", "langchain"),
 }
-"""What people call them, and the extra that installs what they need."""
+"""Display names, and the extras that install their requirements."""
 
 
 def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ ENTER_SPACE, SEND_MESSAGE = "enter_space", "send_message"
 
 SUBAGENT_CREATE, SUBAGENT_MESSAGE = "subagent_create", "subagent_message"
 LIFECYCLE = (SUBAGENT_CREATE, SUBAGENT_MESSAGE)
-"""What an agent has that may run agents that live on (S0 §6)."""
+"""Tools of an agent that can run resumable agents (S0 §6)."""
 
 TOOLKITS: Mapping[str, tuple[str, ...]] = {
     SPACES: (ENTER_SPACE, "leave_space", SEND_MESSAGE, "read_messages", "skip"),
@@ -27,7 +27,7 @@ TOOLKITS: Mapping[str, tuple[str, ...]] = {
 }
 CONFIGURED: tuple[str, ...] = (SPACES, MIND)
 ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
-"""What an agent configured as JSON has, and what it has instead where it asks for that."""
+"""Toolkits of an agent configured as JSON: the default, and the alternative."""
 
 
 def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:

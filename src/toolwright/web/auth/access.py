@@ -24,10 +24,7 @@ from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """The person whom a good token names, by their external id, and until when: seconds since 1970, None forever.
-
-    `claims` are all of the token's claims.
-    """
+    """The person named by a valid token: the external id, and the expiry in seconds since 1970, None for no expiry."""
 
     external_id: str
     until: float | None = None
@@ -38,7 +35,7 @@ class TokenVerifier(Protocol):
     """Validates a person's token. Nothing is remembered of it: each request is validated again."""
 
     async def __call__(self, token: str) -> Named:
-        """Whom the token names. Raises `Unauthorized`, or `KeysUnavailable`."""
+        """Return the person that the token names. Raises `Unauthorized`, or `KeysUnavailable`."""
         ...
 
 
@@ -122,10 +119,9 @@ class ServiceKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The caller of a request. A service has the rights of its key, a person is an entity and has what is theirs.
+    """The caller of a request.
 
-    `until` is when the token ends with which a person calls, in seconds since 1970; `claims` are the token's. `name`
-    and `scope` are those of a service's key.
+    A service has the rights of its key, a person is an entity with access to their own data.
     """
 
     kind: Literal["service", "person"]
@@ -218,7 +214,7 @@ class Access:
         return SERVICE
 
     def may_be_person(self, public_key: str | None, authorization: str | None) -> bool:
-        """Return whether the request comes as a person's, as far as this server takes people."""
+        """Return whether the request has a person's credentials, if this server accepts people."""
         return self.takes_people and (public_key is not None or authorization is not None)
 
     @property

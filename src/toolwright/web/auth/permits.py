@@ -1,7 +1,4 @@
-"""Permits of callers: a service may do everything, a person what is theirs (API §3, D24).
-
-What is not theirs is answered as what is not there, in the same words.
-"""
+"""Permissions of callers: a service may do everything, a person may access their own data (API §3, D24)."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
@@ -143,10 +140,7 @@ class Permits:
         return names
 
     async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
-        """Raise `Forbidden` unless the caller may bring these tenvs to a new thread.
-
-        A person cannot replace a value that the app sets for any prompt or agent that the thread can lead to.
-        """
+        """Raise `Forbidden` unless the caller may set these tenvs in a new thread."""
         if caller.kind == "service" or not (asked := {*names}):
             return
         agents = self._runtime.agents
@@ -265,7 +259,7 @@ class Permits:
         return await self._is_shown(call)
 
     async def _is_shown(self, call: Call) -> bool:
-        """Return whether the message that shows the call is there: with it goes what people may do with the call."""
+        """Return whether the message that shows the call exists. Without it people may not act on the call."""
         try:
             await self._runtime.spaces.message(message_id_of(call.id))
         except NotFound:
@@ -281,7 +275,7 @@ class Permits:
 
 
 def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
-    """Owner of a new thread: a person owns theirs. `Forbidden` if they name somebody else."""
+    """Return the owner of a new thread: a person owns theirs. Raises `Forbidden` if they name someone else."""
     if caller.kind == "service":
         return user_id
     if user_id is not None and user_id not in caller.user_ids:
@@ -295,7 +289,7 @@ def owner_of_listed(caller: Caller, entity_id: str | None) -> str | None:
 
 
 def sight_of_run(*, owns: bool, caused: bool) -> Sight | None:
-    """Sight of a run for a person: all of those in their threads, the status of those they caused elsewhere."""
+    """Return a person's view of a run: all of it in their own threads, the status of those they caused elsewhere."""
     if owns:
         return "whole"
     return "status" if caused else None
@@ -327,7 +321,7 @@ def check_answer(*, visible: bool, in_their_space: bool) -> None:
 
 
 def check_approver(caller: Caller, by: str | tuple[str, ...]) -> None:
-    """Raise `Forbidden` unless the caller, who may see the call, is among those whose approval it waits for."""
+    """Raise `Forbidden` unless the caller, who may see the call, may approve it."""
     if by == "service" and caller.kind != "service":
         raise Forbidden("This call waits for the approval of a service.")
     if by == "person" and caller.kind != "person":

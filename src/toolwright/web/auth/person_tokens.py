@@ -30,7 +30,7 @@ _WRONG = "The token is not valid."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The header of a token, before anybody has verified it."""
+    """The header of a token, not verified yet."""
 
     algorithm: str
     kid: str | None
@@ -75,7 +75,7 @@ def claims_of(token: str, key: AllowedPublicKeys | bytes, algorithm: str) -> JSO
 
 
 def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
-    """Whom the token names, if it is good now, else `Unauthorized`. `exp` and `nbf` may be absent."""
+    """Return the person of a currently valid token. Raises `Unauthorized`. `exp` and `nbf` can be missing."""
     at = now.timestamp()
     expires, begins = _instant(claims, "exp"), _instant(claims, "nbf")
     if expires is not None and expires <= at:
@@ -214,7 +214,7 @@ class ProviderKeys:
 
     @property
     def _is_old(self) -> bool:
-        """Old keys are renewed by one caller; the others go on with them meanwhile."""
+        """Whether the keys are due for renewal. One caller renews them; the others use them in the meantime."""
         return self._clock.monotonic() - self._fetched_at >= LIFE and not self._fetching.locked()
 
     async def _refresh(self) -> None:
@@ -269,7 +269,7 @@ SHARED = "HS256"
 
 
 class SharedSecret:
-    """Tokens signed with a secret that the issuer shares with us: HS256, nothing else."""
+    """Tokens signed with a secret shared with the issuer: HS256 only."""
 
     def __init__(self, secret: str, wanted: Wanted, clock: Clock) -> None:
         self._secret = secret.encode("utf-8", "surrogateescape")

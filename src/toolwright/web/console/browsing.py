@@ -19,13 +19,16 @@ PAGE: Final = 25  # rows of a list
 
 
 def check_service(visit: Visit) -> None:
-    """Agents, tools and people are shown to services alone, as over HTTP; else `Forbidden`."""
+    """Raise `Forbidden` unless the visitor is a service.
+
+    Agents, tools and people are shown only to services, as over HTTP.
+    """
     if visit.caller.kind != "service":
         raise Forbidden("This page is for those who run the app: sign in with a secret key.")
 
 
 def tabs(path: str, names: Mapping[str, str], current: str) -> None:
-    """Links to the tabs of the view at that path: their names by what `?tab=` says; the first needs none."""
+    """Render links to the tabs of the view at that path, selected by `?tab=`; the first needs none."""
     with box("nav", "tabs") as bar:
         bar.props["aria-label"] = "Sections"
         for tab, name in names.items():
@@ -35,7 +38,7 @@ def tabs(path: str, names: Mapping[str, str], current: str) -> None:
 
 
 def folded(visit: Visit, summary: str, content: JSON) -> None:
-    """JSON that is drawn once somebody opens it; of a large one the beginning."""
+    """Render JSON that is drawn when it is opened; of a large one the beginning."""
     details = box("details", "folded")
     with details:
         words(summary, "summary", "quiet small")
@@ -87,7 +90,7 @@ class Listing(Generic[T]):
         self._place: Element = box("div")
 
     async def show(self, offset: int | None = None) -> None:
-        """Read the page again, or the one from that offset on; the page before, if nothing is left of it."""
+        """Re-read the page, or the one from that offset on; the previous page, if it has become empty."""
         self._offset = self._offset if offset is None else max(0, offset)
         rows = await self._read(PageLimit(self._size + 1), self._offset)
         if not rows and self._offset:
@@ -96,7 +99,7 @@ class Listing(Generic[T]):
         self._draw_rows(rows)
 
     async def follow(self) -> None:
-        """Read the page again, and draw it if it is another: what somebody has opened there stays open else."""
+        """Re-read the page, and draw it if it has changed, so that opened parts stay open otherwise."""
         rows = await self._read(PageLimit(self._size + 1), self._offset)
         if [*rows] != [*self._rows]:
             self._draw_rows(rows)

@@ -87,7 +87,7 @@ class Console:
             await ENGINE.stop(self)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A page's web socket: of somebody who is signed in, from a page of ours."""
+        """Accept a page's web socket, if the visitor is signed in and the page is ours."""
         try:
             self._check_origin(scope)
             session = self._session(scope)
@@ -127,7 +127,7 @@ class Console:
         await response(scope, receive, send)
 
     async def _until_closing(self, pages: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request that waits for what may come is ended when the server stops."""
+        """Handle a long-polling request, and end it when the server stops."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_after, self._serving.options.closing, tasks.cancel_scope)
             try:
@@ -145,10 +145,7 @@ class Console:
         return self._pages
 
     def _check_origin(self, scope: Scope) -> None:
-        """Refuse what a page of another site has the browser do; where there are no keys, also other machines.
-
-        Also what it only reads: NiceGUI's polling would answer every origin by its name, with credentials.
-        """
+        """Reject requests from pages of other sites, and without keys from other machines."""
         connection = HTTPConnection(scope)
         self._serving.access.check_local(connection.headers, address_of(connection))
         origin, host = connection.headers.get("origin"), connection.headers.get("host", "")
@@ -270,7 +267,7 @@ def _path_of(scope: Scope) -> str:
 
 
 def _local(path: str | None) -> str:
-    """That path if it is one of the console's, else its first page."""
+    """Return the path if it belongs to the console, or otherwise its first page."""
     return path if path is not None and path.startswith(f"{PATH}/") and "\\" not in path else f"{PATH}/"
 
 

@@ -19,7 +19,7 @@ from toolwright.web.console.widgets import action, badge, box, words
 
 
 async def variables_form(visit: Visit, thread_id: str, request_id: str) -> None:
-    """Show a form for what the open request of that thread asks for, as it is now."""
+    """Show a form for the missing variables of the thread's open request."""
     await VariablesForm(visit, thread_id, request_id).refresh()
 
 
@@ -37,7 +37,7 @@ class VariablesForm:
         self._card.props["aria-label"] = "Values that are missing"
 
     async def refresh(self) -> None:
-        """Show what is missing now. A field that stays keeps what somebody has typed into it."""
+        """Show the variables that are missing now. A field that stays keeps its input."""
         async with self._refreshing:
             self._show(await self._read())
 
@@ -142,7 +142,7 @@ def opened(visit: Visit, title: str) -> Generator[ui.dialog]:
 
 
 def cancel(dialog: ui.dialog, label: str = "Cancel") -> None:
-    """A button that closes the dialog."""
+    """Render a button that closes the dialog."""
 
     def close() -> None:
         dialog.close()  # which gives the dialog itself, and that could be waited for
@@ -160,7 +160,7 @@ def confirm(
     hint: str = "",
     keep: str = "Cancel",
 ) -> None:
-    """Ask, and go if the answer is yes; `label` is that answer, `keep` the other; `done` is said when it is done."""
+    """Ask for a confirmation, then call `go`. `label` and `keep` are the buttons; `done` is shown afterwards."""
     with opened(visit, question) as dialog:
         if hint:
             words(hint, "p", "quiet")
@@ -185,7 +185,7 @@ def fill_in(
     done: str = "Saved.",
     hint: str = "",
 ) -> None:
-    """Ask for what the schema describes; `take` is given it, and the dialog stays until it was taken."""
+    """Ask for the fields of the schema and pass them to `take`. The dialog stays open until they are accepted."""
     with opened(visit, title) as dialog:
         if hint:
             words(hint, "p", "quiet")

@@ -19,7 +19,7 @@ RECONNECT = 10.0  # seconds for which a page waits for its browser to come back
 
 
 class Engine:
-    """An application that is made once, by `make`, and runs as long as somebody needs it."""
+    """An application created once, by `make`, which runs as long as it has users."""
 
     def __init__(self, make: Callable[[], FastAPI]) -> None:
         self._make = make
@@ -39,7 +39,7 @@ class Engine:
             return self._host
 
     async def stop(self, user: object) -> None:
-        """That console needs it no longer."""
+        """Release the application for that console."""
         async with self._starting:
             self._users.discard(user)
             if not self._users:
@@ -123,7 +123,7 @@ async def look_again(
 async def _draw_all(
     following: Following, eyes: EventFilter, draw: Callable[[Sequence[Event]], Awaitable[object]]
 ) -> None:
-    """Until the reader raises, or too much waits: then what is waiting is given up."""
+    """Draw batches until the reader raises, or the backlog is too large: then it is discarded."""
     waiting: list[Event] = []
     some = asyncio.Event()
 

@@ -27,7 +27,7 @@ Kind: TypeAlias = Literal[
     "json", "kept", "group",
 ]  # fmt: skip
 Entry: TypeAlias = str | bool | int | Sequence[int] | None
-"""What stands in a field: text, whether it is ticked, or the numbers of the options that are chosen."""
+"""Input of a field: text, whether it is ticked, or the numbers of the selected options."""
 DEEPEST: Final = 3  # objects within each other that have fields of their own
 MOST_FIELDS: Final = 100  # of one form: what is beyond is entered as JSON
 MOST_OPTIONS: Final = 1_000
@@ -48,7 +48,7 @@ ABSENT: Final = Absence.ABSENT
 
 @value
 class Field:
-    """One field; that of an object is a `group` of others. `initial` is what stands in it at first."""
+    """One field; that of an object is a `group` of others. `initial` is its initial value."""
 
     path: Path
     kind: Kind
@@ -345,7 +345,7 @@ def _is_long(initial: JSON | Absence) -> bool:
 
 
 def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: JSONObject) -> bool:
-    """Return whether the field can show what is to stand in it."""
+    """Return whether the field can show its initial value."""
     match kind:
         case "text" | "secret" | "date":
             return isinstance(initial, str) and "\n" not in initial
@@ -383,10 +383,7 @@ _DATES: Final = {"date": "date", "datetime": "datetime-local", "secret": "passwo
 
 
 class SchemaForm:
-    """A form, drawn where it is made.
-
-    `values` stand in it at first, else the schema's defaults; what the schema does not know of them is kept too.
-    """
+    """A form, drawn where it is created."""
 
     def __init__(self, schema: JSONObject, values: JSON | Absence = ABSENT, *, name: str = "form") -> None:
         self._root = fields_of(schema, values)
@@ -410,7 +407,7 @@ class SchemaForm:
         return entered
 
     def show(self, faults: Sequence[Fault]) -> None:
-        """Show these faults at their fields, and no others."""
+        """Show these errors at their fields, and remove others."""
         texts: dict[Path, list[str]] = {}
         others: list[str] = []
         for fault in faults:
@@ -454,7 +451,7 @@ class SchemaForm:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A field on the page: what is entered is its element's value."""
+    """A field on the page. Its element's value is the input."""
 
     element: _Input
     complain: Callable[[str | None], None]

@@ -35,10 +35,7 @@ LONGEST_COOKIE = 4_096  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A caller who has signed in; `begun` and `until` are seconds since 1970.
-
-    Without keys nobody signs in, and no session ends.
-    """
+    """A signed-in caller; `begun` and `until` are seconds since 1970."""
 
     id: str
     caller: Caller

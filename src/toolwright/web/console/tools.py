@@ -72,7 +72,7 @@ def path_of(name: str, agent_id: str | None = None) -> str:
 
 
 def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
-    """A list of tools, each leading to its page."""
+    """Render a list of tools, each with a link to its page."""
     with box("ul", "list"):
         for tool in tools:
             with box("li", "item"), box("div", "fill"):
@@ -145,10 +145,7 @@ class Progress:
 async def call_app_tool(
     runtime: Runtime, name: str, arguments: JSONObject, before: Call | None
 ) -> AsyncGenerator[Progress]:
-    """Call a tool of the app, as hosts outside do: how the call stands, repeatedly until it is over.
-
-    It is made in the thread of the call `before`, where values were set for it, else in one of its own.
-    """
+    """Call a tool of the app, as external hosts do, and yield the status of the call until it has ended."""
     app_calls = runtime.app_calls
     call = app_calls.new(before)
     with app_calls.watch(call) as watch:
@@ -169,7 +166,7 @@ async def call_app_tool(
 async def call_agent_tool(
     runtime: Runtime, agent_id: str, name: str, arguments: JSONObject
 ) -> AsyncGenerator[Progress]:
-    """Call a tool of an agent, in a run of its own: how the call stands, repeatedly until it is over."""
+    """Call a tool of an agent, in a run of its own, and yield the status of the call until it has ended."""
     toolkit = await runtime.toolkit(agent_id)
     calling = asyncio.create_task(toolkit.call(name, arguments), name="toolwright-console-call")
     try:
@@ -209,7 +206,7 @@ LONGEST: Final = 300  # characters of a description or a default
 
 @value
 class Parameter:
-    """One parameter in words."""
+    """Description of one parameter."""
 
     name: str
     type: str
@@ -302,7 +299,7 @@ KINDS: Final = {
 
 
 class ToolTester:
-    """Calls a tool with what is entered, of the app or of an agent: one call at a time is shown."""
+    """Calls a tool of the app or of an agent with the entered arguments; shows one call at a time."""
 
     def __init__(self, visit: Visit, tool: Tool, agent_id: str | None) -> None:
         self._visit = visit
@@ -313,7 +310,7 @@ class ToolTester:
         self._arguments: JSONObject = {}
 
     def draw(self) -> None:
-        """Draw the form; what comes of a call stands below it."""
+        """Draw the form; the call's result is shown below it."""
         with box("section", "section stack"):
             words("Call it", "h2")
             if self._agent_id is not None:

@@ -33,9 +33,9 @@ class _Place:
 
 
 class Presence:
-    """People at spaces. It is not kept: who goes is gone, and people of a process that dies, seconds later.
+    """People present in spaces.
 
-    `bus` returns the bus of the runtime that is open when a page opens.
+    It is not stored: people who leave are removed, and those of a dead process seconds later.
     """
 
     def __init__(self, bus: Callable[[], Bus]) -> None:
@@ -51,7 +51,7 @@ class Presence:
             self._bus = None
 
     def come(self, visitor: object, space_id: str, entity_id: str, changed: Callable[[], None]) -> None:
-        """Somebody has opened the space on a page; `changed` is called whenever others come, go or type there."""
+        """Register a page that shows the space; `changed` is called when others arrive, leave or type there."""
         self.leave(visitor)
         bus = self._open_bus()
         if bus is not self._bus:
@@ -62,14 +62,14 @@ class Presence:
         self._changed(space_id, visitor)
 
     def leave(self, visitor: object) -> None:
-        """The page shows the space no longer."""
+        """Remove the page from the space."""
         place = self._places.pop(visitor, None)
         self._typing.pop(visitor, None)
         if place is not None:
             self._changed(place.space_id, visitor)
 
     def type(self, visitor: object, *, is_typing: bool) -> None:
-        """Somebody types at the page, or has stopped."""
+        """Record that the visitor at the page is typing, or has stopped."""
         place = self._places.get(visitor)
         if place is not None and self._typing.get(visitor, False) != is_typing:
             self._typing[visitor] = is_typing
@@ -135,7 +135,7 @@ class ConsoleApp:
     visits: "set[Visit]" = field(default_factory=lambda: set[Visit]())
 
     async def knows(self, session: Session) -> bool:
-        """Return whether nobody has signed the session out, and its person exists by the name in their token."""
+        """Return whether the session is not signed out, and its person still exists under the token's name."""
         caller = session.caller
         try:
             if session.until is not None and await self._was_signed_out(session):
@@ -173,14 +173,14 @@ class ConsoleApp:
         await self.serving.runtime.clients.sign_out(key, now, now + LIFE)
 
     def close(self) -> None:
-        """The server stops: nothing is followed any more, and browsers that come back load their pages again."""
+        """Stop all subscriptions when the server stops. Browsers that reconnect reload their pages."""
         for visit in [*self.visits]:
             visit.end()
         self.presence.close()
 
 
 class Visit:
-    """Somebody at an open page. Whatever they do goes through `act`, whatever runs for them through `run`."""
+    """A visitor at an open page. Their actions go through `act`, background work through `run`."""
 
     def __init__(self, site: ConsoleApp, session: Session, client: Client) -> None:
         self.site = site
@@ -194,7 +194,7 @@ class Visit:
 
     @property
     def caller(self) -> Caller:
-        """Who is here; raises `Unauthorized` once the session is over."""
+        """The caller of the session. Raises `Unauthorized` once it has ended."""
         if not self.site.sessions.is_open(self.session):
             raise Unauthorized(OVER)
         return self.session.caller
@@ -231,7 +231,7 @@ class Visit:
         return self.session.caller.entity_id or self.site.speakers.get(self.session.id)
 
     def speak_for(self, entity_id: str | None) -> None:
-        """From now on a service speaks for that entity."""
+        """Set the entity that a service writes for."""
         if self.is_service and entity_id is not None:
             self.site.speakers[self.session.id] = entity_id
         else:
@@ -243,10 +243,7 @@ class Visit:
         return None if speaker_id is None else await self.runtime.entities.human(speaker_id)
 
     async def act(self, action: Awaitable[object], done: str | None = None) -> bool:
-        """Do what somebody has asked for, and show how it went; whether it was done.
-
-        `done` says that it was, where nothing else on the page does.
-        """
+        """Execute an action and show its outcome. Returns whether it succeeded."""
         try:
             self.caller  # noqa: B018 - `Unauthorized`
         except Unauthorized:
@@ -268,12 +265,12 @@ class Visit:
         return True
 
     def sign_in(self) -> None:
-        """Lead to the sign-in, and back here."""
+        """Redirect to the sign-in, which leads back here."""
         path = self._client.sub_pages_router.current_path
         self._client.open(f"/sign-in?next={quote(f'/console{path}', safe='')}")
 
     def come(self, space_id: str, entity_id: str, changed: Callable[[], None]) -> None:
-        """The view shows that space to that entity; `changed` is called when others come, go or type there."""
+        """Register the view of a space for that entity; `changed` is called when others arrive, leave or type there."""
         presence = self.site.presence
 
         def come() -> None:
@@ -288,16 +285,16 @@ class Visit:
         come()
 
     def connected(self) -> None:
-        """The browser is here, maybe again."""
+        """Record that the browser has connected, or reconnected."""
         if self._return is not None:
             self._return()
 
     def disconnected(self) -> None:
-        """The browser is gone, maybe to come again."""
+        """Record that the browser has disconnected. It can reconnect."""
         self.site.presence.leave(self)
 
     def type(self, *, is_typing: bool) -> None:
-        """Somebody types in the space that is shown, or has stopped."""
+        """Record that the visitor is typing in the current space, or has stopped."""
         self.site.presence.type(self, is_typing=is_typing)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -318,7 +315,7 @@ class Visit:
                 return
 
     def fail(self, error: Exception) -> None:
-        """Something that was pressed has failed, with what nobody foresaw or what `act` would have told of."""
+        """Report an unexpected error of a pressed button, or one that `act` would report."""
         match error:
             case Unauthorized():
                 self.sign_in()
@@ -332,12 +329,12 @@ class Visit:
             complain(message)
 
     def end(self) -> None:
-        """The page is no page of this process any more."""
+        """Detach the page, which no longer belongs to this process."""
         self.close()
         self._client.delete()
 
     def close(self) -> None:
-        """The page is gone."""
+        """Release all resources of the closed page."""
         self.site.visits.discard(self)
         self.site.presence.leave(self)
         self._view.close()
@@ -354,7 +351,7 @@ class View:
         self.closed = False
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it as long as the view is shown; what it raises is logged, and told on the page."""
+        """Run work as long as the view is shown. Its errors are logged, and shown on the page."""
         if self.closed:
             work.close()
             return

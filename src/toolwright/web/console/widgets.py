@@ -1,4 +1,4 @@
-"""Widgets of the console's pages. Whatever comes from outside is text in them, never markup."""
+"""Widgets of the console's pages. External data in them is text, never markup."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ def prose(content: str) -> None:
 
 
 def code(content: str) -> None:
-    """A text of fixed width, which scrolls."""
+    """Render a scrolling text of fixed width."""
     block = box("pre", "code")
     block.props["tabindex"] = "0"  # so that the keyboard can scroll it
     with block:
@@ -70,7 +70,7 @@ def when(instant: datetime, classes: str = "quiet") -> TextElement:
 
 
 def nothing(title: str, hint: str = "") -> None:
-    """In the place of a list that is empty: what would be here, and how it comes."""
+    """Render a note in place of an empty list."""
     with box("div", "nothing"):
         words(title, "p")
         if hint:
@@ -113,7 +113,7 @@ def icon_action(icon: str, label: str, handler: Callable[[], object]) -> Element
 
 
 def file_url(thread_id: str, path: str, call_id: str | None = None) -> str:
-    """Where the browser gets a thread's file; the session decides whether it may, and the call that shows it."""
+    """Return the URL of a thread's file. Access depends on the session, or on the call that shows it."""
     within = quote(quote(thread_id, safe=""), safe="")  # a slash in it is not to part the path
     query = "" if call_id is None else f"?{urlencode({'call': call_id})}"
     return f"{FILES}/{within}/{quote(path.lstrip('/'))}{query}"

@@ -49,7 +49,10 @@ class ToolCalls:
         self._parts = parts
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
-        """Make the call, or go on with the one that asked its user; the host's cancel, or its end, cancels it."""
+        """Make the call, or continue the one that asked its user.
+
+        It is cancelled by the host's cancellation or disconnection.
+        """
         tool = await self._found(context, params)
         if params.request_state is not None and is_modern(context):
             return await self._resume(context, tool, params, params.request_state)
@@ -196,7 +199,7 @@ class _Following:
         return await call_result(self._runtime.files, row.thread_id, result, self._tool)
 
     async def _questions(self, questions: Sequence[Question]) -> Answer | None:
-        """Ask the host's user: within the session, or by an answer that the host comes back with."""
+        """Ask the host's user, within the session or in an answer with which the host returns."""
         if not is_modern(self._context):
             for each in questions:
                 if each.call.id not in self._asked:

@@ -146,7 +146,7 @@ def mcp_server(parts: McpParts) -> ToolServer:
 
 
 async def _faults(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Errors of ours as the protocol's, in their own words."""
+    """Convert our errors to the protocol's, with their messages."""
     try:
         return await call_next(ctx)
     except (NotFound, InvalidRequest) as error:
@@ -176,7 +176,7 @@ class _Sealing:
 
 
 def principal(caller: Caller) -> str:
-    """Who a session, and the state of a question, belongs to."""
+    """Return the owner of a session, and of the state of a question."""
     return caller.kind if caller.entity_id is None else caller.entity_id
 
 
@@ -219,12 +219,7 @@ UNLIMITED = 2**40
 
 
 class McpEndpoint:
-    """ASGI: who calls is validated as on every route, then the SDK serves the request.
-
-    Hosts that wait are told so every `beat` seconds.
-    Sessions are of who opened them; they are there as long as the process, unlike the calls that are made in them. In a
-    cluster a request goes to the process in which its session is.
-    """
+    """ASGI application: authenticates the caller as on every route, then the SDK serves the request."""
 
     def __init__(
         self,
@@ -395,7 +390,7 @@ async def _nothing_more() -> Message:
 
 
 async def _unheard(_: Message) -> None:
-    """Nobody waits for this answer."""
+    """Discard an answer without a reader."""
 
 
 def caller_of(context: Context) -> Caller:

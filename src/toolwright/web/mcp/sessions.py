@@ -1,4 +1,4 @@
-"""Sessions of MCP hosts, also of those in other processes."""
+"""Sessions of MCP hosts, including those in other processes."""
 
 import asyncio
 import os
@@ -67,7 +67,7 @@ ENDS = frozenset({"tool.done", "tool.error"})
 
 
 class Relay:
-    """Tells the host of one request; progress only rises, as the protocol asks."""
+    """Sends notifications to the host of one request; progress only increases, as the protocol requires."""
 
     def __init__(self, parts: McpParts, context: Context, call_id: str) -> None:
         self._parts = parts
@@ -89,7 +89,7 @@ class Relay:
                 self.ended = True
 
     async def beat(self, seconds: float, what: str) -> None:
-        """Say that the call goes on after so many seconds, unless its tool tells of its own progress."""
+        """Report that the call is still in progress after so many seconds, unless its tool reports its own progress."""
         if not self._reported and seconds > self._last:
             self._last = seconds
             await self._context.session.report_progress(round(seconds, 1), None, what)
@@ -213,7 +213,7 @@ class McpSessions:
             self._sessions.pop(name, None)
 
     def forget(self, session_id: str) -> None:
-        """The session has ended."""
+        """Remove a session that has ended."""
         if self._sessions.pop(session_id, None) is not None:
             self.addresses.remove(session_id)
 
@@ -244,11 +244,7 @@ class McpSessions:
 
 
 class SessionAddresses:
-    """The addresses of processes in which sessions live: those of `url`, this process's own, are shared by the bus.
-
-    They are signed with the server's secret keys, so that nobody who can only write to the bus gets requests, which
-    hold keys. Without secret keys no process knows another one's sessions.
-    """
+    """The addresses of the processes that have sessions. Those of `url`, this process's own, are shared by the bus."""
 
     def __init__(self, bus: Callable[[], Bus], url: str | None, keys: Sequence[str]) -> None:
         self._bus, self._url = bus, url
@@ -278,11 +274,7 @@ class SessionAddresses:
     async def forward(
         self, session_id: str, url: str, request: Request, body: bytes, receive: Receive, send: Send
     ) -> bool:
-        """Pass the request on to the process at that URL, and its answer back; false if it cannot be reached.
-
-        It ends when the caller goes. Answers of a process that ends in the middle of them end there; so do those of one
-        that is frozen, once it has not said for some seconds that the session is there.
-        """
+        """Forward the request to the process at that URL, and return its answer; false if it is unreachable."""
         if self._client is None:
             timeout = httpx.Timeout(None, connect=CONNECT)
             # A kept connection that the other process has just closed would look like a process that is gone.

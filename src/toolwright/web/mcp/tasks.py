@@ -57,7 +57,7 @@ NO_TEXT = "The answer of a model is a message of text."
 
 @value
 class Question:
-    """An open question. `key` names it towards the host: it is never that of another one of the same call."""
+    """An open question. `key` identifies it to the host, uniquely for the call."""
 
     key: str
     call: Call
@@ -161,7 +161,7 @@ async def answer(runtime: Runtime, question: Question, given: object) -> None:
 
 
 async def answer_all(runtime: Runtime, questions: Sequence[Question], given: Mapping[str, Any]) -> bool:
-    """Hand in those answers that fit, and say whether there are any; the other questions stay open."""
+    """Submit the matching answers. Returns whether there are any; other questions stay open."""
     taken = False
     for question in questions:
         if question.key in given:
@@ -214,7 +214,7 @@ class TaskParams(RequestParams):
 
 
 class UpdateParams(TaskParams):
-    """Answers to what a task asks for."""
+    """Answers to a task's questions."""
 
     input_responses: dict[str, Any] = Field(alias="inputResponses")
 

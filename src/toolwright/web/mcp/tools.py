@@ -102,7 +102,7 @@ class McpParts:
 
 
 def is_modern(context: Context) -> bool:
-    """Return whether the host speaks the revision 2026-07-28, and not one with a handshake."""
+    """Return whether the host uses the revision 2026-07-28, without a handshake."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 

@@ -1,4 +1,4 @@
-"""Reading a body: JSON into a checked form, with words for what is wrong at which path."""
+"""Request bodies: parse JSON into a validated form, with an error message for each path."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence

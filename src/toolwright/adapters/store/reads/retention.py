@@ -14,7 +14,7 @@ from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.threads.thread import Thread
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))
-"""What is no time is later, and left alone: an inspection names it."""
+"""Invalid times count as later, and are left alone: an inspection reports them."""
 
 
 class RetentionQueries:

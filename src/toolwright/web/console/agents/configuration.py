@@ -263,7 +263,7 @@ class Configuration:
 
 
 def fact(name: str, told: object) -> None:
-    """A term and what it is, within a list of facts; nothing where there is nothing to tell."""
+    """Render a term and its value in a list of facts, or nothing if there is no value."""
     if told is None or told == "":
         return
     words(name, "dt")
@@ -278,7 +278,7 @@ HOME_TOOLS: Mapping[HomeTools, str] = {
 
 
 def open_to_name(open_to: str | Sequence[str] | None) -> str:
-    """Return the words for who may open threads with an agent."""
+    """Describe who may open threads with an agent."""
     if open_to is None or isinstance(open_to, str):
         return {"members": "people in a space with it"}.get(open_to or "nobody", open_to or "nobody")
     return f"people with {' or '.join(open_to)}"
@@ -305,7 +305,7 @@ LONGEST_EDITED: Final = 200_000  # characters: a page sends all of them with eac
 
 
 class StoredConfiguration:
-    """The configuration in an editor. Its values are not in it, and stay unless it brings others."""
+    """Editor of a configuration. Values are not shown, and are unchanged unless new ones are entered."""
 
     def __init__(self, visit: Visit, shown: AgentView) -> None:
         self._visit = visit

@@ -32,7 +32,7 @@ Save: TypeAlias = Callable[[JSONObject], Awaitable[object]]
 
 
 class ItemList(Generic[T]):
-    """One list of what an agent keeps: the section that shows it, and the dialogs after which it is read again."""
+    """A list of an agent's items: the section that shows it, and the dialogs after which it is re-read."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -75,7 +75,7 @@ class ItemList(Generic[T]):
         hint: str = "",
         offset: int | None = None,
     ) -> None:
-        """Ask for what the schema describes, save it, and read the list again."""
+        """Ask for the fields of the schema, save them, and re-read the list."""
 
         async def take(entered: JSONObject) -> None:
             await save(entered)
@@ -400,7 +400,7 @@ _PASSAGE: JSONObject = {
 
 
 class Passages:
-    """The archive of an agent, the newest first, or what a search finds in it."""
+    """An agent's archive, newest first, or the results of a search."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
         self._visit = visit

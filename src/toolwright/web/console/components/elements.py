@@ -20,17 +20,14 @@ Press = Callable[[], Awaitable[object] | object]
 
 
 class MessageFrame(Element, component="message.js"):
-    """Who has said something, when, what it answers, the reactions; its slot holds what was said.
-
-    `said` is `{id, author, byAgent, isCall, at, edited, parent, mayChange, reactions: [{emoji, count, mine, who}]}`.
-    """
+    """Frame of a message: author, time, the message it answers, reactions; its slot holds the content."""
 
     def __init__(self, said: JSONObject) -> None:
         super().__init__()
         self.props["said"] = said
 
     def on_react(self, handler: Callable[[str], Awaitable[object]]) -> None:
-        """Somebody reacts with an emoji, or takes that back."""
+        """Register a handler for added and removed reactions."""
 
         async def react(event: GenericEventArguments) -> None:
             if isinstance(event.args, str):

@@ -116,7 +116,7 @@ _NAMES: JSONObject = {
 
 
 async def draw_agent(visit: Visit, agent_id: str) -> None:
-    """An agent by its id or name, at the tab that the query names."""
+    """Render an agent by its id or name, at the tab in the query."""
     check_service(visit)
     shown = await visit.runtime.agents.show(agent_id)
     tab = visit.query.get("tab", "")
@@ -244,7 +244,7 @@ _NEW: JSONObject = {
 
 
 async def draw_list(visit: Visit) -> None:
-    """All agents, with a filter."""
+    """Render all agents, with a filter."""
     check_service(visit)
     await _Agents(visit).draw()
 

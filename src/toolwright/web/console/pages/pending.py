@@ -42,7 +42,7 @@ class Request:
 
 
 async def open_requests(visit: Visit) -> Sequence[Request]:
-    """Requests of parked runs, the oldest first: of a person those in their threads."""
+    """Return the requests of suspended runs, oldest first; for a person those in their threads."""
     found: list[Request] = []
     for run in reversed(await _parked(visit)):
         request_id = (run.waiting or {}).get("requestId")
@@ -146,7 +146,7 @@ async def read_again(visit: Visit, call: Call) -> Call | None:
 
 
 def waits_for_somebody(call: Call) -> bool:
-    """Return whether anybody can answer it; an agent's child in progress and a server's task come by themselves."""
+    """Return whether a caller can answer it. An agent's child in progress and a server's task answer by themselves."""
     return call.is_asked or not call.ends_with_run
 
 
@@ -157,7 +157,7 @@ def _may_be_theirs(call: Call) -> bool:
 
 
 async def answerers(visit: Visit, call: Call, space: str | None) -> str:
-    """Who may answer the call, in words; `space` is the name of the one that it is shown in."""
+    """Describe who may answer the call; `space` is the name of the space that shows it."""
     by = terms_from_json(call.terms).by if call.is_asked else "anyone"
     if by == "service":
         return "a service"
@@ -250,7 +250,7 @@ class _Pending:
                 continue  # `follow` says so
 
     async def hear(self, events: Sequence[Event]) -> None:
-        """Something has happened in a space: calls that are shown there are told of at once."""
+        """Process an event of a space: calls shown there are updated at once."""
         if any(event.type in ("space.message", "message_updated", "message_deleted") for event in events):
             await self.look()
 
@@ -282,7 +282,7 @@ class _Pending:
         await card.show_row(call)
 
     async def _show_again(self, call_id: str, shown: _Shown, call: Call | None) -> None:
-        """The call as it is now; one that is not there any more, as it has ended."""
+        """Update the call. One that no longer exists is shown as ended."""
         if call is None:
             if is_over(shown.call.status):
                 return

@@ -108,7 +108,7 @@ class _People:
 
 
 class _Values:
-    """The names that were set for a person, and a form to set one: what a value is never comes back to the page."""
+    """The names of a person's values, and a form to set one. Values are never sent to the page."""
 
     def __init__(self, visit: Visit, person_id: str) -> None:
         self._visit = visit

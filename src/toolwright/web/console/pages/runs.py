@@ -142,7 +142,7 @@ _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
 async def draw_run(visit: Visit, run_id: str) -> None:
-    """The view: all of the run, or only how it stands."""
+    """Render the run's page: all of the run, or only its status."""
     run, sight = await visit.permits.look(visit.caller, run_id)
     if sight == "status":
         await _draw_status(visit, run)
@@ -156,7 +156,7 @@ async def draw_run(visit: Visit, run_id: str) -> None:
 
 
 class RunView:
-    """A run as those see it who may see all of it."""
+    """A run for visitors who may see all of it."""
 
     def __init__(self, visit: Visit, run: Run) -> None:
         self._visit = visit
@@ -250,7 +250,7 @@ STATUSES: Final[Mapping[str, RunStatus]] = {each: each for each in get_args(RunS
 
 
 async def draw_runs(visit: Visit) -> None:
-    """The view, for services alone as in the API."""
+    """Render the list of runs, for services only, as in the API."""
     check_service(visit)
     with box("div", "head"):
         heading("Runs")
@@ -264,7 +264,7 @@ async def draw_runs(visit: Visit) -> None:
 
 
 async def draw_nodes(visit: Visit) -> None:
-    """The view of a cluster's nodes, for services alone."""
+    """Render the nodes of the cluster, for services only."""
     check_service(visit)
     with box("div", "head"):
         heading("Nodes")

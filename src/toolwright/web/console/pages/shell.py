@@ -126,12 +126,12 @@ THEMES: Final = {"light": False, "dark": True}
 
 
 def register() -> None:
-    """Tell NiceGUI of the one page that all paths have."""
+    """Register the single page of all paths with NiceGUI."""
     ui.page("/{_:path}", language="en-US")(page)
 
 
 async def page(request: Request, client: Client) -> None:
-    """A page as it is loaded; within it views are shown without loading it again."""
+    """Render the page; its views change without loading it again."""
     # Set only by the console.
     site, session = cast("tuple[ConsoleApp, Session]", request.scope[SCOPE])
     visit = Visit(site, session, client)

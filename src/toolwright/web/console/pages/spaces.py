@@ -1,4 +1,4 @@
-"""The spaces that somebody sees, with what is unread in them."""
+"""The visitor's spaces, with their numbers of unread messages."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -35,7 +35,7 @@ _CHANGES: Final = frozenset({"space.message", "member_added", "member_removed", 
 
 
 async def draw_list(visit: Visit) -> None:
-    """The view."""
+    """Render the list of spaces."""
     with box("div", "head"):
         heading("Spaces")
         box("div", "fill")

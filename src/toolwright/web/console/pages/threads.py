@@ -49,7 +49,7 @@ _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.r
 
 
 async def draw_thread(visit: Visit, thread_id: str) -> None:
-    """The view, one tab of it."""
+    """Render one tab of a thread's page."""
     await visit.permits.thread(visit.caller, thread_id)
     thread = await visit.runtime.threads.get(thread_id)
     names = {**TABS, **({"prompt": "Prompt"} if visit.is_service else {})}
@@ -115,7 +115,7 @@ class ThreadView:
         await self._draw_failure()
 
     async def _show_open_calls(self) -> None:
-        """Show what the open run asks somebody: a question of a handler stands in no message."""
+        """Show the questions of the open run: a handler's question is part of no message."""
         run_id = (await self._visit.runtime.threads.get(self._thread.id)).run_id
         if run_id is not None:
             sight = self._visit.caller.sight
@@ -187,7 +187,7 @@ MOST_AGENTS: Final = 500
 
 
 async def draw_threads(visit: Visit) -> None:
-    """The view: a person's own, for a service all."""
+    """Render the list of threads: a person's own, or all for a service."""
     with box("div", "head"):
         heading("Threads")
         box("div", "fill")
@@ -239,7 +239,7 @@ def _draw_thread(visit: Visit, thread: Thread, title: str, agent: str, status: s
 
 
 async def ask_for_thread(visit: Visit) -> None:
-    """Ask for the agent and the first words, and begin."""
+    """Ask for the agent and the first message, and create the thread."""
     names: dict[str, str] = {}
     if visit.is_service:
         agents = all_of(await visit.runtime.agents.list(MOST_AGENTS))

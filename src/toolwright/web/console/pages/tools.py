@@ -23,13 +23,13 @@ from toolwright.web.console.widgets import badge, box, heading, link, nothing, p
 
 
 async def draw_app_tool(visit: Visit, name: str) -> None:
-    """A tool of the app."""
+    """Render the page of an app's tool."""
     check_service(visit)
     _draw(visit, await find_tool(visit, visit.query.get("name", name), None), None)
 
 
 async def draw_agent_tool(visit: Visit, agent_id: str, name: str) -> None:
-    """A tool as one agent has it."""
+    """Render the page of an agent's tool."""
     check_service(visit)
     agent = await visit.runtime.agents.get(agent_id)
     tool = await find_tool(visit, visit.query.get("name", name), agent.id)
@@ -78,7 +78,7 @@ MOST_AGENTS: Final = 1_000  # whose tools are listed
 
 
 async def draw_list(visit: Visit) -> None:
-    """All tools, by whose they are, with a filter."""
+    """Render all tools, by owner, with a filter."""
     check_service(visit)
     await _Tools(visit).draw()
 

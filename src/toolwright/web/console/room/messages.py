@@ -124,7 +124,7 @@ class MessageList:
         return max([row.said.seq or 0 for row in self._rows.values()], default=0)
 
     def known(self, message_id: str) -> RoomMessage | None:
-        """That message, if it is drawn."""
+        """Return the message with that id, if it is drawn."""
         row = self._rows.get(message_id)
         return None if row is None else row.said
 
@@ -153,7 +153,7 @@ class MessageList:
             self.is_cut = True
 
     async def put(self, said: RoomMessage) -> None:
-        """The message as it is now: at the end if it is new."""
+        """Draw the current state of a message; a new one at the end."""
         self._names[said.entity_id] = said.author
         row = self._rows.get(said.id)
         if row is None:
@@ -170,7 +170,7 @@ class MessageList:
         await self._draw_body(row)
 
     async def stream(self, said: RoomMessage) -> None:
-        """The message as far as it has come."""
+        """Draw a message that is still streaming."""
         if self.is_cut:
             return
         row = self._rows.get(said.id)
@@ -181,13 +181,13 @@ class MessageList:
         await self._draw_body(row)
 
     def remove(self, message_id: str) -> None:
-        """The message is not to be seen any more."""
+        """Remove the message from the page."""
         row = self._rows.pop(message_id, None)
         if row is not None:
             row.frame.delete()
 
     def set_reaction(self, message_id: str, emoji: str, entity_id: str, *, there: bool) -> None:
-        """Somebody has reacted, or has taken it back."""
+        """Add or remove a reaction."""
         row = self._rows.get(message_id)
         if row is None:
             return

@@ -51,7 +51,7 @@ async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:
 
 
 def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -> None:
-    """All of them in a row, with a mark at those who are here."""
+    """Render all members in a row, with a mark at those present."""
     with box("div", "guests") as row:
         row.props["role"] = "list"
         row.props["aria-label"] = "Members"
@@ -70,7 +70,7 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
 
 
 def doings_of(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
-    """Who types and which agents are active, in a sentence; empty if nobody."""
+    """Describe in a sentence who is typing and which agents are active; empty if no one."""
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]
     typed = f"{_listed(people)} {'is' if len(people) == 1 else 'are'} typing …" if people else ""

@@ -61,7 +61,7 @@ class Composer:
         self._pause: asyncio.TimerHandle | None = None
 
     async def draw(self) -> None:
-        """The field, or why there is none."""
+        """Render the input field, or the reason why there is none."""
         speaker = await self._visit.speaker()
         with self._element.clear():
             if speaker is None:
@@ -76,12 +76,12 @@ class Composer:
                 icon_action("send", "Send", self._send)
 
     def reply(self, said: RoomMessage) -> None:
-        """The next text answers that message."""
+        """Make the next text a reply to that message."""
         self._parent, self._edited = said, None
         self._draw_about(f"Reply to {said.author}: {said.gist}")
 
     def change(self, said: RoomMessage) -> None:
-        """The next text takes the place of that message's."""
+        """Make the next text replace that message's."""
         self._parent, self._edited = None, said
         self._draw_about("Edit your message")
         if self._field is not None:
@@ -127,7 +127,7 @@ class Composer:
         self._field.run_method("focus")
 
     def _type(self) -> None:
-        """Somebody types, until they have sent it or have paused."""
+        """Report that the visitor is typing, until they send or pause."""
         self._visit.type(is_typing=True)
         if self._pause is not None:
             self._pause.cancel()
@@ -142,7 +142,7 @@ _MEMBERS: Final = frozenset({"member_added", "member_removed"})
 
 
 class Room:
-    """A space as somebody sees it, who may read it."""
+    """A space as a visitor with access sees it."""
 
     def __init__(self, visit: Visit, space: Space) -> None:
         self._visit = visit
@@ -281,14 +281,14 @@ class Room:
             self._end("You are no longer in this space.")
 
     def _end(self, why: str) -> None:
-        """Nothing of the space is shown any more."""
+        """Remove all contents of the space from the page."""
         with self._view.clear():
             nothing(why)
             link("To the spaces", "/")
         self._visit.view.close()
 
     async def _put(self, payload: Any) -> None:  # as above
-        """A message as it is now; one that was too large for its event is read."""
+        """Draw the current state of a message; one that was too large for its event is read."""
         message = payload["message"]
         if payload.get("truncated"):
             try:
@@ -320,7 +320,7 @@ class Room:
         )
 
     async def _stream_call(self, event: Event) -> None:
-        """A visible call whose arguments are still written; one that is there already is left as it is."""
+        """Draw a visible call whose arguments are still streaming, unless it exists already."""
         payload: Any = event.payload  # as above
         drawn = self._messages.known(message_id_of(payload["streamId"]))
         if drawn is not None and (drawn.call or {}).get("status") != "streaming":
@@ -344,7 +344,7 @@ class Room:
         self._typing.text = doings_of(self._guests, typing, self._at_work, me)
 
     async def _mark_read(self) -> None:
-        """A member has seen what is drawn."""
+        """Mark the drawn messages as read by the member."""
         me, seq = self._visit.speaker_id, self._messages.newest_seq
         if me is None or not seq or all(each.entity_id != me for each in self._guests):
             return
@@ -407,7 +407,7 @@ class Room:
         confirm(self._visit, question, "Delete", erased, done="The message is deleted.", hint=said.gist)
 
     async def _show_run(self, said: RoomMessage) -> None:
-        """The run in which an agent said it."""
+        """Open the run in which an agent wrote the message."""
 
         async def shown() -> None:
             run_id = (said.call or {}).get("runId")
@@ -426,7 +426,7 @@ class Room:
 
 
 async def draw_room(visit: Visit, space_id: str) -> None:
-    """The view of that space."""
+    """Render the page of that space."""
     space = await visit.permits.space(visit.caller, space_id)
     with box("div", "head"):
         heading(space.name or space.id)

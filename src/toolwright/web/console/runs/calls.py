@@ -172,7 +172,7 @@ def _outcome(row: Call) -> tuple[JSON, str | None, str | None, tuple[AttachmentR
 
 
 def _links(row: Call) -> tuple[tuple[str, str], ...]:
-    """Where a call leads: to where it is answered, and to the message that shows it."""
+    """Return the links of a call: to the page where it is answered, and to the message that shows it."""
     links: list[tuple[str, str]] = []
     if row.status in OPEN and not row.has_child:
         links.append(("Answer it in Pending", "/pending"))

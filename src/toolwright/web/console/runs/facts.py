@@ -58,7 +58,7 @@ async def agent_name(visit: Visit, agent_id: str) -> str:
 
 
 def file_link(thread_id: str, ref: AttachmentRef) -> None:
-    """A link that opens a file, or saves it where a browser could run it."""
+    """Render a link that opens a file, or saves it if a browser could execute it."""
     anchor = box("a", "file-link")
     anchor.props["href"] = file_url(thread_id, ref.path)
     anchor.props["target"] = "_blank"  # so that no view of the console is looked for at its path
@@ -86,14 +86,14 @@ def tokens(usage: Usage) -> str:
 
 
 def price(cost: float | None) -> str:
-    """US dollars, with as many digits as tell something; nothing where prices are not known."""
+    """Format US dollars with significant digits; empty if prices are unknown."""
     if cost is None or cost != cost:
         return ""
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.6f}".rstrip("0")
 
 
 def span(begin: datetime | None, end: datetime | None) -> str:
-    """Time between two instants; nothing if one of them is not there yet."""
+    """Format the time between two timestamps; empty if one of them is missing."""
     if begin is None or end is None:
         return ""
     seconds = max(0.0, (end - begin).total_seconds())
@@ -109,7 +109,7 @@ def span(begin: datetime | None, end: datetime | None) -> str:
 
 
 def joined(*facts: str) -> str:
-    """Facts beside each other, those that say nothing left out."""
+    """Join facts, without empty ones."""
     return " · ".join(filter(None, facts))
 
 
@@ -132,7 +132,7 @@ def reason(waiting: JSONObject | None) -> str:
 
 
 async def draw_waiting(visit: Visit, run: Run) -> None:
-    """Say what the run waits for; what somebody here can give is asked for."""
+    """Render what the run waits for, with a form for the values that the visitor may set."""
     if run.status != "waiting" or run.waiting is None:
         return
     request_id = run.waiting.get("requestId")
@@ -148,7 +148,7 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
 
 
 async def draw_requests(visit: Visit, thread_id: str) -> None:
-    """Ask for all values that something in the thread waits for: its run, or a child that is to begin."""
+    """Render forms for all missing values in the thread: of its run, or of a child that is to start."""
     await visit.permits.thread(visit.caller, thread_id)
     for request in all_of(await visit.runtime.requests.list(thread_id))[:10]:
         await variables_form(visit, thread_id, request.id)
@@ -171,7 +171,7 @@ def address(path: str, **filters: str) -> str:
 
 
 def text_filter(visit: Visit, path: str, name: str, label: str) -> None:
-    """A field for one filter; Enter applies it."""
+    """Render a field for one filter; Enter applies it."""
     field = (
         ui.input(label, value=visit.query.get(name, "")).props("outlined dense clearable").classes("filter")
     )
@@ -185,7 +185,7 @@ def text_filter(visit: Visit, path: str, name: str, label: str) -> None:
 
 
 def choice_filter(visit: Visit, path: str, name: str, label: str, options: Mapping[str, str]) -> None:
-    """A choice of one filter's values."""
+    """Render a choice of one filter's values."""
     chosen = visit.query.get(name)
     select = ui.select(
         dict(options),

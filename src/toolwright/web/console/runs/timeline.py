@@ -30,7 +30,7 @@ _BROKEN: Final = -1  # in the place of the step of a call that cannot be read
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """A step as it is drawn; number 0 is what the run began with."""
+    """A step on the timeline; number 0 has the messages that began the run."""
 
     number: int
     step: Step | None = None
@@ -39,7 +39,7 @@ class Stage:
 
 
 class RunDetail:
-    """A run's steps, messages and calls. Of all calls it keeps but where they stand: their results may be large."""
+    """A run's steps, messages and calls. Keeps only the status of each call: results can be large."""
 
     def __init__(self, visit: Visit, run: Run) -> None:
         self._visit = visit
@@ -111,7 +111,7 @@ class RunDetail:
         return max([*ends, *filter(None, [self.run.started_at])], default=None)
 
     async def look_again(self) -> Sequence[int]:
-        """Read what was said and done last; the numbers of the steps that may have changed."""
+        """Read new messages and calls. Returns the numbers of the steps that may have changed."""
         before = {*self.numbers}
         known = {message.id for each in self._said.values() for message in each}
         changed_steps = {max(before, default=0)}
@@ -155,7 +155,7 @@ _OPENED: Final = "(event) => emit(event.target.open)"
 
 
 class CallFold:
-    """The line of a call; what is in it is drawn when somebody opens it."""
+    """The line of a call; its contents are drawn when it is opened."""
 
     def __init__(self, visit: Visit, line: CallLine) -> None:
         self._visit = visit
@@ -175,7 +175,7 @@ class CallFold:
 
     @property
     def nested(self) -> Element:
-        """Where the calls stand that this one has made: below it."""
+        """The element for the calls that this one has made."""
         if self._nested is None:
             with self._element:
                 self._nested = box("div", "nested")
@@ -207,7 +207,7 @@ class CallFold:
         await self._card.show_row(row)
 
     async def progress(self, payload: JSONObject) -> None:
-        """The call has told how far it is."""
+        """Show the call's reported progress."""
         if self._card is not None:
             self._card.tell_progress(payload)
         if self.line.call.status == "running":
@@ -266,14 +266,14 @@ class Timeline:
         self._views: dict[int, StageView] = {}
 
     async def draw(self) -> None:
-        """The newest page."""
+        """Draw the newest page."""
         self._views.clear()
         self._list.clear()
         await self._add(self._course.numbers[-PAGE:])
         self._draw_earlier()
 
     async def look_again(self) -> None:
-        """The run has gone on: new steps, and new calls in those that are there."""
+        """Draw new steps, and new calls in existing ones."""
         numbers = await self._course.look_again()
         calls = await self._course.new_calls()
         newest = max(self._views, default=-1)
@@ -293,7 +293,7 @@ class Timeline:
                 await view.show(call)
 
     async def progress(self, call_id: str, payload: JSONObject) -> None:
-        """A call has told how far it is."""
+        """Show a call's reported progress."""
         for view in self._views.values():
             await view.progress(call_id, payload)
 
@@ -354,7 +354,7 @@ class StageView:
             self._more = box("div")
 
     async def draw(self, stage: Stage) -> None:
-        """All of it."""
+        """Draw the whole step."""
         self.draw_head(stage)
         turns = Turns()
         for call in stage.calls:
@@ -379,7 +379,7 @@ class StageView:
                 _draw_said(self._course.run.thread_id, message)
 
     async def show(self, call: Call) -> None:
-        """The call as it is now."""
+        """Draw the current state of the call."""
         await self._put(call)
         self._draw_more()
 
@@ -402,7 +402,7 @@ class StageView:
         await fold.draw_component()
 
     async def progress(self, call_id: str, payload: JSONObject) -> None:
-        """A call has told how far it is."""
+        """Show a call's reported progress."""
         fold = self._folds.get(call_id)
         if fold is not None:
             await fold.progress(payload)

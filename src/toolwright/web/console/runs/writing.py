@@ -20,10 +20,7 @@ Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
 
 
 class Writing:
-    """An answer on the page while it is generated; an attempt that begins again takes the last one's place.
-
-    An event tells all that there is of its part so far, but for what is very long: then only what is new.
-    """
+    """An answer on the page while it is generated. A restarted attempt replaces the previous one."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -35,7 +32,7 @@ class Writing:
         self._shown: dict[str, Any] = {}  # labels of texts; NiceGUI does not tell what they are
 
     def clear(self) -> None:
-        """The answer is there, or will never be."""
+        """Remove the answer, which is complete or will never be."""
         self._attempt = ""
         self._texts.clear()
         self._calls.clear()
@@ -59,7 +56,7 @@ class Writing:
                 self.clear()
 
     async def take(self, event: Event) -> None:
-        """A part has grown: `message.delta`, or `tool.streaming`."""
+        """Draw a part that has grown: `message.delta`, or `tool.streaming`."""
         stream_id = event.payload.get("streamId")
         if not isinstance(stream_id, str):
             return

@@ -75,7 +75,7 @@ FORM: Final = 4_096  # bytes around a file that is uploaded
 
 @dataclass(slots=True, kw_only=True)
 class _File:
-    """A file that is to be sent."""
+    """A file to be sent."""
 
     name: str
     mime_type: str
@@ -83,7 +83,10 @@ class _File:
 
 
 class Composer:
-    """The field at the end of a thread; Enter sends, Shift+Enter begins a line. `send` says whether it was taken."""
+    """The input field at the end of a thread; Enter sends, Shift+Enter starts a line.
+
+    `send` returns whether it was accepted.
+    """
 
     def __init__(self, visit: Visit, send: Callable[[str, Sequence[Attachment]], Awaitable[bool]]) -> None:
         self._visit = visit
@@ -113,7 +116,7 @@ class Composer:
         return upload.classes("hidden")  # the button beside it opens its dialog
 
     async def _take(self, event: UploadEventArguments) -> None:
-        """A file has come from the browser."""
+        """Add a file from the browser."""
         total = sum(len(each.content) for each in self._files) + event.file.size()
         if len(self._files) >= MOST_FILES or total > MOST_BYTES:
             complain(
@@ -137,7 +140,7 @@ class Composer:
         self._draw_files()
 
     async def _send(self, typed: str | None) -> None:
-        """Send what is there; it stays in the field where it was not taken."""
+        """Send the input; it stays in the field if it was not accepted."""
         text = ((self._field.value if typed is None else typed) or "")[:LONGEST]
         if self._sending or (not text.strip() and not self._files):
             return
@@ -207,13 +210,13 @@ class Conversation:
         return not self._rows and not self._unread
 
     def sent(self, message: Message) -> None:
-        """A message was taken, and is drawn among the others once a run has read it."""
+        """Show a sent message, which is drawn among the others once a run has read it."""
         if not self._is_drawn(message.id):
             with self._sent:
                 self._unread[message.id] = self._draw_message(message, {})
 
     async def read(self) -> None:
-        """The newest page."""
+        """Read the newest page."""
         async with self._drawing:
             await self._read()
 
@@ -249,7 +252,7 @@ class Conversation:
             self._draw_earlier(there_may_be=True)
 
     async def show_call(self, call: Call) -> None:
-        """A call has changed, if it is drawn."""
+        """Update a changed call, if it is drawn."""
         fold = self._folds.get(call.id) or await self._fold_below(call)
         if fold is not None and not fold.is_deleted:
             await fold.show(line_of(call, for_service=self._visit.is_service))
@@ -272,7 +275,7 @@ class Conversation:
         return None
 
     async def progress(self, call_id: str, payload: JSONObject) -> None:
-        """A call has told how far it is."""
+        """Show a call's reported progress."""
         fold = self._folds.get(call_id)
         if fold is not None and not fold.is_deleted:
             await fold.progress(payload)
@@ -294,7 +297,7 @@ class Conversation:
         return messages
 
     async def _draw(self, messages: Sequence[Message], place: int | None = None) -> None:
-        """Draw them behind all others, or from that place on."""
+        """Draw messages after all others, or from that position on."""
         answers = {each.call_id: each for each in messages if each.role == "tool"}
         answers |= {call_id: answer for call_id, (answer, _) in self._alone.items()}
         turns = Turns()

@@ -26,7 +26,7 @@ MOST_SHOWN: Final = 500
 
 
 class ThreadValues:
-    """Names and types, and what the caller may set."""
+    """Names and types of a thread's values, and the values that the caller may set."""
 
     def __init__(self, visit: Visit, thread: Thread) -> None:
         self._visit = visit
@@ -88,7 +88,7 @@ LARGEST_TEXT: Final = 1_000_000  # bytes of a text that is read to show its begi
 
 
 async def draw_files_of(visit: Visit, thread_id: str) -> None:
-    """A page of them, by path."""
+    """Render a page of files, by path."""
     files = all_of(await visit.runtime.files.list(thread_id))
     page = page_of(visit.query)
     shown = files[(page - 1) * PAGE : page * PAGE]
@@ -122,7 +122,7 @@ def _draw_file(visit: Visit, thread_id: str, file: File) -> None:
 
 
 def _draw_preview(visit: Visit, thread_id: str, file: File) -> None:
-    """A preview that is loaded when it is opened."""
+    """Render a preview that is loaded when it is opened."""
     is_image = file.ref.mime_type.startswith("image/")
     if file.ref.size > (LARGEST_PREVIEW if is_image else LARGEST_TEXT):
         return

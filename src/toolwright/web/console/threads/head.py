@@ -68,11 +68,7 @@ async def draw_ancestors(visit: Visit, thread: Thread) -> None:
 
 
 async def title_of(visit: Visit, thread: Thread) -> str:
-    """Return what a thread is called: its own name, else its first words, else its agent's name.
-
-    A thread below another one is called after the agent that carries the work out, and so is one whose first words
-    cannot be read.
-    """
+    """Return the title of a thread: its own name, or its first words, or its agent's name."""
     if thread.name is None and thread.parent_id is None and thread.seq:
         first = await visit.runtime.threads.messages(thread.id, 1)
         said = " ".join(first[0].content[:1_000].split()) if first and first[0].role == "user" else ""
@@ -82,7 +78,7 @@ async def title_of(visit: Visit, thread: Thread) -> str:
 
 
 async def last_run_of(visit: Visit, thread: Thread) -> Run | None:
-    """Return the run that is open in the thread, else its newest one; None too if its row is broken."""
+    """Return the thread's open run, or its newest one, or None, also if its row is broken."""
     if thread.run_id is not None:
         try:
             return await visit.runtime.runs.get(thread.run_id)
@@ -94,7 +90,7 @@ async def last_run_of(visit: Visit, thread: Thread) -> Run | None:
 
 
 async def waits_for_answer(visit: Visit, run: Run) -> bool:
-    """Return whether a call of the open run waits for somebody outside, such as a question of a handler."""
+    """Return whether a call of the open run waits for an external answer, such as a question of a handler."""
     return bool(await visit.runtime.calls.list(run_id=run.id, status=("waiting",), limit=1))
 
 
@@ -187,7 +183,7 @@ class ThreadSummary:
         self._place = box("div")
 
     async def show(self) -> None:
-        """Render what is left out now."""
+        """Render the omitted parts."""
         rows = await self._visit.runtime.threads.summaries(self._thread_id)
         with self._place.clear():
             for row in rows:
@@ -258,7 +254,7 @@ class ThreadHead:
         self._about = box("div", "row small about-thread")
 
     async def draw(self) -> None:
-        """As things are."""
+        """Draw the current state."""
         visit = self._visit
         await visit.permits.thread(visit.caller, self._thread.id)
         thread = await visit.runtime.threads.get(self._thread.id)
@@ -322,7 +318,7 @@ class ThreadHead:
 
 
 def ask_to_delete(visit: Visit, thread_id: str) -> None:
-    """Ask, with the choice to cancel first what is in progress."""
+    """Ask for a confirmation, with the option to cancel work in progress first."""
     dialog = ui.dialog()
     dialog.on("hide", dialog.delete)
     with dialog, ui.card(), box("div", "stack"):

@@ -230,7 +230,10 @@ _SAID = {"accept": ("Answered", "good"), "decline": ("Declined", "bad"), "cancel
 
 
 async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """A form of what is asked for: the result is `{"action": "accept", "content": {…}}`, `decline` or `cancel`."""
+    """Render a form of the requested input.
+
+    The result is `{"action": "accept", "content": {…}}`, `decline` or `cancel`.
+    """
     call = facts.call
     source = text_of(call.args, "source")
     if source is not None:

@@ -114,7 +114,7 @@ Read = Callable[[], Awaitable[CallFacts]]
 
 
 class CallCard:
-    """A card where it is made. `show_…` tells it of its call as that is now; what is the same is not drawn again."""
+    """A call's card, drawn where it is created. `show_…` updates it; unchanged parts are not drawn again."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -134,17 +134,17 @@ class CallCard:
         return self._facts
 
     async def show_row(self, row: Call) -> None:
-        """The call as its row has it, which the visitor may see."""
+        """Show the call from its row, which the visitor may see."""
         self._read = None  # pages that show rows re-read them
         await self.show(await facts_of_row(self._visit, row))
 
     async def show_message(self, metadata: JSONObject, space_id: str) -> None:
-        """The call as a message shows it in a space that the visitor may read."""
+        """Show the call from a message in a space that the visitor may read."""
         self._read = partial(facts_of_message, self._visit, metadata)
         await self.show(await facts_of_message(self._visit, metadata))
 
     def stream(self, payload: JSONObject) -> None:
-        """The call as far as its model has written it; drawn a few times a second."""
+        """Show a call whose arguments are still streaming; drawn a few times a second."""
         facts = self._facts
         if facts is None or facts.call.status == "streaming":
             self._facts = facts_of_stream(payload)
@@ -165,7 +165,7 @@ class CallCard:
         self._draw_soon()
 
     async def show(self, facts: CallFacts) -> None:
-        """The call as it is."""
+        """Show the current state of the call."""
         before = self._facts
         if before is not None and before.call.progress is not None and facts.call.status == "running":
             facts = changed(facts, call=changed(facts.call, progress=before.call.progress))

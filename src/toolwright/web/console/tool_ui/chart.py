@@ -33,7 +33,10 @@ _WRAPPED: Final = ("chart", "spec", "option", "options", "config", "figure")
 
 @value
 class Series:
-    """One row of numbers. Of a scatter chart `points` are pairs; else they belong to the chart's labels, in order."""
+    """One series of numbers.
+
+    Of a scatter chart `points` are pairs; otherwise they match the chart's labels, in order.
+    """
 
     name: str
     kind: ChartKind
@@ -43,7 +46,7 @@ class Series:
 
 @value
 class Chart:
-    """A chart; `labels` are those of its axis, or of the parts of a pie."""
+    """A chart; `labels` are those of its axis, or of the slices of a pie."""
 
     title: str
     labels: Sequence[str]
@@ -264,7 +267,7 @@ _CELLS: Final = 1_000  # of the table
 
 
 async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """The chart that the result describes, else the arguments."""
+    """Render the chart in the result, or otherwise the arguments."""
     call = facts.call
     chart = read_chart(call.result) or read_chart(call.args)
     if chart is None:

@@ -29,11 +29,7 @@ _ENDS = {"expired": "Nobody has answered in time.", "cancelled": "The call was c
 
 @value
 class CallFacts:
-    """A call and what is around it. `agent` is the name of who has made it, where that is known.
-
-    `terms` are those of the approval that it waits for, None if it waits for none. `shows_run` says whether the visitor
-    may see its run, `late` whether its agent has gone on without the answer.
-    """
+    """A call and its context. `agent` is the name of the agent that made it, if known."""
 
     call: ShownCall
     agent: str | None = None
@@ -72,11 +68,7 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
 
 
 async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
-    """Facts of the call that a message of a space shows: its arguments and result are as they are shown there.
-
-    What can be answered is read from the journal's own message: one that only says that it shows the call would
-    have people confirm what they do not see.
-    """
+    """Return the call in a space's message, with arguments and result as shown there."""
     call_id = str(metadata.get("toolCallId"))
     if metadata.get("status") == "requires_action":
         with suppress(NotFound):
@@ -180,7 +172,10 @@ async def _reads_thread(visit: Visit, row: Call) -> bool:
 
 
 async def _has_files(visit: Visit, row: Call, attachments: Sequence[AttachmentRef]) -> bool:
-    """Return whether the visitor may have the files of the call's result, in whose thread they read nothing else."""
+    """Return whether the visitor may read the files of the call's result.
+
+    This applies to a thread that they may not read otherwise.
+    """
     if not attachments:
         return False
     try:
@@ -230,7 +225,7 @@ def text_of(args: JSON, *names: str) -> str | None:
 
 
 def cut_json(whole: JSON, most: int = LONGEST_SHOWN) -> tuple[JSON, bool]:
-    """As much of a value as somebody may read, and whether that is less than all."""
+    """Return a readable amount of a value, and whether that is less than all."""
     left = [most]
     cut = _cut(whole, left)
     return cut, left[0] < 0
@@ -261,7 +256,7 @@ def _cut(whole: JSON, left: list[int]) -> JSON:
 
 
 async def json_block(whole: JSON) -> None:
-    """A value as JSON; of a large one the beginning, and how large it is."""
+    """Render a value as JSON; of a large one the beginning, and its size."""
     cut, less = cut_json(whole)
     if less:
         count = await asyncio.to_thread(utf8_size, whole) if is_large(whole) else utf8_size(whole)
@@ -270,7 +265,7 @@ async def json_block(whole: JSON) -> None:
 
 
 async def value_block(whole: JSON) -> None:
-    """A value: text as text, an object as a list of facts, anything else as JSON."""
+    """Render a value: text as text, an object as a list of facts, others as JSON."""
     if isinstance(whole, str):
         prose(whole)
     elif isinstance(whole, dict) and 0 < len(whole) <= _MOST_FACTS:
@@ -300,7 +295,7 @@ def _fact(each: JSON) -> None:
 
 
 async def arguments(call: ShownCall, *, but: tuple[str, ...] = ()) -> None:
-    """The arguments, as far as they are known."""
+    """Render the arguments, as far as they are known."""
     args = call.args
     if isinstance(args, dict):
         args = {name: each for name, each in args.items() if name not in but}
@@ -308,7 +303,7 @@ async def arguments(call: ShownCall, *, but: tuple[str, ...] = ()) -> None:
 
 
 async def outcome(call: ShownCall) -> None:
-    """The result of a call, or its error, if it has one."""
+    """Render the result of a call, or its error, if it has one."""
     if call.status == "error":
         words(call.error or "The tool failed.", "div", "error")
     elif call.status == "complete" and call.result is not None:
@@ -318,7 +313,7 @@ async def outcome(call: ShownCall) -> None:
 
 
 def waiting_for_others(call: ShownCall) -> None:
-    """Of a call that somebody else has to answer: that it waits."""
+    """Render a note that the call waits for someone else's answer."""
     if call.status == "requires_action" and not call.may_answer:
         words("It waits for somebody else’s answer.", "p", "quiet small")
 
@@ -327,7 +322,7 @@ ANYTHING: JSONObject = {"type": "object"}
 
 
 async def draw_form(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """The fields of the tool's schema, in which its arguments stand at first: the result is what was entered."""
+    """Render the fields of the tool's schema, with its arguments as initial values. The result is the input."""
     call = facts.call
     if not is_open(call):
         if call.status != "complete":

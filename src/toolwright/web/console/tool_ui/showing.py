@@ -29,7 +29,7 @@ from toolwright.web.routes.files import SHOWN
 
 
 async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """The arguments, and the result or the error."""
+    """Render the arguments, and the result or the error."""
     call = facts.call
     await arguments(call)
     waiting_for_others(call)
@@ -38,7 +38,7 @@ async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 async def draw_json(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """The result, else the arguments, as JSON."""
+    """Render the result, or otherwise the arguments, as JSON."""
     call = facts.call
     if call.status == "error":
         await draw_plain(visit, facts, submit)
@@ -48,7 +48,7 @@ async def draw_json(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def draw_answer(call: ShownCall, submit: Submit) -> None:
-    """A field for the result of an open call, be it JSON or text, or for why there is none."""
+    """Render a field for the result of an open call, JSON or text, or for the reason why there is none."""
     field = ui.textarea().props('outlined dense autogrow hide-bottom-space input-class="mono"')
     field.props["label"] = "Result: text, or JSON"
     field.props["maxlength"] = 200_000
@@ -106,7 +106,7 @@ class Table:
 
 
 async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """The table that the result describes, else the arguments."""
+    """Render the table in the result, or otherwise the arguments."""
     call = facts.call
     table = read_table(call.result) or read_table(call.args)
     if table is None:
@@ -166,7 +166,7 @@ def _text(cell: JSON) -> str:
 
 
 class _Paged:
-    """A table on the page, and where somebody is in it."""
+    """A table on the page, and the current page of it."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -215,7 +215,7 @@ _CAPTION: Final = ("caption", "title", "alt", "description")
 
 
 async def draw_image(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """The images among the attachments of the result, else the one that the arguments hold as a `data:` URL."""
+    """Render the images attached to the result, or otherwise the arguments' `data:` URL."""
     call = facts.call
     caption = text_of(call.args, *_CAPTION)
     inline = inline_image(call.args) or inline_image(call.result)
@@ -231,7 +231,7 @@ async def draw_image(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 async def draw_file(visit: Visit, facts: CallFacts, submit: Submit) -> None:
-    """The attachments of the result: name, size, type and where to get them."""
+    """Render the attachments of the result: name, size, type and link."""
     call = facts.call
     draw_attachments(call, pictures=False)
     if not call.attachments:
@@ -241,7 +241,7 @@ async def draw_file(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
-    """The attachments, those that a browser may show as pictures, unless they are to be listed alone."""
+    """Render the attachments, with pictures for images unless only a list is wanted."""
     shown: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
     for each in shown:
         url = None if call.thread_id is None else file_url(call.thread_id, each.path, call.id)
@@ -315,7 +315,7 @@ async def draw_progress(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 
 def draw_bar(progress: Progress) -> None:
-    """A bar, and words beside it."""
+    """Render a progress bar with its text."""
     with box("div", "stack"):
         if progress.text:
             words(brief(progress.text, 400), "div")
