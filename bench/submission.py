@@ -205,7 +205,7 @@ def _fill(path: Path) -> None:
         for table in (threads, runs, calls, wakes):
             columns = [column.name for column in table.columns]
             places = ", ".join("?" for _ in columns)
-            lines = [tuple(params[column] for column in columns) for params in made[table.name]]
+            lines = [tuple(params.get(column) for column in columns) for params in made[table.name]]
             connection.executemany(
                 f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({places})", lines
             )

@@ -84,6 +84,10 @@ class Run:
     traceparent: str | None = None
     error_code: str | None = None
 
+    def queued_in(self, within: str | None) -> tuple[QueuedCall, ...]:
+        """Return the calls queued in the conversation of that prompt tool's call, in the thread's own for None."""
+        return tuple([each for each in self.queued if each.within == within]) if self.queued else ()
+
     @property
     def over(self) -> bool:
         """Return whether the run has ended."""

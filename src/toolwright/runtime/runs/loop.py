@@ -1,7 +1,7 @@
 """Run loop: decide the next action, do it and commit its outcome, until the run ends or is suspended.
 
-`next_action` decides from the record of the run alone, without I/O. `Actions` (`act.py`) does what it returns and
-commits the outcome as a unit (`outcomes.py`).
+`next_action` decides from the run's context alone: its record, the clock, a cancel. It does no I/O. `Actions`
+(`act.py`) does what it returns and commits the outcome as a unit (`outcomes.py`).
 """
 
 import asyncio
@@ -226,7 +226,7 @@ def _next_of_thread(context: RunContext, max_steps: int) -> Action:
         return SelectAgent()
     if context.inbox and (asked := context.joined_calls()):
         return _outside_calls(context, asked)
-    queued = [each for each in run.queued if each.within is None] if run.queued else ()
+    queued = run.queued_in(None) if run.queued else ()
     if context.answers_nothing and not queued:
         return EndRun(end=end_of_calls(run))
     if run.calls_only and context.joined():
@@ -271,7 +271,7 @@ def _next_of_prompt(context: RunContext, frame: Frame, max_steps: int) -> Action
             f"The prompt {context.active.prompt.name!r} came to no answer in {quantity(max_steps, 'step')}."
         )
         return LeavePrompt(frame=frame, error=ToolResult.fail(error, error_code="max_steps"))
-    queued = [each for each in context.run.queued if each.within == frame.id]
+    queued = context.run.queued_in(frame.id)
     return MakeCalls(queued=queued) if queued else AskModel()
 
 

@@ -210,7 +210,7 @@ class Outcomes:
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = limit_end(context, run, self._commits.max_steps) if reason is None else End("completed", reason)
-        if end is not None and reason is None and (run.queued or _handed_over(changes)):
+        if end is not None and reason is None and (run.queued_in(None) or _handed_over(changes)):
             end = None  # the limits of who takes over are its own
         return Next(kind=kind, changes=changes, run=run, ends_step=True, end=end)
 
