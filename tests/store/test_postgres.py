@@ -138,7 +138,7 @@ async def test_a_unit_is_there_once_whichever_statement_is_lost():
     async with fresh_database() as url, Proxy(url) as proxy:
         store = await open_postgres(proxy.url, lambda _: None)
         await create_thread(store)
-        for number, statement in enumerate((b"BEGIN ISOLATION LEVEL READ COMMITTED\x00", b"COMMIT\x00"), 1):
+        for number, statement in enumerate((b"BEGIN ISOLATION LEVEL READ COMMITTED", b"COMMIT\x00"), 1):
             proxy.lose_answer_to = statement
             await committed(store, post("th_1"))
             assert proxy.lost == number

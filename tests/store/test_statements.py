@@ -92,7 +92,7 @@ class Counted:
         self._asked = asked
 
     def __getattr__(self, name: str) -> Any:  # whatever a session has
-        if name in {"execute", "fetch", "fetchval"}:
+        if name in {"execute", "fetch", "fetchmany", "fetchval"}:
             self._asked.append(name)
         return getattr(self._connection, name)
 

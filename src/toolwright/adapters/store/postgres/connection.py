@@ -5,7 +5,7 @@ Needs the extra `postgres`.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -44,10 +44,11 @@ class Limits:
     The server ends a `statement` after that time, and after half of it a session whose client falls silent within a
     transaction: a process that stands still must not hold its locks until the statements of others end. An `attempt` on
     one session is given up when even this does not happen, for then the session is silent; after `patience` the caller
-    gets an error.
+    gets an error. Units that are committed together wait for a `lock` for that time, and are then committed one by one.
     """
 
     connections: int = 20
+    lock: float = 0.1
     statement: float = 8.0
     attempt: float = 10.0
     patience: float = 15.0
@@ -69,6 +70,8 @@ class Connection(Protocol):
     def transaction(self) -> AbstractAsyncContextManager[None]: ...
 
     async def cursor(self, query: str, *values: object) -> "Cursor": ...
+
+    async def fetchmany(self, query: str, args: Sequence[Sequence[object]]) -> list[Row]: ...
 
     async def fetchval(self, query: str, *values: object) -> Any: ...  # of the column's type
 
@@ -293,6 +296,7 @@ async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
         server_settings={
             **_SESSION,
             "statement_timeout": f"{limits.statement:.3f}s",
+            "lock_timeout": f"{limits.lock:.3f}s",
             "idle_in_transaction_session_timeout": f"{limits.statement / 2:.3f}s",
         },
         reset=_left_clean,

@@ -1,15 +1,17 @@
-"""Postgres as the journal's driver: two pools of connections, one transaction per unit of work.
+"""Postgres as the journal's driver: two pools of connections, units of work committed in groups.
 
-Units of one thread are serialized, so that they do not hold connections while waiting for one another's row locks, and
-so that the events of a thread reach the bus of this process in order. The bus of another process does not receive them:
-a subscriber there finds the gap, or the rows, in the table.
+Units of different threads that are one statement of the same text are committed together, in one transaction of one
+round trip. A unit that cannot be, or whose guard fails, is committed in a transaction of its own. Units of one thread
+are serialized, so that they do not hold connections while waiting for one another's row locks, and so that the events
+of a thread reach the bus of this process in order. The bus of another process does not receive them: a subscriber there
+finds the gap, or the rows, in the table.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import asyncpg
 
@@ -29,7 +31,14 @@ from toolwright.adapters.store.postgres.connection import (
     store_error,
 )
 from toolwright.adapters.store.postgres.numbering import SpaceNumbering
-from toolwright.adapters.store.postgres.unit import Transaction, in_one_statement, written_before
+from toolwright.adapters.store.postgres.unit import (
+    NOT_TOGETHER,
+    Transaction,
+    UnitStatement,
+    as_statement,
+    commit_together,
+    written_before,
+)
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.journal.retention import Prune
@@ -41,29 +50,22 @@ T = TypeVar("T")
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
 
 
-@dataclass(slots=True)
-class _Turn:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    takers: int = 0
+MOST_GROUPS = 2  # on their way at once: with more of them each is smaller, and a unit costs more
+MOST_UNITS = 64  # of a group
 
 
-class Turns:
-    """Turns of each key: one at a time, in the order of their coming."""
+@dataclass(slots=True, eq=False)
+class Commit:
+    """A unit to be committed before its `deadline`, a time of the loop, and the future that gets the outcome."""
 
-    def __init__(self) -> None:
-        self._turns: dict[str, _Turn] = {}
+    unit: Unit
+    outcome: "asyncio.Future[Committed | Conflict]"
+    thread: str
+    deadline: float
+    timer: asyncio.TimerHandle | None = None
 
-    @asynccontextmanager
-    async def take(self, key: str) -> AsyncGenerator[None]:
-        turn = self._turns.setdefault(key, _Turn())
-        turn.takers += 1
-        try:
-            async with turn.lock:
-                yield
-        finally:
-            turn.takers -= 1
-            if not turn.takers:
-                del self._turns[key]
+
+Group: TypeAlias = list[tuple[Commit, UnitStatement]]
 
 
 class PostgresDriver:
@@ -76,9 +78,15 @@ class PostgresDriver:
         self._publish = publish
         self._limits = limits
         self._sql = statements(Statements, "postgresql")
-        self._turns = Turns()
         self._numbering = SpaceNumbering(pools.commits, publish, limits)
-        self._commits: set[asyncio.Task[Committed | Conflict]] = set()
+        self._threads: dict[
+            str, deque[Commit]
+        ] = {}  # with a commit on its way: those that follow it, in order
+        self._ready: dict[
+            str, Group
+        ] = {}  # by the text of their statement, the group that waited longest first
+        self._groups = 0  # on their way
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @property
@@ -86,24 +94,30 @@ class PostgresDriver:
         return self._pools.used
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
-        outcome: asyncio.Future[Committed | Conflict] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._in_turn(unit))
-        self._commits.add(task)
-        task.add_done_callback(self._commits.discard)
-        task.add_done_callback(lambda done: _tell(outcome, done))
-        return outcome
+        loop = asyncio.get_running_loop()
+        commit = Commit(unit, loop.create_future(), _thread_of(unit), loop.time() + self._limits.patience)
+        if self._closed:
+            commit.outcome.set_exception(StoreError("The journal is closed."))
+            return commit.outcome
+        commit.timer = loop.call_at(commit.deadline, self._expire, commit)
+        following = self._threads.get(commit.thread)
+        if following is not None:
+            following.append(commit)
+            return commit.outcome
+        self._threads[commit.thread] = deque()
+        if not self._start(commit):
+            self._next_of(commit.thread)
+        return commit.outcome
 
     async def open(self) -> None:
         """Begin; raises what the database's faults are."""
         await self._numbering.open()
 
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
-        async with self._patiently():
-            return await self._persistently(lambda: self._read(reading))
+        return await self._patiently(lambda: self._read(reading))
 
     async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
-        async with self._patiently():
-            return await self._persistently(lambda: self._snapshot(reading))
+        return await self._patiently(lambda: self._snapshot(reading))
 
     async def shrink(self) -> bool:
         """Postgres' own vacuum does that."""
@@ -111,37 +125,141 @@ class PostgresDriver:
 
     async def close(self) -> None:
         self._closed = True
-        if self._commits:
-            await asyncio.wait(self._commits)
+        while self._threads or self._tasks:
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            else:
+                await asyncio.sleep(0)  # a group is about to be sent
         await self._numbering.close()
         await self._pools.close(self._limits.attempt)
 
-    async def _in_turn(self, unit: Unit) -> Committed | Conflict:
-        async with self._patiently(), self._turns.take(_thread_of(unit)):
-            attempts = Attempts(self._pools.commits, unit, self._sql)
-            outcome = await self._persistently(attempts.settle)
-            if isinstance(outcome, Conflict):
-                return outcome
-            numbered = [event for event in outcome.events if event.n is not None]
-            if numbered:
-                self._publish(numbered)
-        if attempts.repeated or len(numbered) < len(outcome.events):
-            await self._numbering.settle()
-        return outcome.answer
+    def _start(self, commit: Commit) -> bool:
+        """Commit a unit whose turn has come, with others of its kind or alone. Returns False if that is impossible."""
+        try:
+            statement = as_statement(commit.unit, self._sql)
+        except Exception as error:  # noqa: BLE001 - it is the caller's; the thread must not stay taken
+            _tell(commit, _unwritable(error) if isinstance(error, ToolwrightError) else error)
+            return False
+        if statement is None or not statement.is_small:
+            self._spawn(self._commit_alone(commit, is_one_statement=statement is not None))
+            return True
+        if not self._ready:  # others become ready in the same turn of the loop
+            asyncio.get_running_loop().call_soon(self._send_groups)
+        self._ready.setdefault(statement.query, []).append((commit, statement))
+        return True
 
-    @asynccontextmanager
-    async def _patiently(self) -> AsyncGenerator[None]:
-        """Give up after a while, whatever is waited for: callers must hear, and drains try again."""
+    def _send_groups(self) -> None:
+        """Send what is ready. A unit that arrives while all groups are on their way joins the next one."""
+        while self._ready and self._groups < MOST_GROUPS:
+            query = next(iter(self._ready))
+            ready = self._ready.pop(query)
+            if len(ready) > MOST_UNITS:
+                self._ready[query] = ready[MOST_UNITS:]
+            self._groups += 1
+            self._spawn(self._commit_group(ready[:MOST_UNITS]))
+
+    async def _commit_group(self, group: Group) -> None:
+        failure: BaseException | None = None
+        results: list[UnitResult] = []
+        try:
+            async with asyncio.timeout(self._limits.attempt), lent(self._pools.commits) as connection:
+                results = await commit_together(connection, [statement for _, statement in group])
+        except asyncio.CancelledError:
+            for commit, _ in group:
+                self._end(commit, _not_in_time())
+            raise
+        except Exception as error:  # noqa: BLE001 - each unit finds its own by itself
+            failure = error
+        self._groups -= 1
+        for (commit, _), result in zip(group, results, strict=False):
+            self._finish(commit, result)
+        if failure is not None:  # nothing was committed, or nobody knows: each unit tells by its token
+            is_doubtful = not isinstance(failure, NOT_TOGETHER)
+            is_one_statement = is_doubtful or len(group) > 1
+            for commit, _ in group:
+                self._spawn(
+                    self._commit_alone(commit, is_one_statement=is_one_statement, is_doubtful=is_doubtful)
+                )
+        self._send_groups()
+
+    async def _commit_alone(
+        self, commit: Commit, *, is_one_statement: bool, is_doubtful: bool = False
+    ) -> None:
+        attempts = Attempts(
+            self._pools.commits,
+            commit.unit,
+            self._sql,
+            is_one_statement=is_one_statement,
+            is_doubtful=is_doubtful,
+        )
+        try:
+            async with asyncio.timeout_at(commit.deadline):
+                outcome = await self._persistently(attempts.settle)
+        except asyncio.CancelledError:
+            self._end(commit, _not_in_time())
+            raise
+        except TimeoutError:
+            self._end(commit, self._no_answer())
+        except Exception as error:  # noqa: BLE001 - it is the caller's
+            self._end(commit, error)
+        else:
+            self._finish(commit, outcome, attempts.repeated)
+
+    def _finish(self, commit: Commit, outcome: UnitResult | Conflict, repeated: bool = False) -> None:
+        """Publish the events of a unit and answer it, after the events of its spaces have got their numbers."""
+        if isinstance(outcome, Conflict):
+            self._end(commit, outcome)
+            return
+        numbered = [event for event in outcome.events if event.n is not None]
+        if numbered:
+            self._publish(numbered)
+        if repeated or len(numbered) < len(outcome.events):
+            self._next_of(commit.thread)
+            self._spawn(self._answer_numbered(commit, outcome.answer))
+        else:
+            self._end(commit, outcome.answer)
+
+    async def _answer_numbered(self, commit: Commit, answer: Committed) -> None:
+        await self._numbering.settle()
+        _tell(commit, answer)
+
+    def _end(self, commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
+        _tell(commit, outcome)
+        self._next_of(commit.thread)
+
+    def _next_of(self, thread: str) -> None:
+        """Let the next unit of a thread begin. One whose caller was told that time is up is left out."""
+        following = self._threads[thread]
+        while following:
+            commit = following.popleft()
+            is_wanted = not commit.outcome.done() or commit.outcome.cancelled()
+            if is_wanted and self._start(commit):
+                return
+        del self._threads[thread]
+
+    def _expire(self, commit: Commit) -> None:
+        _tell(commit, self._no_answer())
+
+    def _no_answer(self) -> StoreError:
+        return StoreError(f"The journal has not answered for {self._limits.patience:g} s.")
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work persistently, and give up after a while: callers must be told, and workers try again."""
+        if self._closed:
+            raise StoreError("The journal is closed.")
         try:
             async with asyncio.timeout(self._limits.patience):
-                yield
+                return await self._persistently(work)
         except TimeoutError as error:
-            raise StoreError(f"The journal has not answered for {self._limits.patience:g} s.") from error
+            raise self._no_answer() from error
 
     async def _persistently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work, again while the connection to the database is lost, and again after a deadlock."""
-        if self._closed:
-            raise StoreError("The journal is closed.")
         fault: BaseException | None = None
         for pause in PAUSES:
             if pause:
@@ -178,23 +296,24 @@ class Attempts:
     followers drop doubles.
     """
 
-    def __init__(self, pool: Pool, unit: Unit, sql: Statements) -> None:
+    def __init__(
+        self, pool: Pool, unit: Unit, sql: Statements, *, is_one_statement: bool, is_doubtful: bool
+    ) -> None:
         self._pool = pool
         self._unit = unit
         self._sql = sql
         self.repeated = False  # whether an earlier attempt was the one that was committed
-        self._doubtful = False  # whether an attempt may have been committed though we did not hear of it
+        self._is_one_statement = is_one_statement  # False also where that has failed
+        self._is_doubtful = is_doubtful  # whether an attempt may have been committed without an answer
 
     async def settle(self) -> UnitResult | Conflict:
-        """Return one attempt."""
+        """Return the outcome of one attempt."""
         async with lent(self._pool) as connection:
-            if self._doubtful and (known := await self._earlier_result(connection)):
+            if self._is_doubtful and (known := await self._earlier_result(connection)):
                 return known
-            self._doubtful = True  # from now on
+            self._is_doubtful = True  # from now on
             try:
-                if written := await in_one_statement(connection, self._unit, self._sql):
-                    return written
-                return await Transaction(connection, self._unit, self._sql).run()
+                return await self._attempt(connection)
             except GuardFailed as failed:
                 return await self._earlier_result(connection) or Conflict(guard=failed.guard)
             except asyncpg.UniqueViolationError:
@@ -202,7 +321,17 @@ class Attempts:
                     return known
                 raise
             except ToolwrightError as error:
-                raise Unwritable(f"The journal cannot hold this: {error}") from error
+                raise _unwritable(error) from error
+
+    async def _attempt(self, connection: Connection) -> UnitResult:
+        if self._is_one_statement and (statement := as_statement(self._unit, self._sql)):
+            try:
+                [result] = await commit_together(connection, [statement])
+            except NOT_TOGETHER:
+                pass
+            else:
+                return result
+        return await Transaction(connection, self._unit, self._sql).run()
 
     async def _earlier_result(self, connection: Connection) -> UnitResult | None:
         known = await written_before(connection, self._unit, self._sql)
@@ -238,16 +367,27 @@ async def _page(connection: Connection, op: Op) -> list[Row]:
     return rows
 
 
-def _tell(outcome: "asyncio.Future[T]", done: "asyncio.Task[T]") -> None:
-    """Passes on the result of a commit. One that a deadline cancelled as it ended may be in the journal or not."""
-    if outcome.done():
+def _tell(commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
+    """Answer the caller, unless it was told before that time is up, or waits no longer."""
+    if commit.timer is not None:
+        commit.timer.cancel()
+    if commit.outcome.done():
         return
-    if done.cancelled():
-        outcome.set_exception(StoreError("The journal has not answered in time."))
-    elif (error := done.exception()) is not None:
-        outcome.set_exception(error)
+    if isinstance(outcome, BaseException):
+        commit.outcome.set_exception(outcome)
     else:
-        outcome.set_result(done.result())
+        commit.outcome.set_result(outcome)
+
+
+def _not_in_time() -> StoreError:
+    """The error of a unit that may be in the journal or not."""
+    return StoreError("The journal has not answered in time.")
+
+
+def _unwritable(error: ToolwrightError) -> Unwritable:
+    refusal = Unwritable(f"The journal cannot hold this: {error}")
+    refusal.__cause__ = error
+    return refusal
 
 
 def _thread_of(unit: Unit) -> str:

@@ -28,8 +28,8 @@ EVENTS_PER_READ = (
 )
 
 _COUNTED = "SELECT value FROM counters WHERE name = 'space_events'"
-# One round trip, four statements: the third begins once the counter is ours, and sees all that was committed by then.
-_NUMBER = """BEGIN ISOLATION LEVEL READ COMMITTED;
+# One round trip, five statements: the fourth begins once the counter is ours, and sees all that was committed by then.
+_NUMBER = """BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0;
 SELECT value FROM counters WHERE name = 'space_events' FOR UPDATE;
 WITH made AS (DELETE FROM unnumbered_events RETURNING *),
 counted AS (

@@ -1,9 +1,11 @@
-"""One unit on one Postgres connection: as one statement, or as several in one transaction."""
+"""Units on one Postgres connection: one or several as one statement each, or one as several in one transaction."""
 
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+
+import asyncpg
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import GuardFailed, UnitResult
@@ -36,28 +38,55 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.threads.event import Event
 
 _ANSWER = tuple([field.name for field in fields(Committed)])
+NOT_TOGETHER = (REFUSED, asyncpg.LockNotAvailableError)
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 MERGED = 24  # statements in one at the most
+MOST_CHARACTERS = 65_536  # of a value of a unit that is committed together with others
 MOST_VALUES = 32_767  # parameters that Postgres takes with one statement
 
 
-async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) -> UnitResult | None:
-    """Commit the unit; None if it is not made for this, or a guard failed: then nothing was written.
+@dataclass(slots=True)
+class UnitStatement:
+    """A unit as one statement; units whose `query` is the same can be committed together."""
 
-    A guard may have failed only because the statement's view of the journal was older than its locks. So
-    `Transaction` has the last word.
-    """
+    query: str
+    values: Sequence[object]
+    _ops: Sequence[Op]
+    _steps: Program
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether no value of it is so large that other units should not wait until it is written."""
+        texts = [value for value in self.values if isinstance(value, str)]  # the token at least
+        return len(max(texts, key=len)) <= MOST_CHARACTERS
+
+    def result(self, recorded: str) -> UnitResult:
+        """Return the unit's result, given the record that it left with its token. To be called once."""
+        return _finished(self._steps, rows_recorded(self._ops, recorded))
+
+
+def as_statement(unit: Unit, sql: Statements) -> UnitStatement | None:
+    """Return the unit as one statement, or None if it needs several."""
     steps = program(unit, sql)
-    whole = next(steps)
-    if not isinstance(whole, StatementBatch) or len(whole.ops) > MERGED or any(op.again for op in whole.ops):
+    batch = next(steps)
+    if not isinstance(batch, StatementBatch) or len(batch.ops) > MERGED or any(op.again for op in batch.ops):
         return None
-    query, values = at_once(whole.ops, unit.token, micros(unit.at))
-    if len(values) > MOST_VALUES:
-        return None
-    try:
-        recorded = await connection.fetchval(query, *values)
-    except REFUSED:
-        return None
-    return _finished(steps, rows_recorded(whole.ops, recorded))
+    query, values = at_once(batch.ops, unit.token, micros(unit.at))
+    return UnitStatement(query, values, batch.ops, steps) if len(values) <= MOST_VALUES else None
+
+
+async def commit_together(connection: Connection, statements: Sequence[UnitStatement]) -> list[UnitResult]:
+    """Commit units of one query in one round trip: all of them, or none if it raises.
+
+    Raises `NOT_TOGETHER` if a guard failed or a lock was not free. A guard may have failed only because the
+    statement's view of the journal was older than its locks, so `Transaction` has the last word.
+    """
+    if len(statements) == 1:
+        recorded = [await connection.fetchval(statements[0].query, *statements[0].values)]
+    else:
+        rows = await connection.fetchmany(statements[0].query, [each.values for each in statements])
+        recorded = [row[0] for row in rows]
+    return [statement.result(record) for statement, record in zip(statements, recorded, strict=True)]
 
 
 class Transaction:
@@ -71,7 +100,8 @@ class Transaction:
 
     async def run(self) -> UnitResult:
         """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
-        await self._connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        # Only here may a lock be waited for: nobody else's unit waits with this one.
+        await self._connection.execute(f"{BEGIN}; SET LOCAL lock_timeout = 0")
         try:
             written = await self._apply()
         except asyncio.CancelledError:
