@@ -18,8 +18,8 @@ from sqlite3 import connect
 
 import toolwright as tw
 from bench.row import Row
-from toolwright.adapters.store.tables.messages import MESSAGES, messages
-from toolwright.adapters.store.tables.threads import threads
+from toolwright.adapters.store.sql.messages import MESSAGES, messages
+from toolwright.adapters.store.sql.threads import threads
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage

@@ -21,8 +21,8 @@ import toolwright as tw
 from bench.row import Row
 from bench.semantics import by_meaning
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables.memory import PASSAGES, PASSAGES_EACH, coded
-from toolwright.adapters.store.tables.memory import passages as table
+from toolwright.adapters.store.sql.memory import PASSAGES, PASSAGES_EACH, coded
+from toolwright.adapters.store.sql.memory import passages as table
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.memory import CANDIDATES, Passage, folded, folded_passage
 from toolwright.runtime.agents.memory import Passages

@@ -17,7 +17,7 @@ import psutil
 from toolwright.adapters.store.postgres.connection import Connection, connect
 from toolwright.adapters.store.postgres.opening import upgrade_postgres
 from toolwright.adapters.store.schema import HEAD, LEAST
-from toolwright.adapters.store.tables.all import all_tables
+from toolwright.adapters.store.sql.readers import all_tables
 
 TEMPLATE = "journal_template"
 CUT_OFF = (

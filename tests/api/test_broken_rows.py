@@ -21,7 +21,7 @@ from tests.api.rig import JSON, Api, calling, read, serving
 from tests.client.rig import client_of
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.adapters.store.tables.all import all_tables
+from toolwright.adapters.store.sql.readers import all_tables
 from toolwright.client import BrokenItem
 from toolwright.core.errors import RowBroken
 from toolwright.core.journal.store import Store

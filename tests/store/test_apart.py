@@ -2,7 +2,7 @@
 
 from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.postgres.merge import apart
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.sql.statements import Statements
 
 SQL = statements(Statements, "postgresql")
 

@@ -11,7 +11,7 @@ from tests.api.columns import is_time, junk_of, plain_columns
 
 from toolwright.adapters.store.engine.columns import WORDS
 from toolwright.adapters.store.inspection import inspect_sqlite
-from toolwright.adapters.store.tables.all import all_tables
+from toolwright.adapters.store.sql.readers import all_tables
 
 NO_VALUE = {"agents", "commits", "unnumbered_events", "passage_keepers", "sign_outs", "duties"}
 """Of whose rows no value is made: that a number is too large for a time is not seen there."""

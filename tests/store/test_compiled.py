@@ -3,8 +3,8 @@
 import pytest
 
 from toolwright.adapters.store.engine.statement import DialectName, statements
-from toolwright.adapters.store.reads.threads import Queries
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.sql.statements import Statements
+from toolwright.adapters.store.sql.thread_reads import Queries
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgresql"])

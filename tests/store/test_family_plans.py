@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.sql.statements import Statements
 
 
 def test_what_stops_a_family_goes_through_no_table_and_not_through_all_pending_calls(tmp_path: Path) -> None:

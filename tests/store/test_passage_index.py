@@ -10,7 +10,7 @@ from tests.conformance.test_spaces import act
 from tests.databases import sqlite_journal
 from tests.play import committed
 
-from toolwright.adapters.store.tables.memory import CODES, coded
+from toolwright.adapters.store.sql.memory import CODES, coded
 from toolwright.core.journal.effects import DropPassage
 
 pytestmark = pytest.mark.anyio

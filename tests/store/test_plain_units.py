@@ -16,9 +16,9 @@ from toolwright.adapters.store.engine.program import drive
 from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.programs.advance import is_plain
 from toolwright.adapters.store.programs.units import program
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.adapters.store.sqlite.writing import Writing
-from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.journal.effects import DropTimer
 from toolwright.core.journal.units import Advance, Answer, Committed, Finish, Leaving, Result
 from toolwright.core.threads.event import Event

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from toolwright.adapters.store.engine.statement import Statement
-from toolwright.adapters.store.reads.agents import AgentQueries
-from toolwright.adapters.store.reads.threads import Queries
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.sql.agents import AgentQueries
+from toolwright.adapters.store.sql.statements import Statements
+from toolwright.adapters.store.sql.thread_reads import Queries
 
 QUERIES, STATEMENTS = Queries("sqlite"), Statements("sqlite")
 IN_ORDER = {"SCAN runs USING INDEX runs_by_time", "SCAN calls USING INDEX calls_by_time"}

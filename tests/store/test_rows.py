@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from toolwright.adapters.store.engine.codecs import UnreadableColumn
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.reads.readers import READERS
-from toolwright.adapters.store.tables.agents import AGENTS, GOALS, MEMORIES, PLANS
-from toolwright.adapters.store.tables.calls import CALLS
-from toolwright.adapters.store.tables.children import REQUESTS
-from toolwright.adapters.store.tables.events import EVENTS, INBOX, NODES, WAKES
-from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS
-from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
-from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES
-from toolwright.adapters.store.tables.messages import MESSAGE_VERSIONS, MESSAGES
-from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
-from toolwright.adapters.store.tables.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
+from toolwright.adapters.store.sql.agents import AGENTS, GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.sql.calls import CALLS
+from toolwright.adapters.store.sql.children import REQUESTS
+from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES
+from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES, FRONT_ENDS
+from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS, MCP_TASKS
+from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES
+from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
+from toolwright.adapters.store.sql.readers import READERS
+from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
+from toolwright.adapters.store.sql.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan

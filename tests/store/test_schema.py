@@ -20,7 +20,7 @@ from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.postgres.opening import upgrade_postgres
 from toolwright.adapters.store.schema import REVISIONS, upgrade_sqlite
-from toolwright.adapters.store.tables.all import all_tables
+from toolwright.adapters.store.sql.readers import all_tables
 from toolwright.core.errors import StoreError
 
 pytestmark = pytest.mark.anyio

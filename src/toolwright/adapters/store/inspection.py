@@ -9,7 +9,7 @@ from pathlib import Path
 from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.statement import Compiler, DialectName
-from toolwright.adapters.store.reads.readers import READERS
+from toolwright.adapters.store.sql.readers import READERS
 from toolwright.adapters.store.sqlite.file import legible
 from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError

@@ -8,21 +8,18 @@ from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.program import Op, Reading
 from toolwright.adapters.store.engine.shield import shielded
 from toolwright.adapters.store.engine.statement import statements
-from toolwright.adapters.store.reads.agents import SqlAgents
-from toolwright.adapters.store.reads.children import SqlChildren
-from toolwright.adapters.store.reads.front_ends import SqlFrontEnds
-from toolwright.adapters.store.reads.mcp import SqlMcp
-from toolwright.adapters.store.reads.offers import SqlOffers
-from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
-from toolwright.adapters.store.reads.retention import SqlRetention
-from toolwright.adapters.store.reads.spaces import SqlSpaces
-from toolwright.adapters.store.reads.threads import MOST, OWNERS, Queries
-from toolwright.adapters.store.tables.calls import CALLS, IN_PASSING
-from toolwright.adapters.store.tables.events import EVENTS, INBOX, NODES, WAKES
-from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES
-from toolwright.adapters.store.tables.messages import MESSAGE_VERSIONS, MESSAGES
-from toolwright.adapters.store.tables.spaces import SPACE_EVENTS
-from toolwright.adapters.store.tables.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
+from toolwright.adapters.store.sql.agents import SqlAgents, SqlFrontEnds
+from toolwright.adapters.store.sql.calls import CALLS, IN_PASSING, SqlOffers
+from toolwright.adapters.store.sql.children import SqlChildren
+from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES
+from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES
+from toolwright.adapters.store.sql.mcp import SqlMcp
+from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
+from toolwright.adapters.store.sql.readers import SHOWN_CALLS, each_event
+from toolwright.adapters.store.sql.retention import SqlRetention
+from toolwright.adapters.store.sql.spaces import SPACE_EVENTS, SqlSpaces
+from toolwright.adapters.store.sql.thread_reads import MOST, OWNERS, Queries
+from toolwright.adapters.store.sql.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
 from toolwright.core.broken_rows import Rows
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File

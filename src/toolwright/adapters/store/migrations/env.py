@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from toolwright.adapters.store.tables.all import all_tables
+from toolwright.adapters.store.sql.readers import all_tables
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=all_tables())
 with context.begin_transaction():

@@ -39,7 +39,7 @@ from toolwright.adapters.store.postgres.unit import (
     commit_together,
     written_before,
 )
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, Probe, Unit
@@ -228,7 +228,7 @@ class PostgresDriver:
         self._next_of(commit.thread)
 
     def _next_of(self, thread: str) -> None:
-        """Let the next unit of a thread begin. One whose caller was told that time is up is left out."""
+        """Start the next unit of a thread, skipping those whose caller was told that time is up."""
         following = self._threads[thread]
         while following:
             commit = following.popleft()

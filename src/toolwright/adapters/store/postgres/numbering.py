@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.postgres.connection import FAULTS, Connection, Limits, Pool, lent
-from toolwright.adapters.store.reads.readers import each_event
-from toolwright.adapters.store.tables.spaces import SPACE_EVENTS
+from toolwright.adapters.store.sql.readers import each_event
+from toolwright.adapters.store.sql.spaces import SPACE_EVENTS
 from toolwright.core.env.logs import logger
 from toolwright.core.threads.event import Event
 

@@ -31,8 +31,8 @@ from toolwright.adapters.store.postgres.merge import (
     rows_recorded,
 )
 from toolwright.adapters.store.programs.units import program
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.events import EVENTS
+from toolwright.adapters.store.sql.events import EVENTS
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.units import Committed, Unit
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.threads.event import Event

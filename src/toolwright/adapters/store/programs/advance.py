@@ -27,11 +27,11 @@ from toolwright.adapters.store.programs.parts import (
     write_files,
 )
 from toolwright.adapters.store.programs.spaces import perform
-from toolwright.adapters.store.statements.threads import SAVED_COLUMNS, Statements
-from toolwright.adapters.store.tables.calls import CALLS
-from toolwright.adapters.store.tables.events import EVENTS
-from toolwright.adapters.store.tables.messages import MESSAGES
-from toolwright.adapters.store.tables.threads import RUNS, STEPS
+from toolwright.adapters.store.sql.calls import CALLS
+from toolwright.adapters.store.sql.events import EVENTS
+from toolwright.adapters.store.sql.messages import MESSAGES
+from toolwright.adapters.store.sql.statements import SAVED_COLUMNS, Statements
+from toolwright.adapters.store.sql.threads import RUNS, STEPS
 from toolwright.core.journal.units import Advance, Answer, Claim, Committed, Result, Takeover
 from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.run import Run

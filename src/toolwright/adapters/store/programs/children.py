@@ -9,11 +9,11 @@ from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.delivery import deliver, refused
 from toolwright.adapters.store.programs.late_results import give_up, is_deleted, shown
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.children import REQUESTS
-from toolwright.adapters.store.tables.events import EVENTS, INBOX
-from toolwright.adapters.store.tables.kept import ENV, FILES
-from toolwright.adapters.store.tables.threads import RUNS, THREADS
+from toolwright.adapters.store.sql.children import REQUESTS
+from toolwright.adapters.store.sql.events import EVENTS, INBOX
+from toolwright.adapters.store.sql.kept import ENV, FILES
+from toolwright.adapters.store.sql.statements import Statements
+from toolwright.adapters.store.sql.threads import RUNS, THREADS
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (

@@ -6,9 +6,9 @@ from typing import TypeAlias
 from toolwright.adapters.store.engine.codecs import Row, micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.events import EVENTS, INBOX
-from toolwright.adapters.store.tables.threads import RUNS, THREADS
+from toolwright.adapters.store.sql.events import EVENTS, INBOX
+from toolwright.adapters.store.sql.statements import Statements
+from toolwright.adapters.store.sql.threads import RUNS, THREADS
 from toolwright.core.journal.units import Guard, Unit
 from toolwright.core.threads.child import ENDED
 from toolwright.core.threads.inbox import Delivery

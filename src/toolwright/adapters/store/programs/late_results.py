@@ -18,8 +18,8 @@ from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.parts import insert_events
-from toolwright.adapters.store.reads.readers import CALLS, SPACE_MESSAGES
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.sql.readers import CALLS, SPACE_MESSAGES
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.effects import Edit
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.spaces.space import Entity, SpaceMessage

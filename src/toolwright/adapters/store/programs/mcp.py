@@ -4,9 +4,9 @@ from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, m
 from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.adapters.store.engine.program import Op
 from toolwright.adapters.store.programs.parts import Steps, insert_events
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.calls import CALLS
-from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
+from toolwright.adapters.store.sql.calls import CALLS
+from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS, MCP_TASKS
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.mcp_effects import (
     AcceptMcpTool,
     AskBelow,

@@ -4,8 +4,8 @@ from collections.abc import Generator
 
 from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.program import Op, Ops
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, PASSAGES_EACH, coded
+from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES, PASSAGES_EACH, coded
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.agents.memory import Passage, Vector, folded_passage
 from toolwright.core.journal.effects import (
     AddPassage,

@@ -6,9 +6,9 @@ from typing import TypeAlias
 from toolwright.adapters.store.engine.codecs import Params, Row, Values, micros
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.events import EVENTS
-from toolwright.adapters.store.tables.kept import ENV, FILES
+from toolwright.adapters.store.sql.events import EVENTS
+from toolwright.adapters.store.sql.kept import ENV, FILES
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (

@@ -6,8 +6,8 @@ from toolwright.adapters.store.engine.program import Op, Program
 from toolwright.adapters.store.programs.late_results import give_up, shown
 from toolwright.adapters.store.programs.parts import Steps, lock_threads
 from toolwright.adapters.store.programs.spaces import perform
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.retention import AGENT, SPACE
+from toolwright.adapters.store.sql.retention import AGENT, SPACE
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.retention import DropThread, ForgetBytes, SweepThreads
 from toolwright.core.journal.units import Committed

@@ -15,12 +15,12 @@ from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
 from toolwright.adapters.store.programs.mcp import perform_mcp
 from toolwright.adapters.store.programs.memory import perform_memory
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
-from toolwright.adapters.store.tables.memory import OWN_BLOCKS
-from toolwright.adapters.store.tables.retention import space_note
-from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
-from toolwright.adapters.store.tables.threads import COMPACTIONS, SENT_TEXTS
+from toolwright.adapters.store.sql.agents import GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.sql.memory import OWN_BLOCKS
+from toolwright.adapters.store.sql.retention import space_note
+from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
+from toolwright.adapters.store.sql.statements import Statements
+from toolwright.adapters.store.sql.threads import COMPACTIONS, SENT_TEXTS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (

@@ -36,12 +36,12 @@ from toolwright.adapters.store.programs.parts import (
 )
 from toolwright.adapters.store.programs.retention import drop_thread, forget_bytes, sweep_threads
 from toolwright.adapters.store.programs.spaces import drop_mind, perform
-from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.agents import AGENTS
-from toolwright.adapters.store.tables.events import INBOX
-from toolwright.adapters.store.tables.kept import ENTITIES, FRONT_ENDS
-from toolwright.adapters.store.tables.retention import agent_note
-from toolwright.adapters.store.tables.threads import RUNS, THREADS
+from toolwright.adapters.store.sql.agents import AGENTS
+from toolwright.adapters.store.sql.events import INBOX
+from toolwright.adapters.store.sql.kept import ENTITIES, FRONT_ENDS
+from toolwright.adapters.store.sql.retention import agent_note
+from toolwright.adapters.store.sql.statements import Statements
+from toolwright.adapters.store.sql.threads import RUNS, THREADS
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.mcp_effects import AskBelow

@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
 from toolwright.adapters.store.engine.program import Reading
 from toolwright.adapters.store.engine.statement import DialectName, statements
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sqlite.file import (
     NOTICE_SECONDS,
     connect,
@@ -23,7 +24,6 @@ from toolwright.adapters.store.sqlite.file import (
 )
 from toolwright.adapters.store.sqlite.readers import SqliteReaders
 from toolwright.adapters.store.sqlite.writing import Writing
-from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.text import sentence

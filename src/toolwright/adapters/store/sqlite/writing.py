@@ -10,7 +10,7 @@ from toolwright.adapters.store.engine.program import Attempt, Op, Ops, Statement
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.advance import is_plain, write_plain
 from toolwright.adapters.store.programs.units import program
-from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.units import Advance, Unit
 
 SIZES = (64, 16, 8, 4, 3, 2, 1)

@@ -1,4 +1,4 @@
-"""Tables of what comes and what has happened: inboxes, wakes and nodes, events with their counter, tokens of units."""
+"""Tables of inboxes, wakes, nodes, events with their counter, and the tokens of units."""
 
 from sqlalchemy import (
     BigInteger,

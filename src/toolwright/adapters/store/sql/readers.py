@@ -1,21 +1,23 @@
-"""The readers of all tables, and of events whose broken ones are shown."""
+"""All tables, their readers, and reading events whose broken rows are shown."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from sqlalchemy import MetaData
+
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
-from toolwright.adapters.store.engine.columns import blank
+from toolwright.adapters.store.engine.columns import blank, metadata
 from toolwright.adapters.store.engine.mapping import Reader, plain
-from toolwright.adapters.store.tables.agents import AGENTS, GOALS, MEMORIES, PLANS, agents
-from toolwright.adapters.store.tables.calls import CALLS, calls
-from toolwright.adapters.store.tables.children import REQUESTS, asked, thread_values
-from toolwright.adapters.store.tables.events import EVENTS, INBOX, NODES, WAKES, commits, counters, duties
-from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS, sign_outs
-from toolwright.adapters.store.tables.mcp import MCP_DEFINITIONS, MCP_TASKS
-from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
-from toolwright.adapters.store.tables.messages import MESSAGE_VERSIONS, MESSAGES
-from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads
-from toolwright.adapters.store.tables.spaces import (
+from toolwright.adapters.store.sql.agents import AGENTS, GOALS, MEMORIES, PLANS, agents
+from toolwright.adapters.store.sql.calls import CALLS, calls
+from toolwright.adapters.store.sql.children import REQUESTS, asked, thread_values
+from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES, commits, counters, duties
+from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES, FRONT_ENDS, sign_outs
+from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS, MCP_TASKS
+from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
+from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
+from toolwright.adapters.store.sql.retention import dropped_bytes, dropped_threads
+from toolwright.adapters.store.sql.spaces import (
     MEMBERS,
     REACTIONS,
     SPACE_EVENTS,
@@ -23,7 +25,7 @@ from toolwright.adapters.store.tables.spaces import (
     SPACES,
     unnumbered_events,
 )
-from toolwright.adapters.store.tables.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
+from toolwright.adapters.store.sql.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
 from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
@@ -111,3 +113,8 @@ def _event(reader: Reader[Event], row: Row) -> Event:
 
 def _broken_payload(faults: Sequence[str]) -> JSONObject:
     return {"broken": True, "error": "; ".join(faults)}
+
+
+def all_tables() -> MetaData:
+    """Return the metadata of all tables: this module imports those of every noun."""
+    return metadata

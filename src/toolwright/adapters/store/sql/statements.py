@@ -1,4 +1,4 @@
-"""The statements that write the journal, in SQLAlchemy, compiled once for a driver."""
+"""Statements that write the journal, those of threads and of all other nouns, compiled once for a driver."""
 
 from functools import cache
 from typing import Any
@@ -35,19 +35,17 @@ from toolwright.adapters.store.engine.statement import (
     statements,
     string,
 )
-from toolwright.adapters.store.reads.front_ends import FrontEndStatements
-from toolwright.adapters.store.statements.agents import AgentStatements
-from toolwright.adapters.store.statements.children import ChildStatements, woken
-from toolwright.adapters.store.statements.mcp import McpStatements
-from toolwright.adapters.store.statements.memory import MemoryStatements
-from toolwright.adapters.store.statements.retention import RetentionStatements
-from toolwright.adapters.store.statements.spaces import SpaceStatements
-from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
-from toolwright.adapters.store.tables.kept import entities, env, files
-from toolwright.adapters.store.tables.messages import message_versions, messages
-from toolwright.adapters.store.tables.spaces import space_events
-from toolwright.adapters.store.tables.threads import NOT_OVER, compactions, runs, sent_texts, steps, threads
+from toolwright.adapters.store.sql.agents import AgentStatements, FrontEndStatements
+from toolwright.adapters.store.sql.calls import calls
+from toolwright.adapters.store.sql.children import ChildStatements, woken
+from toolwright.adapters.store.sql.events import commits, events, inbox, wakes
+from toolwright.adapters.store.sql.kept import entities, env, files
+from toolwright.adapters.store.sql.mcp import McpStatements
+from toolwright.adapters.store.sql.memory import MemoryStatements
+from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.retention import RetentionStatements
+from toolwright.adapters.store.sql.spaces import SpaceStatements, space_events
+from toolwright.adapters.store.sql.threads import NOT_OVER, compactions, runs, sent_texts, steps, threads
 from toolwright.core.threads.call import MOVES, OPEN
 from toolwright.core.threads.run import OVER
 

@@ -1,4 +1,4 @@
-"""Tables of threads and of what is done in them: runs and their steps."""
+"""Tables of threads, runs, steps, compactions and sent texts."""
 
 import json
 from collections.abc import Sequence

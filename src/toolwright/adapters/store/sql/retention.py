@@ -1,29 +1,108 @@
-"""The statements that delete threads, sweep up rows of what was deleted, and keep account of bytes."""
+"""SQL of retention: rows left by deleted threads, spaces and agents, and bytes that threads keep.
 
+`dropped_threads` names what was deleted: a thread by its id, a space or an agent by its note.
+
+`kept_bytes` has every digest that a file of a thread ever had, for messages refer to bytes although another file lies
+at the path by now. Triggers on `files` write it, so that no writer of a file can forget to.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, delete, or_, select, tuple_
+from sqlalchemy import (
+    DDL,
+    Column,
+    ColumnElement,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    and_,
+    delete,
+    event,
+    exists,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
+from toolwright.adapters.store.engine.codecs import Params, Row, instant, micros
+from toolwright.adapters.store.engine.columns import Instant, metadata
+from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import (
     Compiler,
     DialectName,
     Statement,
     number,
     row_params,
+    statements,
     string,
 )
-from toolwright.adapters.store.statements.children import PENDING
-from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.children import requests, thread_values
-from toolwright.adapters.store.tables.events import events, inbox, wakes
-from toolwright.adapters.store.tables.kept import env, files
-from toolwright.adapters.store.tables.mcp import mcp_tasks
-from toolwright.adapters.store.tables.memory import passage_keepers, passages
-from toolwright.adapters.store.tables.messages import message_versions, messages
-from toolwright.adapters.store.tables.retention import dropped_bytes, dropped_threads, kept_bytes
-from toolwright.adapters.store.tables.spaces import reactions, space_messages
-from toolwright.adapters.store.tables.threads import compactions, family_of, runs, sent_texts, steps, threads
+from toolwright.adapters.store.sql.calls import calls
+from toolwright.adapters.store.sql.children import PENDING, requests, thread_values
+from toolwright.adapters.store.sql.events import events, inbox, wakes
+from toolwright.adapters.store.sql.kept import env, files
+from toolwright.adapters.store.sql.mcp import mcp_tasks
+from toolwright.adapters.store.sql.memory import passage_keepers, passages
+from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.spaces import reactions, space_messages
+from toolwright.adapters.store.sql.threads import (
+    THREADS,
+    compactions,
+    family_of,
+    runs,
+    sent_texts,
+    steps,
+    threads,
+)
+from toolwright.core.journal.retention import DroppedBytes
+from toolwright.core.threads.thread import Thread
+
+SPACE, AGENT = "space:", "agent:"
+
+
+def space_note(space_id: str) -> str:
+    """Return the name under which a deleted space is noted."""
+    return SPACE + space_id
+
+
+def agent_note(agent_id: str) -> str:
+    """Return the name under which a deleted agent is noted."""
+    return AGENT + agent_id
+
+
+dropped_threads = Table(
+    "dropped_threads",
+    metadata,
+    Column("thread_id", Text, primary_key=True),
+    Column("at", Instant(), nullable=False),
+)
+
+kept_bytes = Table(
+    "kept_bytes",
+    metadata,
+    Column("digest", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    PrimaryKeyConstraint("digest", "thread_id"),
+    Index("kept_bytes_by_thread", "thread_id"),
+)
+
+dropped_bytes = Table(
+    "dropped_bytes",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("at", Instant(), nullable=False),
+)
+
+_KEEP = "INSERT INTO kept_bytes VALUES (NEW.digest, NEW.thread_id) ON CONFLICT DO NOTHING"
+for trigger in (
+    f"CREATE TRIGGER files_written AFTER INSERT ON files BEGIN {_KEEP}; END",
+    f"CREATE TRIGGER files_rewritten AFTER UPDATE OF digest ON files BEGIN {_KEEP}; END",
+):
+    event.listen(files, "after_create", DDL(trigger).execute_if(dialect="sqlite"))
+"""On Postgres it is one trigger with a function, which the migration makes."""
 
 
 class RetentionStatements:
@@ -145,3 +224,70 @@ class RetentionStatements:
     def _piece(self, table: Table, where: ColumnElement[bool], *key: ColumnElement[Any]) -> Statement:
         chosen = select(*key).where(where).limit(number("limit"))
         return self._compiled(delete(table).where(tuple_(*key).in_(chosen)).returning(key[0]))
+
+
+_LATEST = micros(datetime.max.replace(tzinfo=UTC))
+"""Invalid times count as later, and are left alone: an inspection reports them."""
+
+
+class RetentionQueries:
+    """The queries about deletion; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        compiled = Compiler(name)
+        first = select(threads.c.id).where(threads.c.id == string("thread_id"))
+        family = select(family_of(first).c.id)
+        at_work = select(threads.c.id, threads.c.run_id).where(
+            threads.c.id.in_(family), threads.c.run_id.is_not(None)
+        )
+        self.open_runs = compiled(at_work.order_by(threads.c.id))
+        ended_late = or_(runs.c.completed_at >= number("before"), runs.c.completed_at.is_(None))
+        self.idle = compiled(
+            THREADS.query.where(
+                threads.c.id > string("after"),
+                threads.c.parent_id.is_(None),
+                threads.c.run_id.is_(None),
+                threads.c.created_at < number("before"),
+                ~exists().where(runs.c.thread_id == threads.c.id, ended_late),
+            )
+            .order_by(threads.c.id)
+            .limit(number("limit"))
+        )
+        self.left = compiled(select(dropped_threads.c.thread_id).limit(1))
+        needed = exists().where(kept_bytes.c.digest == dropped_bytes.c.digest)
+        self.dropped_bytes = compiled(
+            select(dropped_bytes.c.digest, dropped_bytes.c.at, needed)
+            .where(dropped_bytes.c.digest > string("after"), dropped_bytes.c.at < _LATEST)
+            .order_by(dropped_bytes.c.digest)
+            .limit(number("limit"))
+        )
+
+
+class SqlRetention:
+    """The `RetentionReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(RetentionQueries, driver.dialect)
+
+    async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
+        return await read_rows(self._driver, _pairs, self._sql.open_runs, {"thread_id": thread_id})
+
+    async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
+        page: Params = {"before": micros(before), "after": after, "limit": limit}
+        return await read_rows(self._driver, THREADS.each, self._sql.idle, page)
+
+    async def has_rows_left(self) -> bool:
+        return bool(await read_rows(self._driver, list, self._sql.left, {}))
+
+    async def dropped_bytes(self, after: str, limit: int) -> Sequence[DroppedBytes]:
+        page: Params = {"after": after, "limit": limit}
+        return await read_rows(self._driver, _notes, self._sql.dropped_bytes, page)
+
+
+def _pairs(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    return [(str(thread_id), str(run_id)) for thread_id, run_id in rows]
+
+
+def _notes(rows: Sequence[Row]) -> list[DroppedBytes]:
+    return [DroppedBytes(digest=digest, at=instant(at), needed=bool(needed)) for digest, at, needed in rows]

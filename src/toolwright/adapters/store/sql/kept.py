@@ -1,4 +1,4 @@
-"""Tables of what threads and people keep beside the conversation: files, env, entities and their front-ends."""
+"""Tables of files, env, people and client registrations."""
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 

@@ -1,4 +1,4 @@
-"""The table of messages: what was said in threads."""
+"""Tables of messages and their earlier versions."""
 
 from collections.abc import Mapping as Names
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The queries about threads, runs, messages, calls, events, env, files and people, compiled for one dialect."""
+"""Queries about threads, runs, messages, calls, events, env, files and people."""
 
 from functools import cache
 
@@ -29,12 +29,12 @@ from toolwright.adapters.store.engine.statement import (
     number,
     string,
 )
-from toolwright.adapters.store.tables.calls import BY_STATUS, IS_OPEN, calls
-from toolwright.adapters.store.tables.events import IS_UNREAD, events, inbox, nodes, wakes
-from toolwright.adapters.store.tables.kept import entities, env, files
-from toolwright.adapters.store.tables.messages import message_versions, messages
-from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
-from toolwright.adapters.store.tables.threads import (
+from toolwright.adapters.store.sql.calls import BY_STATUS, IS_OPEN, calls
+from toolwright.adapters.store.sql.events import IS_UNREAD, events, inbox, nodes, wakes
+from toolwright.adapters.store.sql.kept import entities, env, files
+from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.spaces import members, space_events, space_messages
+from toolwright.adapters.store.sql.threads import (
     NOT_COMPLETED,
     compactions,
     runs,

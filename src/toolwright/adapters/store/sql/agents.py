@@ -1,0 +1,459 @@
+"""SQL of agents: configurations, goals, memories, plans, and the client registrations that people make."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Subquery,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    false,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    union,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, instant
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.mapping import Mapping
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Rows,
+    Statement,
+    number,
+    row_params,
+    statements,
+    string,
+)
+from toolwright.adapters.store.sql.calls import IS_PENDING, calls
+from toolwright.adapters.store.sql.events import wakes
+from toolwright.adapters.store.sql.kept import FRONT_ENDS, clients, sign_outs
+from toolwright.adapters.store.sql.memory import (
+    OWN_BLOCKS,
+    PASSAGES,
+    VECTORS,
+    MemoryQueries,
+    block_links,
+    blocks,
+    passage_keepers,
+    passages,
+    seen_blocks,
+)
+from toolwright.adapters.store.sql.threads import threads
+from toolwright.core.agents.agent import keeper_of
+from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
+from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.spaces.space import FrontEnd
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    Column("updated_at", Instant(), nullable=False),
+    UniqueConstraint("name", name="agents_by_name"),
+    Index("agents_by_time", "created_at"),
+)
+
+agent_revisions = Table(
+    "agent_revisions",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Json(a_text), nullable=False),
+    Column("config", Json(an_object), nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("agent_id", "revision"),
+)
+
+goals = Table(
+    "goals",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("description", Json(a_text), nullable=False),
+    Column("status", Json(a_text), nullable=False),
+    Column("priority", Json(a_text), nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("agent_id", "id"),
+)
+
+memories = Table(
+    "memories",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", Json(a_text), nullable=False),
+    Column("updated_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("agent_id", "key"),
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("name", Json(a_text), nullable=False),
+    Column("instruction", Json(a_text), nullable=False),
+    Column("next_run_at", Instant(), nullable=False),
+    Column("cron", Json(a_text)),
+    Column("timezone", Json(a_text)),
+    Column("created_at", Instant(), nullable=False),
+    Column("thread_id", Text),
+    Column("relative", Boolean, nullable=False, server_default=false()),
+    PrimaryKeyConstraint("agent_id", "id"),
+)
+
+
+_of = agent_revisions.c
+AGENTS = Mapping(
+    agent_revisions,
+    ConfiguredAgent,
+    "agent_id",
+    columns=(
+        *(_of.agent_id, _of.name, _of.revision, _of.description, _of.config, _of.created_at),
+        _of.created_at.label("updated_at"),
+    ),
+    names={"agent_id": "id"},
+)
+"""An agent as it is now lies in both tables: of the revision are name, description, configuration, time of update."""
+
+GOALS = Mapping(goals, Goal)
+MEMORIES = Mapping(memories, Memory, "key")
+PLANS = Mapping(plans, Plan)
+
+
+_MIND = 0x6D696E64  # tells these locks of Postgres from others
+
+
+class AgentStatements:
+    """Statements about agents, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._compiled = compiled = Compiler(name)
+        once = self._insert(agents).values(row_params(agents)).on_conflict_do_nothing()
+        self.insert_agent = compiled(once.returning(agents.c.id))
+        self.insert_revision = compiled(insert(agent_revisions).values(row_params(agent_revisions)))
+        gone = delete(agents).where(agents.c.id == string("agent_id"))
+        self.drop_agent = compiled(gone.returning(agents.c.id))
+        self.drop_agent_seen = compiled(gone.where(agents.c.revision == number("was")).returning(agents.c.id))
+
+        self._end_statements(compiled)
+        mine = string("agent_id")
+        self.drop_minds = [
+            compiled(delete(table).where(table.c.agent_id == mine)) for table in (goals, memories, plans)
+        ]
+        self.drop_timers = compiled(
+            delete(wakes).where(wakes.c.thread_id >= string("first"), wakes.c.thread_id < string("last"))
+        )
+
+        self.locks_minds = name == "postgresql"  # SQLite has one writer
+        self.lock_mind = compiled(select(func.pg_advisory_xact_lock(func.hashtextextended(mine, _MIND))))
+        linked = select(block_links.c.agent_id, block_links.c.label).where(block_links.c.reader_id == mine)
+        tables = {"goals": GOALS, "memories": MEMORIES, "plans": PLANS, "blocks": OWN_BLOCKS}
+        self.mind = {
+            kind: compiled(rows.query.where(rows.table.c.agent_id == mine)) for kind, rows in tables.items()
+        }
+        self.mind["links"] = compiled(linked)
+
+        self.put_goal = self._put(goals, "agent_id", "id")
+        self.put_memory = self._put(memories, "agent_id", "key")
+        self.put_plan = self._put(plans, "agent_id", "id")
+        self.drop_goal = self._drop(goals, "id")
+        self.drop_memory = self._drop(memories, "key")
+        self.drop_plan = self._drop(plans, "id")
+        this = (plans.c.agent_id == string("agent_id"), plans.c.id == string("id"))
+        seen = plans.c.next_run_at == number("seen")
+        self.drop_plan_seen = compiled(delete(plans).where(*this, seen).returning(plans.c.id))
+        self.move_plan = compiled(
+            update(plans).where(*this, seen).values(next_run_at=number("next_run_at")).returning(plans.c.id)
+        )
+
+        relative = plans.c.relative.is_(True)
+        names = select(literal("plan:") + plans.c.agent_id + literal(":") + plans.c.id).where(relative)
+        by = number("by")
+        self.move_plans = (
+            compiled(
+                update(wakes)
+                .where(wakes.c.thread_id.in_(names))
+                .values(due=wakes.c.due + by, gen=wakes.c.gen + 1)
+            ),
+            compiled(update(plans).where(relative).values(next_run_at=plans.c.next_run_at + by)),
+        )
+
+    def _end_statements(self, compiled: Compiler) -> None:
+        """Locks that deletion and users of an agent share: on its first revision, which is never rewritten."""
+        mine = string("agent_id")
+        rows = select(agent_revisions.c.agent_id).order_by(agent_revisions.c.revision).limit(1)
+        first = rows.where(agent_revisions.c.agent_id == mine)
+        self.lock_agent = compiled(first.with_for_update())
+        self.hold_agent = compiled(first.with_for_update(read=True))
+        self.find_agent = compiled(select(agents.c.id).where(agents.c.id == mine))
+        answering = func.coalesce(threads.c.active_agent, threads.c.agent)
+        self._late_result_statements(answering, compiled)
+
+    def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
+        """Statements for threads with pending calls, and to cancel calls that nobody hopes for."""
+        pending, mine = text(IS_PENDING), string("agent_id")
+        hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
+        self.hoping = compiled(hoping.where(pending, answering == mine))
+        gone: dict[str, Any] = {
+            "status": "cancelled",
+            "result": string("result"),
+            "completed_at": number("at"),
+        }
+        cancelled = update(calls).where(pending).values(gone).returning(*calls.c)
+        its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
+        self.give_up = compiled(cancelled.where(its))
+        self.give_up_in = compiled(cancelled.where(calls.c.thread_id == string("thread_id")))
+        self.find_call = compiled(select(calls).where(calls.c.id == string("call_id")))
+        its_agent = select(answering).where(threads.c.id == string("thread_id")).scalar_subquery()
+        held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
+        known = exists().where(agent_revisions.c.agent_id == its_agent)
+        self.answered = compiled(
+            select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~known))
+        )
+        self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), known))
+
+    def _put(self, table: Table, *key: str) -> Statement:
+        """Insert a row, or write it again; it keeps the time at which it was made."""
+        inserted = self._insert(table).values(row_params(table))
+        rest = [c.name for c in table.columns if c.name not in (*key, "created_at")]
+        return self._compiled(
+            inserted.on_conflict_do_update(
+                index_elements=list(key), set_={name: inserted.excluded[name] for name in rest}
+            )
+        )
+
+    def _drop(self, table: Table, key: str) -> Statement:
+        here = (table.c.agent_id == string("agent_id"), table.c[key] == string(key))
+        return self._compiled(delete(table).where(*here))
+
+
+_LENGTH = bindparam("length", type_=Integer)  # an integer is what Postgres takes for a place in a text
+_ROWS = [select(each.c.agent_id) for each in (goals, memories, plans, blocks)]
+_WITH_PASSAGES = exists().where(passages.c.agent_id == passage_keepers.c.agent_id)
+_KEPT = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept")
+_IN_USE = union(*_ROWS, select(passage_keepers.c.agent_id).where(_WITH_PASSAGES)).subquery("in_use")
+
+
+def _of_agent(kept: Subquery) -> Rows:
+    return _keepers(kept, func.substr(kept.c.agent_id, 1, _LENGTH))
+
+
+def _keepers(kept: Subquery, part: ColumnElement[str]) -> Rows:
+    """Return the ids under which something is kept of which a part is the given text."""
+    found = select(kept.c.agent_id).where(part == string("part"))
+    return found.order_by(kept.c.agent_id).limit(number("limit"))
+
+
+class AgentQueries:
+    """The queries about agents; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        compiled = Compiler(name)
+        of = agent_revisions.c
+        columns = (of.agent_id, of.name, of.revision, of.description, of.config)
+        newest = and_(of.agent_id == agents.c.id, of.revision == agents.c.revision)
+        head = (agents.c.id, *columns[1:], agents.c.created_at, of.created_at)
+        now = select(*head).select_from(
+            agents.outerjoin(agent_revisions, newest)
+        )  # a lost revision breaks its agent
+        self.agent = compiled(now.where(agents.c.id == string("agent_id")))
+        self.named = compiled(now.where(agents.c.name == string("name")))
+        in_order = now.order_by(agents.c.created_at, agents.c.id)
+        self.agents = compiled(in_order.limit(number("limit")).offset(number("offset")))
+        then = select(*columns, of.created_at, of.created_at.label("updated_at"))
+        self.revision = compiled(
+            then.where(of.agent_id == string("agent_id"), of.revision == number("revision"))
+        )
+        answering = func.coalesce(threads.c.active_agent, threads.c.agent)
+        hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
+        gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
+        self.orphans = compiled(hoping.where(text(IS_PENDING), gone).limit(number("limit")))
+        self.keepers_of_agent = compiled(_of_agent(_KEPT))
+        self.keepers_in_use = compiled(_of_agent(_IN_USE))
+        ending = func.length(_KEPT.c.agent_id) - _LENGTH + 1
+        self.keepers_of_user = compiled(_keepers(_KEPT, func.substr(_KEPT.c.agent_id, ending)))
+        mine = string("agent_id")
+        self.goals = compiled(
+            select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
+        )
+        self.memories = compiled(select(memories).where(memories.c.agent_id == mine).order_by(memories.c.key))
+        of_agent = select(plans).where(plans.c.agent_id == mine)
+        self.plans = compiled(of_agent.order_by(plans.c.next_run_at, plans.c.id))
+        self.plan = compiled(of_agent.where(plans.c.id == string("id")))
+
+
+class SqlAgents:
+    """The `AgentReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(AgentQueries, driver.dialect)
+        self._memory = statements(MemoryQueries, driver.dialect)
+
+    async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
+        if revision is None:
+            return await read_rows(self._driver, AGENTS.first, self._sql.agent, {"agent_id": agent_id})
+        this: Params = {"agent_id": agent_id, "revision": revision}
+        return await read_rows(self._driver, AGENTS.first, self._sql.revision, this)
+
+    async def named(self, name: str) -> ConfiguredAgent | None:
+        return await read_rows(self._driver, AGENTS.first, self._sql.named, {"name": name})
+
+    async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
+        return await read_rows(
+            self._driver, AGENTS.each, self._sql.agents, {"limit": limit, "offset": offset}
+        )
+
+    async def orphans(self, *, limit: int = 100) -> Sequence[str]:
+        return await read_rows(self._driver, _ids, self._sql.orphans, {"limit": limit})
+
+    async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        return await self._keepers(self._sql.keepers_of_agent, keeper_of(agent_id, ""), limit)
+
+    async def keepers_in_use(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        return await self._keepers(self._sql.keepers_in_use, keeper_of(agent_id, ""), limit)
+
+    async def keepers_of_user(self, user_id: str, *, limit: int = 1_000) -> Sequence[str]:
+        return await self._keepers(self._sql.keepers_of_user, keeper_of("", user_id), limit)
+
+    async def _keepers(self, statement: Statement, part: str, limit: int) -> Sequence[str]:
+        asked: Params = {"part": part, "length": len(part), "limit": limit}
+        return sorted(await read_rows(self._driver, _ids, statement, asked))
+
+    async def goals(self, agent_id: str) -> Sequence[Goal]:
+        return await read_rows(self._driver, GOALS.each, self._sql.goals, {"agent_id": agent_id})
+
+    async def memories(self, agent_id: str) -> Sequence[Memory]:
+        return await read_rows(self._driver, MEMORIES.each, self._sql.memories, {"agent_id": agent_id})
+
+    async def plans(self, agent_id: str) -> Sequence[Plan]:
+        return await read_rows(self._driver, PLANS.each, self._sql.plans, {"agent_id": agent_id})
+
+    async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
+        this: Params = {"agent_id": agent_id, "id": plan_id}
+        return await read_rows(self._driver, PLANS.first, self._sql.plan, this)
+
+    async def blocks(self, agent_id: str) -> Sequence[Block]:
+        return await self._driver.snapshot(lambda: seen_blocks(agent_id, self._memory))
+
+    async def passage(self, agent_id: str, passage_id: str) -> Passage | None:
+        this: Params = {"agent_id": agent_id, "id": passage_id}
+        return await read_rows(self._driver, PASSAGES.first, self._memory.passage, this)
+
+    async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
+        page: Params = {"agent_id": agent_id, "limit": limit, "offset": offset}
+        return await read_rows(self._driver, PASSAGES.each, self._memory.passages, page)
+
+    async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
+        found, params = self._memory.search(agent_id, query)
+        this: Params = {**params, "agent_id": agent_id, "limit": limit}
+        return await read_rows(self._driver, PASSAGES.each, found, this)
+
+    async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
+        if not ids:
+            return []
+        this: Params = {"agent_id": agent_id, **{f"id_{n}": each for n, each in enumerate(ids)}}
+        return await read_rows(self._driver, PASSAGES.each, self._memory.passages_of(len(ids)), this)
+
+    async def vectors(
+        self, agent_id: str, *, before: int | None = None, limit: int
+    ) -> Sequence[PlacedVector]:
+        this: Params = {"agent_id": agent_id, "limit": limit}
+        if before is None:
+            return await read_rows(self._driver, VECTORS.each, self._memory.newest_vectors, this)
+        return await read_rows(
+            self._driver, VECTORS.each, self._memory.vectors_before, {**this, "before": before}
+        )
+
+    async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
+        this: Params = {"embedder": embedder, "after": after, "limit": limit}
+        return await read_rows(self._driver, _placed, self._memory.unembedded, this)
+
+
+def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
+    """Passages with their places, which stand first; broken ones are left out."""
+    return [(int(row[0]), passage) for row in rows for passage in PASSAGES.each([row])]
+
+
+def _ids(rows: Sequence[Row]) -> list[str]:
+    return [str(row[0]) for row in rows]
+
+
+class FrontEndStatements:
+    """Statements about front-ends, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        compiled = Compiler(name)
+        insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        values = {c.name: bindparam(c.name, type_=c.type) for c in clients.columns}
+        once = insert(clients).values(values).on_conflict_do_nothing()
+        self.insert = compiled(once.returning(clients.c.id))
+        self.drop = compiled(delete(clients).where(clients.c.id == string("id")).returning(clients.c.id))
+        self.drop_of = compiled(delete(clients).where(clients.c.entity_id == string("entity_id")))
+        self.one = compiled(select(clients).where(clients.c.id == string("id")))
+        in_order = select(clients).order_by(clients.c.created_at, clients.c.id)
+        page = in_order.limit(number("limit")).offset(number("offset"))
+        self.all = compiled(page)
+        self.all_of = compiled(page.where(clients.c.entity_id == string("entity_id")))
+        signed_out = insert(sign_outs).values(key=string("key"), at=number("at"), until=number("until"))
+        latest = {"at": signed_out.excluded["at"], "until": signed_out.excluded["until"]}
+        self.sign_out = compiled(signed_out.on_conflict_do_update(index_elements=["key"], set_=latest))
+        unused = signed_out.on_conflict_do_nothing(index_elements=["key"])
+        self.use_once = compiled(unused.returning(sign_outs.c.key))
+        self.drop_expired = compiled(delete(sign_outs).where(sign_outs.c.until < number("at")))
+        keys = or_(sign_outs.c.key == string("session"), sign_outs.c.key == string("caller"))
+        self.signed_out = compiled(select(sign_outs.c.key, sign_outs.c.at).where(keys))
+
+
+class SqlFrontEnds:
+    """The `FrontEndReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(FrontEndStatements, driver.dialect)
+
+    async def front_end(self, id: str) -> FrontEnd | None:
+        return await read_rows(self._driver, FRONT_ENDS.first, self._sql.one, {"id": id})
+
+    async def front_ends(
+        self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[FrontEnd]:
+        asked: Params = {"limit": limit, "offset": offset}
+        if entity_id is None:
+            return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, asked)
+        asked["entity_id"] = entity_id
+        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_of, asked)
+
+    async def signed_out(self, session: str, caller: str) -> dict[str, datetime]:
+        asked: Params = {"session": session, "caller": caller}
+        rows = await read_rows(self._driver, list, self._sql.signed_out, asked)
+        return {str(key): instant(at) for key, at in rows}

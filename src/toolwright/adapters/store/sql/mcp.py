@@ -1,0 +1,124 @@
+"""SQL of MCP: tasks of servers by the call that they are for, and definitions of tools by agent."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Column, Index, PrimaryKeyConstraint, Table, Text, delete, null, or_, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.engine.codecs import Row, a_text, an_object
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.mapping import Mapping
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    number,
+    row_params,
+    statements,
+    string,
+)
+from toolwright.core.broken_rows import Rows
+from toolwright.core.json_value import dumps_unescaped
+from toolwright.core.mcp.records import McpDefinition, McpTask
+
+mcp_tasks = Table(
+    "mcp_tasks",
+    metadata,
+    Column("call_id", Text, primary_key=True),
+    Column("thread_id", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("server", Json(a_text), nullable=False),
+    Column("task_id", Json(a_text), nullable=False),
+    Column("questions", Json(an_object, dumps_unescaped), nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    Column("output", Json(an_object, dumps_unescaped)),
+    Column("place", Text),
+    Column("space_id", Text),
+    Column("session", Text),
+    Index("mcp_tasks_by_thread", "thread_id"),
+)
+
+mcp_definitions = Table(
+    "mcp_definitions",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("server", Json(a_text), nullable=False),
+    Column("tool", Json(a_text), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("held", Text),
+    Column("definition", Json(an_object, dumps_unescaped)),
+    Column("updated_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("agent_id", "server", "tool"),
+)
+
+
+MCP_TASKS = Mapping(mcp_tasks, McpTask, "call_id")
+MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition, "tool")
+
+
+class McpStatements:
+    """Statements about tasks and definitions, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._task_statements(compiled := Compiler(name))
+        self._definition_statements(compiled)
+
+    def _task_statements(self, compiled: Compiler) -> None:
+        put = self._insert(mcp_tasks).values(row_params(mcp_tasks))
+        rest = {each.name: put.excluded[each.name] for each in mcp_tasks.columns if each.name != "call_id"}
+        self.put_task = compiled(put.on_conflict_do_update(index_elements=["call_id"], set_=rest))
+        self.drop_task = compiled(delete(mcp_tasks).where(mcp_tasks.c.call_id == string("call_id")))
+
+    def _definition_statements(self, compiled: Compiler) -> None:
+        """All return something, so that they are executed in their order."""
+        row = mcp_definitions.c
+        once = self._insert(mcp_definitions).values(row_params(mcp_definitions)).on_conflict_do_nothing()
+        self.pin = compiled(once.returning(row.tool))
+        mine = row.agent_id == string("agent_id")
+        this = (mine, row.server == string("server"), row.tool == string("tool"))
+        changed = update(mcp_definitions).where(*this).returning(row.tool)
+        offered, at = string("offered"), number("at")
+        new = (row.digest != offered, or_(row.held.is_(None), row.held != offered))
+        waits = {"held": offered, "definition": string("said"), "updated_at": at}
+        self.hold = compiled(changed.where(*new).values(waits))
+        none_waits = {"held": null(), "definition": null(), "updated_at": at}
+        self.accept = compiled(changed.where(row.held == offered).values(digest=offered, **none_waits))
+        self.unhold = compiled(changed.where(row.held.is_not(None)).values(none_waits))
+        self.drop_definitions = compiled(delete(mcp_definitions).where(mine))
+
+
+class McpQueries:
+    """The queries about tasks and definitions; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        compiled = Compiler(name)
+        self.task = compiled(MCP_TASKS.query.where(mcp_tasks.c.call_id == string("call_id")))
+        of_thread = MCP_TASKS.query.where(mcp_tasks.c.thread_id == string("thread_id"))
+        self.tasks = compiled(of_thread.order_by(mcp_tasks.c.created_at, mcp_tasks.c.call_id))
+        mine = mcp_definitions.c.agent_id == string("agent_id")
+        self.definitions = compiled(MCP_DEFINITIONS.query.where(mine))
+
+
+class SqlMcp:
+    """The `McpReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(McpQueries, driver.dialect)
+
+    async def task(self, call_id: str) -> McpTask | None:
+        return await read_rows(self._driver, MCP_TASKS.first, self._sql.task, {"call_id": call_id})
+
+    async def tasks(self, thread_id: str) -> Sequence[McpTask]:
+        return await read_rows(self._driver, MCP_TASKS.each, self._sql.tasks, {"thread_id": thread_id})
+
+    async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
+        return await read_rows(self._driver, _in_order, self._sql.definitions, {"agent_id": agent_id})
+
+
+def _in_order(rows: Sequence[Row]) -> Rows[McpDefinition]:
+    """Definitions by server and tool: their names lie as JSON, and databases would sort them each in its way."""
+    definitions = MCP_DEFINITIONS.each(rows)
+    definitions.sort(key=lambda each: (each.server, each.tool))
+    return definitions

@@ -1,0 +1,277 @@
+"""SQL of agents' memory: blocks, the agents linked to them, and passages with their search index.
+
+An agent's passages lie side by side: `place` is the number of its keeper, then the number of the passage. So a page
+touches nobody else's. The index is called `passage_index`: on SQLite a table of FTS5, on Postgres an index of the
+extension pg_trgm, where that can be had. The migration makes it.
+"""
+
+from functools import cache
+from hashlib import sha256
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    bindparam,
+    column,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    table,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.engine.codecs import Params, a_text, texts
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata
+from toolwright.adapters.store.engine.mapping import Mapping
+from toolwright.adapters.store.engine.program import Op, Reading
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Rows,
+    Statement,
+    number,
+    row_params,
+    string,
+)
+from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
+from toolwright.core.broken_rows import Rows as Found
+
+PASSAGES_EACH = 2**32
+"""Places of one keeper."""
+
+passage_index = table("passage_index", column("rowid"), column("coded"), column("passage_index"))
+"""The index on SQLite, which is a column of itself; whoever deletes a passage takes its row away by a trigger."""
+
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("content", Json(a_text), nullable=False),
+    Column("updated_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("agent_id", "label"),
+)
+
+block_links = Table(
+    "block_links",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("reader_id", Text, nullable=False),
+    PrimaryKeyConstraint("agent_id", "label", "reader_id"),
+    Index("block_links_by_reader", "reader_id"),
+)
+
+passage_keepers = Table(
+    "passage_keepers",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("agent_id", Text, nullable=False),
+    Column("stored", BigInteger, nullable=False),
+    UniqueConstraint("agent_id", name="passage_keepers_by_agent"),
+)
+
+passages = Table(
+    "passages",
+    metadata,
+    Column("place", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("agent_id", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("content", Json(a_text), nullable=False),
+    Column("tags", Json(texts), nullable=False),
+    Column("folded", Text, nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    Column("embedder", Text),
+    Column("floats", LargeBinary),
+    UniqueConstraint("agent_id", "id", name="passages_by_id"),
+)
+
+FIRST_CODE, CODES = 0x100, 1789
+"""Characters that a coded text is made of: two bytes each in UTF-8, and a prime number of them."""
+
+
+def coded(text: str, agent_id: str) -> str:
+    """The text in a code of the agent's own, by which it is indexed on SQLite: each character stands for others.
+
+    So no agent's trigrams are another's, and a search touches nobody else's part of the index, though FTS5 has one for
+    all. Where two characters have one code the index finds too much, so what it finds is compared with the text itself.
+    """
+    seed = int.from_bytes(sha256(agent_id.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    factor, shift = 1 + seed % (CODES - 1), seed // CODES % CODES
+    return "".join([chr(FIRST_CODE + (ord(each) * factor + shift) % CODES) for each in text])
+
+
+_linked = exists().where(block_links.c.agent_id == blocks.c.agent_id, block_links.c.label == blocks.c.label)
+BLOCKS = Mapping(blocks, Block, "label", columns=(*blocks.columns, _linked.label("is_shared")))
+OWN_BLOCKS = Mapping(blocks, Block, "label")
+"""Blocks of one agent, without who else reads them."""
+_SEARCHED = ("folded", "embedder", "floats")  # by a search alone
+PASSAGES = Mapping(
+    passages, Passage, columns=[each for each in passages.columns if each.name not in _SEARCHED]
+)
+VECTORS = Mapping(
+    passages, PlacedVector, columns=[passages.c[each] for each in ("place", "id", "embedder", "floats")]
+)
+
+
+class MemoryStatements:
+    """Statements about blocks and passages, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._name = name
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._block_statements(compiled := Compiler(name))
+        self._passage_statements(compiled)
+        mine = string("agent_id")
+        self.drop_blocks = [
+            compiled(delete(blocks).where(blocks.c.agent_id == mine)),
+            compiled(delete(block_links).where(or_(block_links.c.agent_id == mine, _reader == mine))),
+        ]
+        self.drop_passages = [
+            compiled(delete(passages).where(passages.c.agent_id == mine)),
+            compiled(delete(passage_keepers).where(passage_keepers.c.agent_id == mine)),
+        ]
+
+    def _block_statements(self, compiled: Compiler) -> None:
+        this = (blocks.c.agent_id == string("agent_id"), blocks.c.label == string("label"))
+        put = self._insert(blocks).values(row_params(blocks))
+        rest = {each: put.excluded[each] for each in ("content", "updated_at")}
+        put = put.on_conflict_do_update(index_elements=["agent_id", "label"], set_=rest)
+        self.put_block = compiled(put.returning(blocks.c.label))
+        self.lock_block = compiled(select(blocks.c.label).where(*this).with_for_update())
+        self.drop_block = compiled(delete(blocks).where(*this).returning(blocks.c.label))
+        links = delete(block_links).where(
+            block_links.c.agent_id == string("agent_id"), block_links.c.label == string("label")
+        )
+        self.drop_links = compiled(links)
+        self.drop_link = compiled(links.where(_reader == string("reader_id")))
+        self.put_link = compiled(
+            self._insert(block_links).values(row_params(block_links)).on_conflict_do_nothing()
+        )
+
+    def _passage_statements(self, compiled: Compiler) -> None:
+        keeper = self._insert(passage_keepers).values(agent_id=string("agent_id"), stored=number("one"))
+        counted = keeper.on_conflict_do_update(
+            index_elements=["agent_id"], set_={"stored": passage_keepers.c.stored + 1}
+        )
+        self.count_passage = compiled(counted.returning(passage_keepers.c.number, passage_keepers.c.stored))
+        once = self._insert(passages).values(row_params(passages)).on_conflict_do_nothing()
+        self.insert_passage = compiled(once.returning(passages.c.id))
+        indexed = {"rowid": number("place"), "coded": string("coded")}
+        self.is_indexed_apart = self._name == "sqlite"
+        self.index_passage = compiled(insert(passage_index).values(indexed))
+        this = (passages.c.agent_id == string("agent_id"), passages.c.id == string("id"))
+        self.drop_passage = compiled(delete(passages).where(*this).returning(passages.c.id))
+        named = (passages.c.agent_id == string("agent_id"), passages.c.id == string("passage_id"))
+        vector = {"embedder": string("embedder"), "floats": bindparam("floats", type_=LargeBinary)}
+        self.set_vector = compiled(update(passages).where(*named).values(vector))
+
+
+_reader = block_links.c.reader_id
+
+
+TRIGRAM = 3  # characters: shorter words are in no index
+
+
+class MemoryQueries:
+    """The queries about blocks and passages; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._name = name
+        self._compiled = compiled = Compiler(name)
+        mine = string("agent_id")
+        self.own_blocks = compiled(BLOCKS.query.where(blocks.c.agent_id == mine))
+        link = block_links.alias("link")
+        to_block = and_(link.c.agent_id == blocks.c.agent_id, link.c.label == blocks.c.label)
+        self.linked_blocks = compiled(BLOCKS.query.join(link, to_block).where(link.c.reader_id == mine))
+        this = and_(passages.c.agent_id == mine, passages.c.id == string("id"))
+        self.passage = compiled(PASSAGES.query.where(this))
+        newest = PASSAGES.query.where(*_own(passages.c.place)).order_by(passages.c.place.desc())
+        self.passages = compiled(newest.limit(number("limit")).offset(number("offset")))
+        self._matches = cache(self._compiled_matches)
+        self.passages_of = cache(self._compiled_passages_of)
+        place = passages.c.place
+        vectors = VECTORS.query.where(*_own(place)).order_by(place.desc()).limit(number("limit"))
+        self.newest_vectors = compiled(vectors)
+        self.vectors_before = compiled(vectors.where(place < number("before")))
+        lacking = or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
+        behind = PASSAGES.query.where(place > number("after"), lacking).order_by(place)
+        self.unembedded = compiled(behind.limit(number("limit")))
+
+    def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:
+        """Return the statement that finds the newest matches of a query, and its keywords as parameters."""
+        words = list(dict.fromkeys(query.words))
+        short = [word for word in words if len(word) < TRIGRAM]
+        long = [word for word in words if len(word) >= TRIGRAM]
+        params: Params = {f"short_{n}": word for n, word in enumerate(short)}
+        if self._name == "sqlite":
+            params |= {f"long_{n}": word for n, word in enumerate(long)}
+            params |= {"coded": " ".join([f'"{coded(word, agent_id)}"' for word in long])}
+        else:
+            params |= {f"long_{n}": f"%{_literal(word)}%" for n, word in enumerate(long)}
+        return self._matches(len(short), len(long)), params
+
+    def _compiled_passages_of(self, count: int) -> Statement:
+        """Return the query of so many passages of an agent by their ids."""
+        ids = passages.c.id.in_([string(f"id_{n}") for n in range(count)])
+        return self._compiled(PASSAGES.query.where(passages.c.agent_id == string("agent_id"), ids))
+
+    def _compiled_matches(self, short: int, long: int) -> Statement:
+        folded, place = passages.c.folded, passages.c.place
+        short_words = [string(f"short_{n}") for n in range(short)]
+        long_words = [string(f"long_{n}") for n in range(long)]
+        query = PASSAGES.query.where(*_own(place)).order_by(place.desc())
+        if self._name == "sqlite":
+            query = _indexed() if long else query
+            has_words = [func.instr(folded, word) > 0 for word in (*long_words, *short_words)]
+        else:
+            has_words = [folded.like(word, escape=_ESCAPE) for word in long_words]
+            has_words += [func.strpos(folded, word) > 0 for word in short_words]
+        return self._compiled(query.where(*has_words).limit(number("limit")))
+
+
+def _indexed() -> Rows:
+    """Return the newest passages of an agent that the index on SQLite finds."""
+    place = passage_index.c.rowid
+    joined = PASSAGES.query.join(passage_index, place == passages.c.place)
+    matches = passage_index.c.passage_index.op("MATCH")(string("coded"))
+    return joined.where(matches, passages.c.agent_id == string("agent_id")).order_by(place.desc())
+
+
+def _own(place: ColumnElement[int]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Conditions that the place is one of the agent's."""
+    mine = passage_keepers.c.agent_id == string("agent_id")
+    keeper = select(passage_keepers.c.number).where(mine).scalar_subquery()
+    return place > keeper * PASSAGES_EACH, place < (keeper + 1) * PASSAGES_EACH
+
+
+_ESCAPE = "!"
+
+
+def _literal(word: str) -> str:
+    """Return the word as a pattern of LIKE in which no character is a wildcard."""
+    for mark in (_ESCAPE, "%", "_"):
+        word = word.replace(mark, _ESCAPE + mark)
+    return word
+
+
+def seen_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Found[Block]]:
+    """Return the blocks that an agent reads, by label, then by owner."""
+    own = yield Op(sql.own_blocks, {"agent_id": agent_id})
+    linked = yield Op(sql.linked_blocks, {"agent_id": agent_id})
+    seen = BLOCKS.each([*own, *linked])
+    seen.sort(key=lambda block: (block.label, block.agent_id))
+    return seen

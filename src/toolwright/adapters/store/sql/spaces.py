@@ -1,0 +1,445 @@
+"""SQL of spaces: their members, messages, reactions and events."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Insert,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, read_text
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.mapping import Mapping
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    row_params,
+    statements,
+    string,
+)
+from toolwright.adapters.store.sql.events import counters, inbox, wakes
+from toolwright.adapters.store.sql.kept import entities
+from toolwright.adapters.store.sql.threads import NOT_OVER, runs, threads
+from toolwright.core.json_value import dumps_unescaped
+from toolwright.core.spaces.space import (
+    DeliveryOrder,
+    EntityType,
+    Member,
+    Reaction,
+    Space,
+    SpaceKind,
+    SpaceMessage,
+    SpaceRole,
+)
+from toolwright.core.threads.event import Event
+
+spaces = Table(
+    "spaces",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False, info=one_of(SpaceKind)),
+    Column("name", Json(a_text)),
+    Column("description", Json(a_text)),
+    Column("metadata", Json(an_object), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    Column("updated_at", Instant(), nullable=False),
+    Column("delivery", Text, nullable=False, server_default=text("'all'"), info=one_of(DeliveryOrder)),
+    Index("spaces_by_time", "created_at"),
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("space_id", Text, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("read_seq", BigInteger, nullable=False),
+    Column("joined_at", Instant(), nullable=False),
+    Column("type", Text, nullable=False, info=one_of(EntityType)),
+    PrimaryKeyConstraint("space_id", "entity_id"),
+    Index("members_by_entity", "entity_id"),
+)
+
+space_messages = Table(
+    "space_messages",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("space_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("role", Text, nullable=False, info=one_of(SpaceRole)),
+    Column("content", Json(a_text, dumps_unescaped), nullable=False),
+    Column("metadata", Json(an_object), nullable=False),
+    Column("parent_id", Text),
+    Column("created_at", Instant(), nullable=False),
+    Column("edited_at", Instant()),
+    UniqueConstraint("space_id", "seq", name="space_messages_in_order"),
+    Index("space_messages_by_parent", "parent_id"),
+)
+
+reactions = Table(
+    "reactions",
+    metadata,
+    Column("message_id", Text, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("emoji", Text, nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("message_id", "entity_id", "emoji"),
+)
+
+unnumbered_events = Table(
+    "unnumbered_events",
+    metadata,
+    Column("place", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("unit", Text, nullable=False),
+    Column("i", Integer, nullable=False),
+    Column("space_id", Text, nullable=False),
+    Column("thread_id", Text),
+    Column("run_id", Text),
+    Column("agent", Text),
+    Column("type", Text, nullable=False),
+    Column("payload", Json(an_object), nullable=False),
+    Column("at", Instant(), nullable=False),
+)
+
+space_events = Table(
+    "space_events",
+    metadata,
+    Column("n", BigInteger, primary_key=True, autoincrement=False),
+    Column("space_id", Text, nullable=False),
+    Column("thread_id", Text),
+    Column("run_id", Text),
+    Column("agent", Text),
+    Column("type", Text, nullable=False),
+    Column("payload", Json(an_object), nullable=False),
+    Column("at", Instant(), nullable=False),
+    Index("space_events_by_space", "space_id", "n"),
+    Index("space_events_by_time", "at"),
+)
+
+
+SPACES = Mapping(spaces, Space)
+MEMBERS = Mapping(members, Member, "entity_id")
+SPACE_MESSAGES = Mapping(space_messages, SpaceMessage)
+REACTIONS = Mapping(reactions, Reaction, "message_id")
+SPACE_EVENTS = Mapping(space_events, Event, "n")
+
+
+EVENTS = "space_events"
+"""The name of the counter that numbers the events of all spaces."""
+
+
+class SpaceStatements:
+    """Statements about spaces, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self.numbers_later = name == "postgresql"  # SQLite has one writer: its counter blocks no other one
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._compiled = compiled = Compiler(name)
+        self._space_statements(compiled)
+        self._member_statements(compiled)
+        self._message_statements(compiled)
+        self._delivery_statements(compiled)
+        self._event_statements(compiled)
+
+    def _space_statements(self, compiled: Compiler) -> None:
+        here = spaces.c.id == string("space_id")
+        once = self._insert(spaces).values(row_params(spaces)).on_conflict_do_nothing()
+        self.insert_space = compiled(once.returning(spaces.c.id))
+        changed = {
+            name: bindparam(name, type_=Text) for name in ("name", "description", "metadata", "delivery")
+        }
+        self.save_space = compiled(
+            update(spaces)
+            .where(here, spaces.c.updated_at == number("seen"))
+            .values(**changed, updated_at=number("updated_at"))
+            .returning(spaces.c.id)
+        )
+        self.drop_space = compiled(delete(spaces).where(here).returning(spaces.c.id))
+        self.drop_members_of_space = compiled(delete(members).where(members.c.space_id == string("space_id")))
+        count = update(spaces).where(here).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
+        self.count_message = compiled(count)
+        self.count_message_for = compiled(count.where(spaces.c.revision == number("revision")))
+        revise = (
+            update(spaces).where(here).values(revision=spaces.c.revision + 1).returning(spaces.c.revision)
+        )
+        self.revise = compiled(revise)
+        self.revise_seen = compiled(revise.where(spaces.c.revision == number("revision")))
+
+    def _member_statements(self, compiled: Compiler) -> None:
+        here = and_(members.c.space_id == string("space_id"), members.c.entity_id == string("entity_id"))
+        put = self._insert(members).values(row_params(members))
+        key = [members.c.space_id, members.c.entity_id]
+        self.put_member = compiled(
+            put.on_conflict_do_update(index_elements=key, set_={"role": put.excluded.role}).returning(
+                members.c.entity_id  # so that it is there for the unit's later effects
+            )
+        )
+        self.join = compiled(put.on_conflict_do_nothing().returning(members.c.entity_id))
+        self.drop_member = compiled(delete(members).where(here).returning(members.c.entity_id))
+        farther = case((members.c.read_seq < number("seq"), number("seq")), else_=members.c.read_seq)
+        self.mark_read = compiled(
+            update(members).where(here).values(read_seq=farther).returning(members.c.read_seq)
+        )
+        of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
+        self.memberships = compiled(of_entity.order_by(members.c.space_id))
+
+    def _message_statements(self, compiled: Compiler) -> None:
+        here = and_(space_messages.c.id == string("id"), space_messages.c.space_id == string("space_id"))
+        self.insert_message = compiled(insert(space_messages).values(row_params(space_messages)))
+        self.find_message = compiled(select(space_messages).where(here))
+        self.edit_message = compiled(
+            update(space_messages)
+            .where(here)
+            .values(
+                content=string("content"),
+                metadata=string("metadata"),
+                edited_at=number("edited_at"),
+            )
+            .returning(space_messages.c.seq)
+        )
+        self.drop_message = compiled(delete(space_messages).where(here).returning(space_messages.c.id))
+        self.lock_message = compiled(select(space_messages.c.id).where(here).with_for_update())
+        self.drop_reactions = compiled(delete(reactions).where(reactions.c.message_id == string("id")))
+        once = self._insert(reactions).values(row_params(reactions)).on_conflict_do_nothing()
+        self.insert_reaction = compiled(once.returning(reactions.c.emoji))
+        this = and_(
+            reactions.c.message_id == string("message_id"),
+            reactions.c.entity_id == string("entity_id"),
+            reactions.c.emoji == string("emoji"),
+        )
+        self.drop_reaction = compiled(delete(reactions).where(this).returning(reactions.c.emoji))
+
+    def _delivery_statements(self, compiled: Compiler) -> None:
+        """An event for the next run of a thread: the queued one, else a new one; see `Delivery`."""
+        self.lock_threads = cache(self._lock_threads)
+        once = self._insert(threads).values(row_params(threads)).on_conflict_do_nothing()
+        self.insert_home = compiled(once.returning(threads.c.id))
+        idle, at_work = threads.c.run_id.is_(None), threads.c.begun
+        allocates = or_(idle, and_(at_work, threads.c.next_run_id.is_(None)))
+        promised = func.coalesce(threads.c.next_run_id, string("new_run"))
+        self.deliver = compiled(
+            update(threads)
+            .where(threads.c.id == string("thread_id"), NOT_OVER)
+            .values(
+                posted=threads.c.posted + 1,
+                ev=threads.c.ev + case((allocates, 1), else_=0),
+                run_id=func.coalesce(threads.c.run_id, string("new_run")),
+                next_run_id=case((and_(~idle, at_work), promised), else_=threads.c.next_run_id),
+            )
+            .returning(
+                case((threads.c.begun, threads.c.next_run_id), else_=threads.c.run_id),
+                threads.c.posted,
+                threads.c.ev,
+            )
+        )
+        self.enter = compiled(
+            update(threads)
+            .where(threads.c.id == string("thread_id"))
+            .values(space_id=string("space_id"))
+            .returning(threads.c.id)
+        )
+        timer = self._insert(wakes).values(thread_id=string("name"), due=number("due"), gen=number("gen"))
+        self.set_timer = compiled(
+            timer.on_conflict_do_update(
+                index_elements=[wakes.c.thread_id],
+                set_={"due": timer.excluded.due, "gen": wakes.c.gen + 1},
+            )
+        )
+        self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == string("name")))
+
+    def _lock_threads(self, count: int) -> Statement:
+        """So many threads, locked in the order of their ids."""
+        ids = or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
+        return self._compiled(select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
+
+    def _event_statements(self, compiled: Compiler) -> None:
+        self.count_events = compiled(
+            update(counters)
+            .where(counters.c.name == EVENTS)
+            .values(value=counters.c.value + number("more"))
+            .returning(counters.c.value)
+        )
+        self.insert_event = compiled(_inline(insert(space_events).values(row_params(space_events))))
+        made = {name: each for name, each in row_params(unnumbered_events).items() if name != "place"}
+        self.insert_unnumbered = compiled(_inline(insert(unnumbered_events).values(made)))
+
+
+def _inline(statement: Insert) -> Insert:
+    return statement.inline()  # else it returns its key
+
+
+def _with_names(rows: Sequence[Row]) -> list[tuple[Member, str | None]]:
+    return [(member, _name(row[-1])) for member, row in zip(MEMBERS.all(rows), rows, strict=True)]
+
+
+def _name(written: str | None) -> str | None:
+    try:
+        return None if written is None else read_text(written)
+    except (ValueError, TypeError):  # a person whose row is broken has no name
+        return None
+
+
+class SpaceQueries:
+    """The queries about spaces; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._compiled = compiled = Compiler(name)
+        by_time = select(spaces).order_by(spaces.c.created_at, spaces.c.id)
+        page = by_time.limit(number("limit")).offset(number("offset"))
+        of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
+        self.space = compiled(select(spaces).where(spaces.c.id == string("space_id")))
+        self.spaces = compiled(page)
+        self.spaces_of = compiled(page.where(or_(spaces.c.kind == "public", spaces.c.id.in_(of_entity))))
+
+        in_time = select(spaces).where(spaces.c.id.in_(of_entity))
+        in_time = in_time.order_by(spaces.c.created_at, spaces.c.id)
+        self.mine = compiled(in_time.limit(number("limit")))
+        of_other = select(members.c.space_id).where(members.c.entity_id == string("with_id"))
+        self.shared = compiled(in_time.where(spaces.c.id.in_(of_other)).limit(number("limit")))
+        named = select(members, entities.c.display_name).select_from(
+            members.outerjoin(entities, entities.c.id == members.c.entity_id)
+        )
+        with_me = named.where(members.c.space_id.in_(of_entity))
+        self.company = compiled(
+            with_me.order_by(members.c.space_id, members.c.joined_at, members.c.entity_id).limit(
+                number("limit")
+            )
+        )
+
+        in_space, of = (
+            members.c.space_id == string("space_id"),
+            members.c.entity_id == string("entity_id"),
+        )
+        self.members = compiled(
+            select(members).where(in_space).order_by(members.c.joined_at, members.c.entity_id)
+        )
+        self.member = compiled(select(members).where(in_space, of))
+        self.memberships = compiled(select(members).where(of).order_by(members.c.space_id))
+
+        its_space = exists().where(spaces.c.id == space_messages.c.space_id)
+        there = select(space_messages).where(its_space)  # others are to be swept up
+        self.message = compiled(there.where(space_messages.c.id == string("id")))
+        here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
+        newest = there.where(here).order_by(seq.desc()).limit(number("limit"))
+        self.newest = compiled(newest.offset(number("offset")))
+        of_message = or_(space_messages.c.id == string("id"), space_messages.c.parent_id == string("id"))
+        answers = there.where(of_message).order_by(seq.desc())
+        self.answers = compiled(answers.limit(number("limit")))
+        self.before = compiled(newest.where(seq < number("before")))
+        behind = there.where(here, seq > number("after")).order_by(seq)
+        self.after = compiled(behind.limit(number("limit")))
+        self.reactions = cache(self._reactions)
+
+        this = and_(runs.c.id == string("run_id"), runs.c.thread_id == inbox.c.thread_id)
+        read = or_(inbox.c.run_id == string("run_id"), inbox.c.promised == string("run_id"))
+        caused = select(inbox.c.n).where(this, read, inbox.c.author == string("author"))
+        self.caused = compiled(caused.limit(1))
+
+    def _reactions(self, count: int) -> Statement:
+        chosen = reactions.c.message_id.in_([string(f"id_{i}") for i in range(count)])
+        in_order = (reactions.c.created_at, reactions.c.entity_id, reactions.c.emoji)
+        return self._compiled(select(reactions).where(chosen).order_by(*in_order))
+
+
+class SqlSpaces:
+    """The `SpaceReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(SpaceQueries, driver.dialect)
+
+    async def space(self, space_id: str) -> Space | None:
+        return await read_rows(self._driver, SPACES.first, self._sql.space, {"space_id": space_id})
+
+    async def spaces(
+        self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Space]:
+        page: Params = {"limit": limit, "offset": offset}
+        if seen_by is None:
+            return await read_rows(self._driver, SPACES.each, self._sql.spaces, page)
+        return await read_rows(self._driver, SPACES.each, self._sql.spaces_of, {**page, "entity_id": seen_by})
+
+    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
+        asked: Params = {"entity_id": entity_id, "limit": limit}
+        if with_id is not None:
+            both: Params = {**asked, "with_id": with_id}
+            return await read_rows(self._driver, SPACES.all, self._sql.shared, both)
+        return await read_rows(self._driver, SPACES.all, self._sql.mine, asked)
+
+    async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
+        asked: Params = {"entity_id": entity_id, "limit": limit}
+        return await read_rows(self._driver, _with_names, self._sql.company, asked)
+
+    async def memberships(self, entity_id: str) -> Sequence[Member]:
+        return await read_rows(self._driver, MEMBERS.all, self._sql.memberships, {"entity_id": entity_id})
+
+    async def members(self, space_id: str) -> Sequence[Member]:
+        return await read_rows(self._driver, MEMBERS.each, self._sql.members, {"space_id": space_id})
+
+    async def member(self, space_id: str, entity_id: str) -> Member | None:
+        here: Params = {"space_id": space_id, "entity_id": entity_id}
+        return await read_rows(self._driver, MEMBERS.first, self._sql.member, here)
+
+    async def messages(
+        self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
+    ) -> Sequence[SpaceMessage]:
+        here: Params = {"space_id": space_id, "limit": limit}
+        if after is not None:
+            return await read_rows(
+                self._driver, SPACE_MESSAGES.each, self._sql.after, {**here, "after": after}
+            )
+        if before is None:
+            return await self.newest(space_id, limit, 0)
+        found = await read_rows(
+            self._driver, SPACE_MESSAGES.each, self._sql.before, {**here, "before": before}
+        )
+        return found.made_of(found[::-1])
+
+    async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
+        here: Params = {"space_id": space_id, "limit": limit, "offset": offset}
+        found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, here)
+        return found.made_of(found[::-1])
+
+    async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
+        asked: Params = {"id": message_id, "limit": limit}
+        found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.answers, asked)
+        return found.made_of(found[::-1])
+
+    async def message(self, message_id: str) -> SpaceMessage | None:
+        return await read_rows(self._driver, SPACE_MESSAGES.first, self._sql.message, {"id": message_id})
+
+    async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
+        if not message_ids:
+            return []
+        ids: Params = {f"id_{i}": one for i, one in enumerate(message_ids)}
+        return await read_rows(self._driver, REACTIONS.each, self._sql.reactions(len(message_ids)), ids)
+
+    async def caused(self, run_id: str, author: str) -> bool:
+        asked: Params = {"run_id": run_id, "author": author}
+        return bool(await read_rows(self._driver, list, self._sql.caused, asked))

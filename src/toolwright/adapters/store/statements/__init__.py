@@ -1,1 +1,0 @@
-"""The SQL statements of programs, by noun."""

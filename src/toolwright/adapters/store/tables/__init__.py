@@ -1,1 +1,0 @@
-"""The tables by noun, and how their rows become values."""
