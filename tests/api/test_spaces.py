@@ -140,7 +140,7 @@ async def test_only_the_author_changes_a_message() -> None:
         )
         path = f"/api/messages/{made.ids['message_id']}"
         refused = await change(made, "PATCH", path, BOB, {"content": "No"}, 403)
-        assert refused["error"] == "This message is somebody else's: only its author may change it."
+        assert refused["error"] == "Only the author of this message may change it."
         await change(made, "DELETE", path, BOB, None, 403)
         edited = (await change(made, "PATCH", path, ADA, {"content": "Well"}))["message"]
         assert (edited["content"], edited["editedAt"] is not None) == ("Well", True)

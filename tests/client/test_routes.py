@@ -118,7 +118,7 @@ async def test_a_submission_that_cannot_be_taken_is_the_error_of_the_runtime() -
             await client.calls.submit(run_id, "call_x", 1)
         with pytest.raises(InvalidRequest, match="either"):
             await client.calls.submit(run_id, call_id, 1, error="x")
-        with pytest.raises(InvalidRequest, match="nothing beside"):
+        with pytest.raises(InvalidRequest, match="either a JSON value or the text of an error"):
             await client.calls.submit(run_id, call_id, tw.ToolResult.fail("x", error_code="y"))
         with pytest.raises(InvalidJSON):
             await client.calls.submit(run_id, call_id, float("nan"))

@@ -479,7 +479,7 @@ async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
         with pytest.raises(DefinitionError, match="needs a function"):
             worker.tool("slow", 5)  # type: ignore[type-var]  # user input
         worker.tool("quick", lambda: 1)
-        with pytest.raises(DefinitionError, match="carries out the tool 'quick' already"):
+        with pytest.raises(DefinitionError, match="already executes the tool 'quick'"):
             worker.tool("quick")
         with pytest.raises(DefinitionError, match="cannot have a comma in its name, as 'a,b'"):
             worker.tool("a,b", lambda: 1)

@@ -71,7 +71,9 @@ async def test_a_scope_that_closes_gives_up_what_still_opens_and_opens_nothing_m
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert door.said == ["opening", "given up"]
-    with pytest.raises(InvalidRequest, match="What needs 'door' is over: no dependency is opened any more"):
+    with pytest.raises(
+        InvalidRequest, match="The call that needs 'door' has ended, so no dependency is opened"
+    ):
         await scope.value("door", "door", door.open, cleans_up=True)
 
 

@@ -102,7 +102,7 @@ def test_secrets_are_known_by_their_mark() -> None:
         d: str = ""
 
     assert NEEDS.secrets == {"key"}
-    with pytest.raises(DefinitionError, match="'b' has a secret within it"):
+    with pytest.raises(DefinitionError, match="'b' contains a secret"):
         Needs(Marked, "t")
 
 
@@ -152,8 +152,8 @@ class NotAllowed(BaseModel):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (SecretNumber, "a secret is text"),
-        (HiddenSecret, "a secret within it"),
+        (SecretNumber, "A secret must be text"),
+        (HiddenSecret, "contains a secret"),
         (NotAllowed, "'when'"),
         (dict, "pydantic model"),
     ],

@@ -42,7 +42,7 @@ def test_a_long_outage_is_told_of_seldom(
         outage.failed(AWAY)
         clock.advance(1.0)
     assert list(caplog.messages[1:]) == [
-        f"The journal has not answered for {SELDOM * n:.0f} seconds: The database is gone." for n in (1, 2, 3)
+        f"The journal did not answer for {SELDOM * n:.0f} seconds: The database is gone." for n in (1, 2, 3)
     ]
 
 

@@ -298,7 +298,7 @@ def test_keys_that_would_be_those_of_another_instance_are_refused() -> None:
     for name, instance in (("†a.one", None), ("a.b", "one")):
         with pytest.raises(InvalidRequest, match="A value of this call cannot have the key"):
             value_key(name, instance)
-    with pytest.raises(InvalidRequest, match="from 1 to 200 characters"):
+    with pytest.raises(InvalidRequest, match="must have 1 to 200 characters"):
         value_key("a" * 100, "b" * 100)
 
 

@@ -273,8 +273,8 @@ ODD: list[tuple[dict[str, Any], str]] = [
     ({"model": 3}, "3 in place of a text"),
     ({"finish_reason": ["stop"]}, "a value of the type list in place of a text"),
     ({"usage": Usage(input_tokens="9")}, "'9' in place of a number"),  # type: ignore[arg-type]
-    ({"usage": {"input_tokens": 9}}, "a usage or calls of another type"),
-    ({"calls": None}, "a usage or calls of another type"),
+    ({"usage": {"input_tokens": 9}}, "usage or calls of an invalid type"),
+    ({"calls": None}, "usage or calls of an invalid type"),
     (
         {"calls": (ModelCall(**ODD_CALL),)},
         "a value of the type dict in place of a text",

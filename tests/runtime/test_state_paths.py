@@ -620,7 +620,7 @@ async def test_a_value_that_is_no_json_fails_the_run_that_would_go_on_with_it() 
         thread = await rig.rt.threads.create("tester")
         run = await Talk(rig.rt, thread.id).say()
         assert run.status == "failed"
-        assert f"The value 'a' of the thread {thread.id} is broken: it is no JSON." in str(run.error)
+        assert f"The value 'a' of the thread {thread.id} is broken: it is not JSON." in str(run.error)
 
 
 async def test_secrets_of_the_thread_are_not_in_values() -> None:

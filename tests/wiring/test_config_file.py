@@ -182,7 +182,7 @@ async def test_a_faulty_file_is_refused_in_one_line_with_the_path(
         ({"name": "x", "members": ["scout", "nobody"]}, "spaces.0: There is no entity 'nobody'."),
         (
             {"id": "hall", "name": "x", "kind": "dm"},
-            "spaces.0: The space 'hall' is public, which cannot become dm.",
+            "spaces.0: The space 'hall' is public and cannot become dm.",
         ),
     ],
     ids=["nobody", "kind"],

@@ -223,7 +223,7 @@ def new_keys(
 ) -> None:
     """Print new keys, ready for a .env file."""
     if name is None and scope is not None:
-        raise typer.BadParameter("a key with a scope has a name too: give --name.", param_hint="'--scope'")
+        raise typer.BadParameter("a key with a scope needs a name: give --name.", param_hint="'--scope'")
     from toolwright.cli.keys import print_key, print_keys  # noqa: PLC0415 - as all commands here
 
     if name is None:

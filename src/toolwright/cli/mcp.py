@@ -50,7 +50,7 @@ def _take_over() -> tuple[BinaryIO, BinaryIO]:
     """
     for name, stream in (("stdin", sys.__stdin__), ("stdout", sys.__stdout__)):
         if stream is None:  # what Python makes of one that is closed
-            raise Refusal(f"An MCP host talks to this command by stdin and stdout, and {name} is closed.")
+            raise Refusal(f"An MCP host talks to this command by stdin and stdout, but {name} is closed.")
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -94,7 +94,7 @@ def _server(place: str, headers: Sequence[str]) -> McpServer:
         entry |= {"url": place, "headers": _headers(headers)}
     else:
         if headers:
-            raise Refusal(f"Only a server at a URL takes headers, and {place!r} is a command.")
+            raise Refusal(f"Headers are only sent to a server at a URL, but {place!r} is a command.")
         command, *args = _command(place)
         entry |= {"command": command, "args": args}
     try:
@@ -103,7 +103,7 @@ def _server(place: str, headers: Sequence[str]) -> McpServer:
         raise Refusal(sentence(f"{place!r}: {error.message.removeprefix('mcp.0.')}")) from error
     assert isinstance(server, McpServer), "it was given as an object"
     if server.variables:
-        raise Refusal(f"The variable {server.variables[0]!r} has no value here: write the value itself.")
+        raise Refusal(f"The variable {server.variables[0]!r} has no value here. Write the value itself.")
     return server
 
 
@@ -111,7 +111,7 @@ def _command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise Refusal(f"{text!r} is no command: {error}.") from error
+        raise Refusal(f"{text!r} is not a command: {error}.") from error
     if not words:
         raise Refusal("--mcp needs the URL of a server, or the command that starts one.")
     return words
@@ -123,7 +123,7 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
         name, colon, value = text.partition(":")
         name, value = name.strip(), value.strip()
         if not colon or not name or not value:
-            raise Refusal(f"A header is written as 'Name: value', not {text!r}.")
+            raise Refusal(f"A header must be written as 'Name: value', not {text!r}.")
         if name.lower() in {each.lower() for each in headers}:
             raise Refusal(f"The header {name!r} is given twice.")
         headers[name] = value

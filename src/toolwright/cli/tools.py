@@ -52,8 +52,8 @@ def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> J
     lacking = None if tool.needs is None else tool.needs.read(values)
     if isinstance(lacking, MissingTenvs):
         raise Refusal(
-            f"The tool {tool.name!r} needs other tenvs than these: {lacking}. Give each as --tenv NAME=VALUE, or as "
-            "--tenv NAME if it is in the environment."
+            f"The tool {tool.name!r} needs valid tenvs: {lacking}. Give each as --tenv NAME=VALUE, "
+            "or as --tenv NAME if it is in the environment."
         )
     return values
 

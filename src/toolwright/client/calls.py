@@ -141,7 +141,5 @@ def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:
     if not isinstance(result, ToolResult):
         return {"result": plain(result)}
     if result.attachments or result.error_code or result.error_data:
-        raise InvalidRequest(
-            "Over HTTP a result is a JSON value, or the text of an error, and nothing beside."
-        )
+        raise InvalidRequest("Over HTTP a result is either a JSON value or the text of an error.")
     return {"error": result.error} if result.status == "error" else {"result": plain(result.result)}

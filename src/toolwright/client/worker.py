@@ -58,7 +58,7 @@ class Work:
         An exception of the function is an error result; only the worker's own cancellation passes.
         """
         if not isinstance(arguments, dict):
-            return ToolResult.fail(f"The arguments are no JSON object: {brief_value(arguments)}.")
+            return ToolResult.fail(f"The arguments must be a JSON object: {brief_value(arguments)}.")
         call: Callable[[], object] = (
             (lambda: self.function(arguments)) if self.whole else (lambda: self.function(**arguments))
         )
@@ -80,7 +80,7 @@ def work_of(name: str, function: Function) -> Work:
     """
     if not callable(function) or isinstance(function, type):
         raise DefinitionError(
-            f"The tool {name!r} needs a function to carry it out, not {brief_value(function)}."
+            f"The tool {name!r} needs a function that executes it, not {brief_value(function)}."
         )
     on_loop = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
@@ -198,7 +198,7 @@ class Worker:
                 f"A worker's tool cannot have a comma in its name, as {name!r}: no server offers it."
             )
         if name in self._tools:
-            raise DefinitionError(f"This worker carries out the tool {name!r} already.")
+            raise DefinitionError(f"This worker already executes the tool {name!r}.")
 
         def take(decorated: F) -> F:
             self._tools[name] = work_of(name, decorated)
@@ -211,7 +211,7 @@ class Worker:
         if not self._tools:
             raise DefinitionError("This worker has no tools: give it one with worker.tool(name)(function).")
         if not self._idle.is_set():
-            raise DefinitionError("This worker is running already.")
+            raise DefinitionError("This worker is already running.")
         self._idle.clear()
         self._stopping.clear()
         self._threads = DaemonThreads(self._concurrency, "toolwright-worker")

@@ -140,19 +140,19 @@ class MethodNotAllowed(ToolwrightError):
 
 
 class AlreadyOver(ToolwrightError):
-    """This is already over."""
+    """This has already finished."""
 
     code = "already_over"
 
 
 class RunOver(AlreadyOver):
-    """The run is already over."""
+    """The run has already finished."""
 
     code = "run_over"
 
 
 class ThreadTerminated(AlreadyOver):
-    """The thread is terminated: nobody answers in it any more."""
+    """The thread is terminated, so no agent answers in it."""
 
     code = "terminated"
 

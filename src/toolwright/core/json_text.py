@@ -228,9 +228,9 @@ def _names(value: JSON, nesting: int) -> int:
                     below += [each for each in part if type(each) in _LOOKED_AT]
             elif isinstance(part, float):
                 if part - part != 0.0:
-                    raise NotJson(f"it holds the number {part!r}, which JSON cannot carry")
+                    raise NotJson(f"it contains the number {part!r}, which JSON cannot carry")
             elif isinstance(part, int) and part.bit_length() > MAX_INTEGER_BITS:
-                raise NotJson("it holds a number of too many digits")
+                raise NotJson("it contains a number with too many digits")
         level, depth = below, depth + 1
     return names
 
@@ -241,10 +241,10 @@ def _exactly(raw: bytes) -> JSON:
     except UnicodeDecodeError:
         raise NotJson("it is not UTF-8") from None
     except RecursionError:
-        raise NotJson("it is nested too deep") from None
+        raise NotJson("it is nested too deeply") from None
     except ValueError as error:
         if "integer string conversion" in str(error):  # what `int` says is advice for programmers
-            raise NotJson("it holds a number of too many digits") from None
+            raise NotJson("it contains a number with too many digits") from None
         raise NotJson(str(error).rstrip(".")) from None
 
 

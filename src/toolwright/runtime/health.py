@@ -89,7 +89,7 @@ class _Shared:
             self._task.add_done_callback(self._end)
         done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
         if not done:
-            raise StoreError(f"{self._what} has not answered for {PATIENCE:.0f} s.")
+            raise StoreError(f"{self._what} did not answer for {PATIENCE:.0f} s.")
         await self._task
 
     def _end(self, task: asyncio.Task[None]) -> None:

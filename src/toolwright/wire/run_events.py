@@ -149,7 +149,7 @@ class RunEvents:
         result = None if payload.get("truncated") else _result(type_, payload)
         if result is None:
             call = await self._records.call(call_id)
-            name, result = call.name, call.result or ToolResult.fail("The result is not there any more.")
+            name, result = call.name, call.result or ToolResult.fail("The result no longer exists.")
         return CallDone(call_id, name, result)
 
     async def _waiting(self, payload: JSONObject) -> list[CallWaiting]:

@@ -69,7 +69,7 @@ def load_app(target: str) -> App:
     name, _, path = target.partition(":")
     if name.endswith(".py") or "/" in name:
         raise DefinitionError(
-            f"{target!r} is a path: name the module, as in {Path(name).stem + ':app'!r}, from its folder."
+            f"{target!r} is a path. Name the module, as in {Path(name).stem + ':app'!r}, from its folder."
         )
     if not all(part.isidentifier() for part in name.split(".")):
         raise DefinitionError(f"{target!r} is not of the form MODULE:APP, as in 'app:app'.")
@@ -367,7 +367,7 @@ async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) 
             await _member(name, runtime)
     space = await _find_space(entry, runtime)
     if space is not None and space.kind != entry.kind:
-        raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
+        raise DefinitionError(f"The space {space.id!r} is {space.kind} and cannot become {entry.kind}.")
 
 
 async def _space(entry: SpaceEntry, runtime: Runtime) -> None:

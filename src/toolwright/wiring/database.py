@@ -177,7 +177,7 @@ def _postgres(part: str) -> Any:  # a module loaded by name has no static type
 
 def _sqlite_revision(path: Path) -> tuple[str | None, str | None]:
     if not path.absolute().parent.is_dir():
-        raise StoreError(f"The database {str(path)!r} cannot be made: its folder is not there.")
+        raise StoreError(f"The database {str(path)!r} cannot be created: its folder does not exist.")
     try:
         return sqlite_revision(path)
     except sqlite3.Error as error:

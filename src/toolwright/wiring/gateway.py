@@ -276,7 +276,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno == EADDRINUSE:
             raise CannotServe(
-                f"Port {port} of {host!r} is in use: choose another port, or stop what listens there."
+                f"Port {port} of {host!r} is in use. Choose another port, or stop the process that listens there."
             ) from error
         raise CannotServe(sentence(f"The server cannot listen on {host!r}, port {port}: {error}")) from error
     listener.setblocking(False)

@@ -297,7 +297,7 @@ async def _check_key(settings: Settings, store: Store) -> None:
     if sealed or broken_of(sealed):
         await store.close()
         raise CannotUnseal(
-            f"The journal holds secrets, but their key file {str(file)!r} is not there: put it back, or set "
+            f"The journal contains secrets, but their key file {str(file)!r} does not exist. Restore it, or set "
             "TOOLWRIGHT_ENCRYPTION_KEYS to go on without them."
         )
 

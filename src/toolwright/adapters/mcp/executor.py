@@ -161,7 +161,7 @@ class _Call:
             else:
                 answers = None
                 await asyncio.sleep(0.25)
-        raise RuntimeError("it asks again and again")
+        raise RuntimeError("it keeps asking for input")
 
     async def _send(
         self, session: OpenSession, answers: dict[str, Any] | None, state: str | None
@@ -291,7 +291,8 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
     code = error.error.code
     if code == types.CONNECTION_CLOSED:
         return ToolResult.fail(
-            f"The MCP server broke off without an answer; {_UNKNOWN}.", error_code="mcp_broken_off"
+            f"The MCP server closed the connection without an answer; {_UNKNOWN}.",
+            error_code="mcp_broken_off",
         )
     if code == BROKEN_OFF:
         broken = sentence(
@@ -342,7 +343,7 @@ def _legacy_task(server: str, created: Mapping[str, Any]) -> RemoteTask:
 def _task_id(given: object) -> str:
     """Return the id that a server gives a task. Raises `RuntimeError` for one that the journal cannot keep."""
     if not isinstance(given, str) or not given:
-        raise RuntimeError("it has made a task without an id")
+        raise RuntimeError("it created a task without an id")
     if len(given) > MAX_ID or unwritable(given):
         raise RuntimeError(f"the id of a task is at most {MAX_ID} characters without NUL or lone surrogates")
     return given

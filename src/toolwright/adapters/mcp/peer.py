@@ -17,7 +17,7 @@ from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import brief, first_error, words
 
 MOST = 500  # characters
-_NO_MESSAGE = "it is no message of the protocol"
+_NO_MESSAGE = "it is not a message of the protocol"
 _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
 
 

@@ -98,7 +98,7 @@ async def written_prompt(connection: Connection, name: str, arguments: Mapping[s
             raise McpRefused(words) from error
         except (*_FAULTS, InvalidJSON, Faulty) as error:
             why = connection.redactor.text(said(error))
-            raise McpUnavailable(f"it answers with what is no prompt: {why}") from error
+            raise McpUnavailable(f"its answer is not a valid MCP prompt: {why}") from error
 
 
 def _text_of(connection: Connection, answer: types.GetPromptResult) -> McpPromptText:
@@ -205,7 +205,7 @@ async def task_state(
     told = await _asked(session, GetTask(params=TaskParams(task_id=task_id)))
     status = told.get("status")
     if status not in get_args(TaskStatus):
-        raise McpUnavailable("it tells no status of the task")
+        raise McpUnavailable("it reports no status for the task")
     message = told.get("statusMessage")
     state = McpTaskState(
         status=cast("TaskStatus", status),
@@ -269,7 +269,7 @@ async def _result(session: OpenSession, answer: object, output: JSONObject | Non
         return await judged(await with_linked_files(session, parsed, REQUEST_TIMEOUT), output)
     except (ValidationError, TypeError, ValueError, AttributeError):
         return ToolResult.fail(
-            "The MCP server gave a task a result that is none.", error_code="mcp_bad_answer"
+            "The MCP server returned an invalid result for a task.", error_code="mcp_bad_answer"
         )
 
 
@@ -322,7 +322,7 @@ async def _asked(session: OpenSession, request: Any, seconds: float = REQUEST_TI
             raise McpUnavailable(words) from error
         raise _Refused(words) from error
     except (ValidationError, RuntimeError, ValueError) as error:
-        raise McpUnavailable(f"it answers with what is no answer: {brief(str(error), 500)}") from error
+        raise McpUnavailable(f"its answer is not a valid MCP result: {brief(str(error), 500)}") from error
     return answer.fields
 
 

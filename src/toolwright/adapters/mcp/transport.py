@@ -193,7 +193,7 @@ class _Bounded(httpx2.AsyncByteStream):
         except TooManyValues as error:
             raise httpx2.StreamError(str(error)) from None
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
-            raise httpx2.StreamError(f"it broke off: {words(error)}") from error
+            raise httpx2.StreamError(f"the connection was lost: {words(error)}") from error
 
     async def aclose(self) -> None:
         await self._response.aclose()

@@ -150,7 +150,7 @@ def _form(given: object, where: str) -> TurnForm:
     if not keys.intersection(_SAYS):
         raise DefinitionError(f"{where}: needs one of {', '.join(_SAYS)}.")
     if {"text", "json"} <= keys:
-        raise DefinitionError(f"{where}: text and json are two forms of one thing; keep one of them.")
+        raise DefinitionError(f"{where}: text and json are two forms of the same answer. Keep one of them.")
     return form
 
 

@@ -118,7 +118,7 @@ class _ApiReader:
         form, document = self._form, self._document
         resolved(operation.broken)
         if operation.method not in METHODS:
-            raise Refused(f"there are no tools of the method {operation.method}")
+            raise Refused(f"tools cannot be made of the method {operation.method}")
         base = self._base(operation)
         made = read_request(document, base, operation.path, operation.method, operation.item, operation.node)
         execution = cast("JSONObject", made["execution"])

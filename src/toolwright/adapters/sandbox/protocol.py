@@ -46,15 +46,15 @@ class HostFunctions:
         """Call the host's function and return its result. Raises `HostError` for all its errors."""
         function = self._functions.get(name)
         if function is None:
-            raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
+            raise HostError(f"There is no function {brief(name, 100)!r} to call.")
         if surely_longer((args, named), self._most):
             raise HostError(
-                f"The arguments of {name!r} have more than the {quantity(self._most, 'byte')} that are allowed."
+                f"The arguments of {name!r} have more than the allowed {quantity(self._most, 'byte')}."
             )
         try:
             given, keywords = self._read(args), self._read(named)
         except InvalidJSON as error:
-            raise HostError(f"The arguments of {name!r} are JSON: {error}") from error
+            raise HostError(f"The arguments of {name!r} must be JSON: {error}") from error
         try:
             returned = await self._returned(
                 function, cast("list[JSON]", given), cast("dict[str, JSON]", keywords)
@@ -87,7 +87,7 @@ class HostFunctions:
         try:
             value = plain(returned)
         except InvalidJSON as error:
-            raise HostError(f"What {name!r} returns is JSON: {error}") from error
+            raise HostError(f"The result of {name!r} must be JSON: {error}") from error
         size = len(dumps(value))
         if size > self._most:
             raise HostError(
@@ -218,7 +218,7 @@ class Talk:
         try:
             result = plain(value)
         except InvalidJSON as error:
-            return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
+            return ended(CodeError(code="result", message=f"The result is not JSON: {error}"))
         size = len(json.dumps(result, ensure_ascii=False).encode(errors="replace"))
         if size > 2 * self._most:
             message = f"The result has {quantity(size, 'byte')}, and {self._most} are allowed."

@@ -218,9 +218,7 @@ def exporter_of(signal: str, name: str) -> Any:  # as the library whose it is ha
         name = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
     found = [*entry_points(group=f"opentelemetry_{signal}_exporter", name=name)]
     if not found:
-        raise DefinitionError(
-            f"There is no exporter of {signal} called {name!r} here: install it, or name another."
-        )
+        raise DefinitionError(f"No exporter for {signal} called {name!r} here: install it, or name another.")
     make: Callable[[], object] = found[0].load()
     return make()
 

@@ -141,7 +141,7 @@ class Place:
             self._last = self._head if self._last is None and self._asked is None else self._last
         if event.type == RESET and event.n is None:
             raise Reset(
-                "The events behind the place to resume from are not all there any more: read anew what you need, "
+                "Some events after the resume position were deleted. Read the current state again, "
                 f"then follow after {self._head}.",
                 self._head,
             )

@@ -242,8 +242,8 @@ def _id(where: str, given: str) -> str:
     if not isinstance(given, str) or _ID.fullmatch(given) is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         fault = f"must be up to {LONGEST_ID} letters, digits, '-' and '_'"
         raise InvalidRequest(
-            f"An id is up to {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(given), 200)}: leave it out, "
-            "and a new one is made.",
+            f"An id must be at most {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(given), 200)}. "
+            "Leave it out to create a new one.",
             [{"path": where, "message": fault}],
         )
     return given

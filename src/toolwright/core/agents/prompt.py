@@ -260,7 +260,7 @@ class Prompt:
         if self.output is None:
             return
         if self.expose_as_tool:
-            raise DefinitionError(f"{whose} is exposed as a tool, and so can have no output.")
+            raise DefinitionError(f"{whose} is exposed as a tool, so it cannot have an output.")
         if not isinstance(self.output, Output):
             output = Output(self.output, f"The output schema of the prompt {self.name!r}")
             object.__setattr__(self, "output", output)

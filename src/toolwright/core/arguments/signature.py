@@ -107,7 +107,9 @@ def read_signature(
     of the place of definition, for annotations that are text.
     """
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        raise DefinitionError(f"Tool {name!r}: its function yields; a tool returns its one result.")
+        raise DefinitionError(
+            f"Tool {name!r}: its function is a generator. A tool must return a single result."
+        )
     parameters = _Parameters(handler, name, scope)
     parameters.check_docstring(args is not None)
     if args is None:
@@ -151,7 +153,7 @@ class _Parameters:
         """Return the single parameter other than the state, which receives the model."""
         if len(self.others) != 1:
             raise DefinitionError(
-                f"Tool {self._tool!r}: with args= the function takes one parameter besides the state, "
+                f"Tool {self._tool!r}: with args= the function must take one parameter besides the state, "
                 f"not {len(self.others)} ({', '.join(self.others) or 'none'})."
             )
         return next(iter(self.others))
@@ -319,9 +321,9 @@ def _json_schemas(
 def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, Builder]:
     """Return the schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
-        raise DefinitionError(f"Tool {tool!r}: {what}= takes a pydantic model, not {model!r}.")
+        raise DefinitionError(f"Tool {tool!r}: {what}= must be a pydantic model, not {model!r}.")
     if model is BaseModel:
-        raise DefinitionError(f"Tool {tool!r}: {what}= takes a model of your own, not BaseModel itself.")
+        raise DefinitionError(f"Tool {tool!r}: {what}= must be a model of your own, not BaseModel itself.")
     reader = TypeReader(tool)
     reader.read_model(model)
     adapter = adapter_of(model, f"Tool {tool!r}: parameter {what!r}")

@@ -117,7 +117,7 @@ class Scope:
         kept = self._kept.get(key)
         if kept is None:
             if self._closed:
-                raise InvalidRequest(f"What needs {name!r} is over: no dependency is opened any more.")
+                raise InvalidRequest(f"The call that needs {name!r} has ended, so no dependency is opened.")
             kept = self._kept[key] = Kept(name, opening(), cleans_up)
             self._opening.add(kept)
             kept.opened.add_done_callback(lambda _: self._on_opened(key, kept))
@@ -339,7 +339,7 @@ def _or_raise(value: object, error: BaseException | None) -> object:
 
 def _checked(name: str, value: object) -> object:
     if value is _NOTHING:
-        raise DefinitionError(f"The dependency {name!r} has yielded no value: let it yield one, once.")
+        raise DefinitionError(f"The dependency {name!r} yielded no value. It must yield exactly once.")
     return value
 
 
@@ -357,7 +357,7 @@ def overriding(
     """
     for each in (dependency, other):
         if not callable(each):
-            raise DefinitionError(f"App.override takes two functions, not {brief_value(each)}.")
+            raise DefinitionError(f"App.override needs two functions, not {brief_value(each)}.")
     read = DependencyReader("App.override", {}).read(Depends(other))
     _check(read, {**overrides, dependency: read}, [dependency])
     before = overrides.get(dependency)
@@ -376,7 +376,5 @@ def _check(node: Dependency, overrides: dict[Function, Dependency], path: list[F
     for each in node.below.values():
         if each.fn in path:
             names = " → ".join(name_of(fn) for fn in [*path, each.fn])
-            raise DefinitionError(
-                f"App.override: {name_of(path[0])!r} would be needed for its own value: {names}."
-            )
+            raise DefinitionError(f"App.override: {name_of(path[0])!r} would depend on itself: {names}.")
         _check(overrides.get(each.fn, each), overrides, [*path, each.fn])

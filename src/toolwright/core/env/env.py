@@ -234,10 +234,12 @@ class Variable:
     def __post_init__(self) -> None:
         fault = faulty_name(self.name)
         if fault is not None:
-            raise DefinitionError(f"A variable has the name {fault}.")
+            raise DefinitionError(f"A variable has the invalid name {fault}.")
         what = f"The variable {self.name!r}"
         if self.type not in get_args(EnvType):
-            raise DefinitionError(f"{what} is of the type 'text' or 'secret', not {brief_value(self.type)}.")
+            raise DefinitionError(
+                f"{what} must be of the type 'text' or 'secret', not {brief_value(self.type)}."
+            )
         check_kind(f"{what}: required", self.required, bool, "true or false")
         check_kind(f"{what}: scoped", self.scoped, bool, "true or false")
         check_kind(f"{what}: description", self.description, str, "text")

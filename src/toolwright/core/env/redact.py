@@ -194,7 +194,7 @@ def _read(text: str) -> JSON:
 
 
 def _refuse(constant: str) -> JSON:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _SEED = 8  # characters by which a beginning is looked for

@@ -131,7 +131,7 @@ class FileDrafts:
     async def below(self, folder: str) -> Sequence[AttachmentRef]:
         """Return the files in a folder and below."""
         if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A folder is text, not {brief_value(folder)}.")
+            raise InvalidRequest(f"A folder must be text, not {brief_value(folder)}.")
         if folder.strip("/") == "":
             return [file.ref for file in await self.files()]
         start = fold(f"{checked_path(folder.rstrip('/'))}/")
@@ -140,7 +140,7 @@ class FileDrafts:
     async def matching(self, pattern: str) -> Sequence[AttachmentRef]:
         """Return the files whose path, or name if the pattern has no slash, matches."""
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A pattern is text, not {brief_value(pattern)}.")
+            raise InvalidRequest(f"A pattern must be text, not {brief_value(pattern)}.")
         folded = fold(pattern)
         if "/" not in pattern:
             return [file.ref for file in await self.files() if fnmatchcase(fold(file.name), folded)]
@@ -161,7 +161,7 @@ def written_file(
     """Return the row of a file that a program writes. A missing MIME type is derived from its name."""
     full_path = checked_path(path)
     if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest(f"A MIME type is text, not {brief_value(mime_type)}.")
+        raise InvalidRequest(f"A MIME type must be text, not {brief_value(mime_type)}.")
     kind = mime_type or mimetypes.guess_type(full_path)[0] or ANY_TYPE
     return File(
         thread_id=thread_id,
@@ -183,7 +183,7 @@ def as_bytes(content: object, limit: int) -> bytes:
         except UnicodeEncodeError:
             raise InvalidRequest("The text of a file must not hold lone surrogates.") from None
     if not isinstance(content, bytes | bytearray):
-        raise InvalidRequest(f"A file is bytes or text, not a {type(content).__name__}.")
+        raise InvalidRequest(f"A file must be bytes or text, not a {type(content).__name__}.")
     if len(content) > limit:
-        raise TooLarge(f"A file has at most {quantity(limit, 'byte')}, not {len(content)}.")
+        raise TooLarge(f"A file must have at most {quantity(limit, 'byte')}, not {len(content)}.")
     return bytes(content)

@@ -40,7 +40,7 @@ class Outage:
             log.warning("The journal does not answer; what needs it waits: %s", error)
         elif self._told and now - self._last_line >= SELDOM:
             self._last_line = now
-            log.warning("The journal has not answered for %s: %s", _seconds(now - self._since), error)
+            log.warning("The journal did not answer for %s: %s", _seconds(now - self._since), error)
 
     def over(self) -> None:
         """Record that the journal has answered a caller for whom it had failed."""

@@ -201,7 +201,7 @@ def read_tool(
     if not isinstance(schema, dict):
         raise DefinitionError("Its inputSchema must be an object.")
     if schema.get("type", "object") != "object":
-        raise DefinitionError("Its inputSchema must be that of an object.")
+        raise DefinitionError("Its inputSchema must be an object schema.")
     if has_more_values(schema, MAX_SCHEMA_VALUES):
         raise DefinitionError(f"Its inputSchema holds more than {MAX_SCHEMA_VALUES} JSON values.")
     options = server.options(name)

@@ -79,7 +79,7 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
     """Return the answer to that question, with the defaults of fields that were left out. Raises `InvalidRequest`."""
     if not isinstance(answer, dict) or answer.get("action") not in get_args(Action):
         raise InvalidRequest(
-            "The answer to a question is an object with an action: 'accept', 'decline' or 'cancel'.",
+            "The answer to a question must be an object with an action: 'accept', 'decline' or 'cancel'.",
             [{"path": "result.action", "message": "must be 'accept', 'decline' or 'cancel'"}],
         )
     action = cast("Action", answer["action"])

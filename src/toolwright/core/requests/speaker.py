@@ -217,7 +217,7 @@ class RequestAgents:
         if agent is not None and agent.model is not None:
             return agent.model
         raise DefinitionError(
-            f"The model {name!r} of this request is an object, which only the process that began it has."
+            f"The model {name!r} of this request is an object, which exists only in the process that started it."
         )
 
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:

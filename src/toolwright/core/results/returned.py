@@ -58,9 +58,9 @@ def as_result(value: object) -> ToolResult:
             _warn_once()
         return _success(plain(value))
     except Faulty as fault:
-        return ToolResult.fail(f"The tool returned faulty content. {fault}")
+        return ToolResult.fail(f"The tool returned invalid content. {fault}")
     except InvalidJSON as error:
-        return ToolResult.fail(f"The tool returned what is not JSON: {error.message}")
+        return ToolResult.fail(f"The tool returned a value that is not JSON: {error.message}")
 
 
 _RESULT_KEYS = frozenset({"status", "result", "error", "stack", "attachments", "error_code", "error_data"})
@@ -90,7 +90,7 @@ def _checked(result: ToolResult) -> ToolResult:
         value = result.result if type(result.result) is str else plain(result.result)
         more = plain(result.error_data)
     except Faulty as fault:
-        return ToolResult.fail(f"The tool returned a faulty result. {fault}")
+        return ToolResult.fail(f"The tool returned an invalid result. {fault}")
     except InvalidJSON as error:
         return ToolResult.fail(f"The tool returned a result that is not JSON: {error.message}")
     failed = result.status == "error"
@@ -111,7 +111,9 @@ def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
     attachments = tuple(cast("Iterable[object]", value))  # isinstance does not know what it holds
     for each in attachments:
         if not isinstance(each, Attachment | AttachmentRef):
-            raise Faulty(f"An attachment is an Attachment or an AttachmentRef, not a {type(each).__name__}.")
+            raise Faulty(
+                f"An attachment must be an Attachment or an AttachmentRef, not a {type(each).__name__}."
+            )
     kept = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
     return tuple(checked_parts(kept, "Attachment"))
 

@@ -43,7 +43,7 @@ class Output:
         if not isinstance(declared, Mapping):
             if declared is None or isinstance(declared, _NO_TYPES):
                 raise DefinitionError(
-                    f"{what} is a JSON Schema or a type, not {brief_value(cast('object', declared))}."
+                    f"{what} must be a JSON Schema or a type, not {brief_value(cast('object', declared))}."
                 )
             self._adapter = adapter_of(declared, what)
             try:

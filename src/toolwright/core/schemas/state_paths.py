@@ -76,12 +76,12 @@ def read_output_path(written: JSON) -> OutputPath:
         return OutputPath(path=_read_path(written))
     if not isinstance(written, dict) or not written.keys() <= {"path", "method"} or "path" not in written:
         raise InvalidRequest(
-            f"An output path is {_STATE}.name, or an object with path and method, not {brief_value(written)}."
+            f"An output path must be {_STATE}.name, or an object with path and method, not {brief_value(written)}."
         )
     method = written.get("method", "set")
     if method not in get_args(Method):
         raise InvalidRequest(
-            f"The method of an output path is one of {', '.join(get_args(Method))}, not {brief_value(method)}."
+            f"The method of an output path must be one of {', '.join(get_args(Method))}, not {brief_value(method)}."
         )
     return OutputPath(path=_read_path(written["path"]), method=cast("Method", method))
 
@@ -89,7 +89,7 @@ def read_output_path(written: JSON) -> OutputPath:
 def _read_path(written: JSON) -> StatePath:
     if not isinstance(written, str) or len(written) > MAX_ID or not re.fullmatch(_PATTERN, written):
         raise InvalidRequest(
-            f"A path into the state is {_STATE}.name or {_STATE}.name.name, of at most {MAX_ID} characters and "
+            f"A path into the state must be {_STATE}.name or {_STATE}.name.name, of at most {MAX_ID} characters and "
             f"{_MOST_NAMES} names, not {brief_value(written)}."
         )
     return tuple(written.split(".")[1:])
@@ -128,7 +128,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
     that would become nested deeper than 64 levels or too large. Raises `InvalidJSON` for a value that is not JSON.
     """
     if not place.path:
-        raise InvalidRequest(f"A result is written to a name in the state, such as {_STATE}.name.")
+        raise InvalidRequest(f"A result must be written to a name in the state, such as {_STATE}.name.")
     after = _write(state, place, plain(value))
     assert isinstance(after, dict), "a name in the state was written"
     if _is_large(dumps(after)):

@@ -251,7 +251,9 @@ class MemoryState:
     def inject_message(self, content: str, role: str = "user") -> str:
         """Append a message to the given ones and return its id."""
         if role not in ("user", "assistant"):
-            raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
+            raise InvalidRequest(
+                f"The role of a message must be 'user' or 'assistant', not {brief_value(role)}."
+            )
         message_id = f"msg_{uuid4().hex}"
         message = Message(
             id=message_id,
@@ -290,7 +292,7 @@ class MemoryState:
         """Call another tool of the toolset that this call came from; without one there is none."""
         name, asked = given.tool_call(name, arguments)
         if self._invoke is None:
-            return ToolResult.fail("There are no tools to call here.", error_code="unknown_tool")
+            return ToolResult.fail("No tools can be called here.", error_code="unknown_tool")
         return await self._invoke(name, asked)
 
     async def elicit(
@@ -313,7 +315,7 @@ class MemoryState:
     ) -> Sampled:
         """Raises `ModelError`: there is no model here."""
         sampling(messages, system, max_tokens, temperature, source)
-        raise ModelError("There is no model to ask here.")
+        raise ModelError("No model is available here.")
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
         """There is none."""

@@ -16,7 +16,7 @@ InboxType: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 FAULT = "fault"
-"""The field of an event of the type `call` that says why its input is no JSON."""
+"""The field of an event of the type `call` that says why its input is not JSON."""
 
 MOST_ATTEMPTS = 3
 """Most failed runs of an event before it is parked as `failed` (D21)."""

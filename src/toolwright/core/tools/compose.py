@@ -79,7 +79,7 @@ def _listed(tools: object) -> list[Tool]:
         schemas = cast("Mapping[str, object]", tools)  # names are validated with the tools
         return [Tool.from_schema(name, schema) for name, schema in schemas.items()]
     if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
-        raise DefinitionError(f"Tools are composed from schemas by name or a list, not {brief_value(tools)}.")
+        raise DefinitionError(f"compose needs schemas by name or a list of them, not {brief_value(tools)}.")
     listed: dict[str, Tool] = {}
     for each in cast("Iterable[object]", tools):  # isinstance does not know what it holds
         tool = as_tool(each)

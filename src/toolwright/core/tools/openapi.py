@@ -247,7 +247,7 @@ async def read_entry(
         document = await source.fetch(entry.source, trusted=trusted, allow=allow)
         return await asyncio.to_thread(read_document, document, entry, cast("str", entry.source))
     if not trusted and source.is_path(entry.source):
-        raise DefinitionError("source names a file, which is only taken from files and code")
+        raise DefinitionError("source names a file, which is only allowed in files and code")
     document = await asyncio.to_thread(source.load, entry.source, folder)
     return await asyncio.to_thread(read_document, document, entry, None)
 

@@ -121,7 +121,7 @@ async def carry_out(
     executor = executors.get(tool.carrier)
     if executor is None:
         return ToolResult.fail(
-            f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be carried out here.",
+            f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be executed here.",
             error_code="no_executor",
         )
     if tool.needs is not None:
@@ -149,7 +149,7 @@ def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
     if not faults:
         return outcome
     return ToolResult.fail(
-        f"Tool {name!r} gave a result that its _output does not allow: {list_faults(faults)}.",
+        f"Tool {name!r} returned a result that its _output does not allow: {list_faults(faults)}.",
         error_code="invalid_output",
     )
 

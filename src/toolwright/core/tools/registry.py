@@ -34,7 +34,7 @@ class Registry:
         """
         tool = Tool.from_schema(name, schema)
         if name in self._tools:
-            raise DefinitionError(f"The tool {name!r} is registered already.")
+            raise DefinitionError(f"The tool {name!r} is already registered.")
         self._tools[name] = tool
         register = self.handler(name)
 
@@ -62,7 +62,9 @@ class Registry:
 
         def register(function: H) -> H:
             if name in self._handlers:
-                raise DefinitionError(f"The handler {name!r} is registered already; swap_handler changes it.")
+                raise DefinitionError(
+                    f"The handler {name!r} is already registered. Replace it with swap_handler."
+                )
             self._handlers[name] = _checked(name, function)
             return function
 
@@ -134,7 +136,7 @@ def _checked(name: str, function: object) -> Handler:
     if not callable(function) or isinstance(function, type | Tool):
         raise DefinitionError(f"The handler {name!r} must be a function, not {brief_value(function)}.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise DefinitionError(f"The handler {name!r} yields; a handler returns its one result.")
+        raise DefinitionError(f"The handler {name!r} yields. A handler must return a single result.")
     return function
 
 
@@ -213,7 +215,8 @@ def _parameters(handler: Handler, tool: str) -> Mapping[str, inspect.Parameter]:
     for name, each in parameters.items():
         if each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
             raise DefinitionError(
-                f"The handler of the tool {tool!r} takes {name!r} by its place, but arguments come by name."
+                f"The handler of the tool {tool!r} has the positional-only parameter {name!r}, "
+                "but arguments are passed by name."
             )
     return parameters
 

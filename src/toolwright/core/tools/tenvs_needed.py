@@ -134,12 +134,12 @@ def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:
     if _marked(field.metadata):
         if field.annotation is not str and set(get_args(field.annotation)) != {str, type(None)}:
             raise DefinitionError(
-                f"{what} is a secret, and a secret is text: {_right_form(field.annotation)}."
+                f"{what} is a secret. A secret must be text: {_right_form(field.annotation)}."
             )
         return True
     if _hides_secret(field.annotation, ()):
         raise DefinitionError(
-            f"{what} has a secret within it, and a secret is a field of its own: {_right_form(field.annotation)}."
+            f"{what} contains a secret. A secret must be a field of its own: {_right_form(field.annotation)}."
         )
     return False
 

@@ -285,7 +285,7 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):
         raise DefinitionError(
-            f"Tool {tool.name!r}: timeout is a positive number of seconds, at most 10**9, or None, "
+            f"Tool {tool.name!r}: timeout must be a positive number of seconds, at most 10**9, or None, "
             f"not {tool.timeout!r}."
         )
     if tool.grace is not None and tool.grace != 0 and not _is_duration(tool.grace):
@@ -294,7 +294,7 @@ def _check(tool: Tool) -> None:
         )
     if tool.timeout is None and tool.kind in _WAITING:
         raise DefinitionError(
-            f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout: an agent never waits for ever."
+            f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout, so that an agent never waits without end."
         )
     _check_parameters(tool)
     _check_way(tool)
@@ -314,13 +314,13 @@ def _check_parameters(tool: Tool) -> None:
     """Raise `DefinitionError` unless the parameters can be an object, as arguments always are."""
     if not isinstance(tool.parameters, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(
-            f"Tool {tool.name!r}: its parameters must be a JSON Schema, which is a dict, not "
+            f"Tool {tool.name!r}: its parameters must be a JSON Schema as a dict, not "
             f"{brief_value(tool.parameters)}."
         )
     if not can_be_object(tool.parameters):
         raise DefinitionError(
-            f"Tool {tool.name!r}: its parameters must be the JSON Schema of an object, as arguments always are one. "
-            f"No object fits {brief(dumps_unescaped(tool.parameters), 200)}."
+            f"Tool {tool.name!r}: its parameters must be the JSON Schema of an object. "
+            f"No object matches {brief(dumps_unescaped(tool.parameters), 200)}."
         )
 
 
@@ -328,10 +328,12 @@ def _check_way(tool: Tool) -> None:
     """Raise `DefinitionError` for fields about the result's delivery that do not fit the kind."""
     what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
     if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
-        raise DefinitionError(f"{what} takes no execution, is_async or expires_in: its calls are made here.")
+        raise DefinitionError(
+            f"{what} takes no execution, is_async or expires_in: its calls are executed here."
+        )
     if tool.expires_in is not None and not _is_duration(tool.expires_in):
         raise DefinitionError(
-            f"{what}: expires_in is a positive number of seconds, at most 10**9, or None, not {tool.expires_in!r}."
+            f"{what}: expires_in must be a positive number of seconds, at most 10**9, or None, not {tool.expires_in!r}."
         )
     if tool.kind == "space" and not tool.visible:
         raise DefinitionError(f"{what} must be visible: people answer it in the space.")

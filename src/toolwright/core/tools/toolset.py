@@ -84,7 +84,7 @@ class Toolset:
             tool = as_tool(each)
             if not isinstance(tool, Tool):
                 check_callee("A toolset", tool)
-                raise DefinitionError(f"A toolset holds tools, not {brief_value(tool)}.")
+                raise DefinitionError(f"A toolset must contain tools, not {brief_value(tool)}.")
             if tool.name in self._tools:
                 raise DefinitionError(f"Two tools are called {tool.name!r}; rename one or use .prefixed().")
             self._tools[tool.name] = tool
@@ -152,7 +152,7 @@ class Toolset:
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return ToolResult.fail(
-                f"A tool is called by its name, which is text, not {brief_value(name)}.",
+                f"A tool's name must be text, not {brief_value(name)}.",
                 error_code="unknown_tool",
             )
         if name in self._told:
@@ -177,7 +177,7 @@ class Toolset:
         if isinstance(outcome, ToolResult):
             return outcome
         return ToolResult.fail(
-            f"The result of {name!r} comes later, which only a run can wait for.",
+            f"The result of {name!r} arrives later, and only a run can wait for it.",
             error_code="pending_outside_run",
         )
 
@@ -191,7 +191,7 @@ class Toolset:
         """Return the tools for which `predicate` is true."""
         if not callable(predicate):
             raise DefinitionError(
-                f"Tools are filtered by a function of a tool, not by {brief_value(predicate)}."
+                f"Tools must be filtered by a function of a tool, not by {brief_value(predicate)}."
             )
         return self._with(tool for tool in self if predicate(tool))
 
@@ -270,7 +270,7 @@ def _known(provider: object) -> Provider:
             return each
     names = ", ".join(map(repr, get_args(Provider)))
     raise DefinitionError(
-        f"There are no rules of the provider {brief_value(provider)}; there are those of {names}."
+        f"There are no schema rules for the provider {brief_value(provider)}; there are those of {names}."
     )
 
 

@@ -266,7 +266,7 @@ class Inboxes:
             raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
         if not answer.runs:
             raise ThreadTerminated(
-                f"The home thread of the agent {agent!r} is terminated: nobody answers in it any more."
+                f"The home thread of the agent {agent!r} is terminated, so no agent answers in it."
             )
         return delivery.event
 
@@ -280,7 +280,7 @@ class Inboxes:
         place = await self._thread(agent, thread_id)
         thread = await self._store.thread(place)
         if thread is not None and thread.is_over:
-            raise ThreadTerminated(f"The thread {place!r} is terminated: nobody answers in it any more.")
+            raise ThreadTerminated(f"The thread {place!r} is terminated, so no agent answers in it.")
         unit = RetryEvent(
             token=self._new_id("unit"), at=self._clock.now(), thread_id=place, event_id=event_id
         )
@@ -289,7 +289,7 @@ class Inboxes:
         if event is None:
             raise NotFound(f"There is no event {event_id!r} in this inbox.")
         if conflict:
-            raise NotFailed(f"The event {event_id!r} is {event.status}: only a failed one is tried again.")
+            raise NotFailed(f"The event {event_id!r} is {event.status}. Only failed events can be retried.")
         self._motor.wake(place)
         return event
 

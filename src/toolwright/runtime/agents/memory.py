@@ -142,8 +142,8 @@ class Blocks:
         linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
-                f"The agent {reader!r} reads {quantity(len(linked), 'block')} of others already, and "
-                f"{MOST_LINKED} are allowed.",
+                f"The agent {reader!r} reads {quantity(len(linked), 'block')} of other agents. "
+                f"At most {MOST_LINKED} are allowed.",
                 [{"path": where, "message": f"reads {MOST_LINKED} blocks of others already"}],
             )
         most = None if (agent_id, label) in linked else MOST_LINKED

@@ -226,7 +226,7 @@ class Requests:
         )
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict) and answer.guard == "child_limit":
-            raise NoRoom(f"There are as many children of {request.agent!r} as there may be.")
+            raise NoRoom(f"The maximum number of children of {request.agent!r} is reached.")
         return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> NewChildRows | None:

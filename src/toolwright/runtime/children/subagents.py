@@ -60,7 +60,7 @@ class Subagents:
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
         """The executor of tools of the kind `agent`."""
         if not isinstance(state, RunState):
-            return ToolResult.fail("Agents are called within a run only.", error_code="outside_run")
+            return ToolResult.fail("Agents can only be called within a run.", error_code="outside_run")
         outcome = await self._carried_out(prepared, state)
         if isinstance(outcome, ToolResult) and outcome.error_code not in (None, PUT_OFF):
             child_id = child_id_of(state.call_id)  # which never begins: it needs no values
@@ -134,7 +134,7 @@ class Subagents:
         """The message as an effect, made again where one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
-            raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
+            raise InvalidRequest(f"The subagent {child_id!r} is now busy. Send the message again.")
         if child.is_over:
             raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(StoredFiles(self._store, child.id))

@@ -474,5 +474,5 @@ class RunContext(RunRecord):
     async def _once(self, unit: Advance) -> None:
         answer = await self._writer.write_once(unit)
         if isinstance(answer, Conflict):
-            raise ThreadLost(f"The last word on the thread {self.thread.id} was refused ({answer.guard}).")
+            raise ThreadLost(f"The final commit of the thread {self.thread.id} was refused ({answer.guard}).")
         self._take_in(unit, answer)

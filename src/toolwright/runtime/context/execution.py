@@ -116,7 +116,7 @@ class RunExecution:
     def check(self) -> None:
         """Raise `InvalidRequest` if the call has ended: its writes would be lost."""
         if self.over:
-            raise InvalidRequest("This call is over: nothing can be done in its thread any more.")
+            raise InvalidRequest("This call has ended: it can no longer change its thread.")
 
     @property
     def ends(self) -> bool:

@@ -299,7 +299,7 @@ class RunRecord:
                 _put_value(values, key, text)
             except ValueError:
                 what = f"The value {brief_value(key)} of the thread {self.thread.id}"
-                raise RowBroken(f"{what} is broken: it is no JSON.") from None
+                raise RowBroken(f"{what} is broken: it is not JSON.") from None
         self.values = values
 
     def put_call(self, call: Call) -> None:

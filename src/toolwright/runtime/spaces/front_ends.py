@@ -36,7 +36,7 @@ class FrontEnds:
         )
         unit = SaveFrontEnd(token=self._new_id("unit"), at=made.created_at, front_end=made)
         if isinstance(await self._store.commit(unit), Conflict):
-            raise StoreError("The front-end could not be registered: its id is taken.")
+            raise StoreError("The client could not be registered: its id is taken.")
         return made
 
     async def get(self, id: str) -> FrontEnd:

@@ -119,7 +119,7 @@ class Spaces:
             effects.append(self._joining(space, entity, "member", revision, after=now + revision * TICK))
         while isinstance(await self._effect_commits.commit(*effects), Conflict):
             if await is_there(self._store.spaces.space(space.id)) or not await self._sweep():
-                raise AlreadyThere(f"There is a space {space.id!r} already.")
+                raise AlreadyThere(f"The space {space.id!r} already exists.")
         return changed(space, revision=len(effects) - 1)
 
     async def _sweep(self) -> int:

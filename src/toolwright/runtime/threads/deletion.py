@@ -50,7 +50,7 @@ class Deletion:
         while not await self._drop(thread_id):
             if not cancel:
                 raise ThreadBusy(
-                    f"A run is at work in the thread {thread_id!r} or below it: cancel it first, or delete with cancel."
+                    f"A run is in progress in the thread {thread_id!r} or below it. Cancel it, or delete with cancel."
                 )
             await self._end_runs(thread_id, deadline)
         try:
@@ -112,8 +112,8 @@ class Deletion:
                 while (run := await self._store.run(run_id)) is not None and not run.over:
                     if asyncio.get_running_loop().time() > deadline:
                         raise ThreadBusy(
-                            f"The run {run_id!r} was asked to stop, and has not ended within {PATIENCE:.0f} seconds: "
-                            "see that the app is served, then delete the thread once more."
+                            f"The run {run_id!r} was asked to stop and has not ended within {PATIENCE:.0f} seconds. "
+                            "Make sure that the app is being served, then delete the thread again."
                         )
                     await follower.next(LOOK_AGAIN)
 

@@ -191,7 +191,7 @@ class Runs:
             token=self._new_id("unit"), at=self._clock.now(), thread_id=run.thread_id, run_id=run_id
         )
         if isinstance(await self._store.commit(unit), Conflict):
-            raise RunOver(f"The run {run_id!r} is already over.")
+            raise RunOver(f"The run {run_id!r} has already finished.")
         self._motor.wake(run.thread_id)
         return await self.get(run_id)
 

@@ -324,12 +324,12 @@ class Threads:
                 raise InvalidRequest(f"The message {message_id!r} cannot be pinned: its run was skipped.")
             if pinned and (message.role == "tool" or message.calls):
                 raise InvalidRequest(
-                    f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin what a "
-                    "user or the agent has said."
+                    f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin a "
+                    "message of a user or of the agent."
                 )
             if pinned and len(await self._store.pinned_messages(thread_id)) >= MOST_PINNED:
                 raise InvalidRequest(
-                    f"{MOST_PINNED} messages of the thread {thread_id!r} are pinned already: unpin another one first."
+                    f"{MOST_PINNED} messages of the thread {thread_id!r} are already pinned. Unpin another one first."
                 )
             effect = Pin(thread_id=thread_id, seq=message.seq, pinned=pinned, most=MOST_PINNED)
             unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
@@ -502,7 +502,7 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
     cut = [each for each in in_effect(rows) if each.cut or each.text]
     chosen = [each for each in cut if side is None or each.side == side]
     if not cut:
-        raise NotFound(f"Nothing is left out of the conversation of the thread {thread_id!r}.")
+        raise NotFound(f"No compaction leaves out messages of the thread {thread_id!r}.")
     if len(chosen) == 1:
         return chosen[0]
     sides = " or ".join(repr(each.side) for each in cut if each.side)
@@ -535,4 +535,4 @@ def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], an
 
 
 def _terminated(thread_id: str) -> ThreadTerminated:
-    return ThreadTerminated(f"The thread {thread_id!r} is terminated: nobody answers in it any more.")
+    return ThreadTerminated(f"The thread {thread_id!r} is terminated, so no agent answers in it.")

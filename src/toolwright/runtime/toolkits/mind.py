@@ -211,7 +211,7 @@ def _woken(run: BuiltinState) -> str:
     """Return the id of the person's thread that their plans wake."""
     if run.thread.parent_id is not None:
         raise InvalidRequest(
-            "In this thread no plans can be made: it is a child of a person's thread. Plans wake the thread that they "
-            "are made in, so make them there."
+            "Plans cannot be made in this thread, because it is a child of a person's thread. Make them in the "
+            "person's thread, which they wake."
         )
     return run.thread.id

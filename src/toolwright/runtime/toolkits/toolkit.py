@@ -363,7 +363,7 @@ class Toolkit:
         match answer.guard:
             case "terminated":
                 raise ThreadTerminated(
-                    f"The thread {event.thread_id!r} is terminated: no call is made in it any more."
+                    f"The thread {event.thread_id!r} is terminated, so no call can be made in it."
                 )
             case "busy":
                 await self._until_idle(event.thread_id)

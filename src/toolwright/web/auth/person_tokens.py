@@ -83,12 +83,12 @@ def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
     if begins is not None and begins > at + EARLY:
         raise Unauthorized("The token is not valid yet.")
     if wanted.issuer is not None and claims.get("iss") != wanted.issuer:
-        raise Unauthorized("The token is not from the issuer whose tokens are taken here.")
+        raise Unauthorized("The token is not from the accepted issuer.")
     if wanted.audience is not None and wanted.audience not in _audience(claims):
-        raise Unauthorized("The token is not meant for this server: its audience is another, or none.")
+        raise Unauthorized("The token is not meant for this server: its audience is missing or different.")
     name = claims.get(wanted.claim)
     if not isinstance(name, str) or not name:
-        raise Unauthorized(f"The token lacks the claim {wanted.claim!r}, or it is not text.")
+        raise Unauthorized(f"The claim {wanted.claim!r} of the token is missing or not text.")
     return Named(external_id=name, until=expires, claims=claims)
 
 

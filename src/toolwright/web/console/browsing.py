@@ -24,7 +24,7 @@ def check_service(visit: Visit) -> None:
     Agents, tools and people are shown only to services, as over HTTP.
     """
     if visit.caller.kind != "service":
-        raise Forbidden("This page is for those who run the app: sign in with a secret key.")
+        raise Forbidden("This page is for operators. Sign in with a secret key.")
 
 
 def tabs(path: str, names: Mapping[str, str], current: str) -> None:

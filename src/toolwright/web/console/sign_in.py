@@ -283,11 +283,11 @@ async def form_of(request: Request) -> Form:
     async for chunk in request.stream():
         body += chunk
         if len(body) > LONGEST_FORM:
-            raise InvalidRequest("This form is too long: a key or a token belongs into it.")
+            raise InvalidRequest("This form is too long. Enter a key or a token.")
     try:
         fields = parse_qs(body.decode(), max_num_fields=10, strict_parsing=bool(body))
     except ValueError:
-        raise InvalidRequest("This is not a form as the sign-in page sends it.") from None
+        raise InvalidRequest("This is not the form of the sign-in page.") from None
     entered = {name: fields.get(name, [""])[0].strip() for name in ("secret_key", "public_key", "token")}
     return Form(**entered)
 

@@ -226,7 +226,7 @@ async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id
 async def mark_read(
     caller: Known, serving: Here, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
 ) -> Answer:
-    """Say how far you have read. Only a person has something to read."""
+    """Say how far you have read. Only people have unread counts. Use a person's token."""
     await serving.permits.space(caller, space_id)
     member = await serving.runtime.spaces.mark_read(space_id, serving.permits.reader(caller), mark.seq)
     return answer({"membership": await _member(serving.runtime, member)})

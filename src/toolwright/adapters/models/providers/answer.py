@@ -39,7 +39,7 @@ _ANSWER = "answer"
 
 
 class FinalTool:
-    """The tool whose arguments are the answer; an answer that is no object is its one argument, `answer`."""
+    """The tool whose arguments are the answer; an answer that is not an object is its one argument, `answer`."""
 
     def __init__(self, schema: JSONObject, strict: bool | None) -> None:
         self.is_answer = schema.get("type") == "object"

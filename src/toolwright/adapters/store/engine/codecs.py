@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 NOT_JSON = (ValueError, TypeError, RecursionError)
 MISSHAPEN = (ValueError, TypeError, LookupError, AttributeError, ToolwrightError)
-"""Errors of a text that is no JSON, and of JSON of another shape."""
+"""Errors of a text that is not JSON, and of JSON of another shape."""
 
 Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
 Param: TypeAlias = str | int | float | bool | bytes | None

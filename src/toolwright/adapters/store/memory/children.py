@@ -126,7 +126,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectR
         case CloseRequest():
             tables.requests.pop(effect.id, None)
         case _:
-            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+            raise TypeError(f"No store can apply the effect {type(effect).__name__}.")
 
 
 def _unspoken(row: ThreadRow) -> ThreadRow:

@@ -108,7 +108,7 @@ def apply(unit: Unit, tables: Tables) -> UnitResult:
         case ForgetBytes():
             return forget_bytes(unit, tables)
         case _:
-            raise TypeError(f"No store knows the unit {type(unit).__name__}.")
+            raise TypeError(f"No store can apply the unit {type(unit).__name__}.")
 
 
 def _create_thread(unit: CreateThread, tables: Tables) -> UnitResult:

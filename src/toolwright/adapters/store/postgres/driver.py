@@ -241,7 +241,7 @@ class PostgresDriver:
         _tell(commit, self._no_answer())
 
     def _no_answer(self) -> StoreError:
-        return StoreError(f"The journal has not answered for {self._limits.patience:g} s.")
+        return StoreError(f"The journal did not answer for {self._limits.patience:g} s.")
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

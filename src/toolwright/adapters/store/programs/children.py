@@ -228,7 +228,7 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
             yield Op(sql.children.take_request, {"id": effect.id}, "request")
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case _:
-            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+            raise TypeError(f"No store can apply the effect {type(effect).__name__}.")
 
 
 def _child_limit(effect: ChildLimit) -> Params:

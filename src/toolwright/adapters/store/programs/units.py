@@ -141,7 +141,7 @@ def program(unit: Unit, sql: Statements) -> Program:
         case ForgetBytes():
             return forget_bytes(unit, sql)
         case _:
-            raise TypeError(f"No store knows the unit {type(unit).__name__}.")
+            raise TypeError(f"No store can apply the unit {type(unit).__name__}.")
 
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:

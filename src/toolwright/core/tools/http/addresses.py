@@ -98,7 +98,7 @@ def _network(entry: str) -> Network | None:
         return ip_network(entry.removeprefix("[").removesuffix("]") if entry.endswith("]") else entry)
     except ValueError:
         if "/" in entry:
-            raise ValueError(f"{entry!r} is no network: write it as 10.1.0.0/16") from None
+            raise ValueError(f"{entry!r} is not a network. Write it as 10.1.0.0/16") from None
         return None
 
 
@@ -108,9 +108,7 @@ def _host(entry: str) -> tuple[str, int | None]:
         name, port = entry, ""
     fine = name and not any(each.isspace() or each in "@?#*" for each in entry)
     if not fine or (colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536)):
-        raise ValueError(
-            f"{entry!r} is neither a host, nor a host with a port, nor a network such as 10.1.0.0/16"
-        )
+        raise ValueError(f"{entry!r} must be a host, a host with a port, or a network such as 10.1.0.0/16")
     return _plain(name), int(port) if colon else None
 
 

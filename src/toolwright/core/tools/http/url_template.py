@@ -84,9 +84,9 @@ def _read_url(text: str) -> UrlTemplate:
     pieces = _pieces(text[origin.end() :], _SLOT)
     literal = origin[0] + "".join(piece for piece in pieces if isinstance(piece, str))
     if _UNSAFE.search(literal):
-        raise TemplateFault("must not hold blanks, control characters or backslashes")
+        raise TemplateFault("must not contain blanks, control characters or backslashes")
     if "#" in literal:
-        raise TemplateFault("must not have a fragment (#…): no server is ever told of it")
+        raise TemplateFault("must not have a fragment (#…): it is never sent to a server")
     _check_origin(origin[0])
     path, query = _split(pieces)
     return UrlTemplate(origin[0], path or ("/",), query)
@@ -133,7 +133,7 @@ def _pieces(text: str, pattern: re.Pattern[str]) -> list[Piece]:
     if pattern is _SLOT and any(
         isinstance(piece, str) and ("{" in piece or "}" in piece) for piece in pieces
     ):
-        raise TemplateFault("must not have a brace that belongs to no placeholder: write %7B or %7D")
+        raise TemplateFault("must not have a brace outside a placeholder: write %7B or %7D")
     return pieces
 
 

@@ -348,7 +348,7 @@ class StoredConfiguration:
             await self._visit.runtime.agents.update(self._agent.id, config=config)
         except (InvalidConfiguration, InvalidRequest) as error:
             self._show(error.details or [{"path": "config", "message": error.message}])
-            raise InvalidRequest("Not saved: look at the faults below the configuration.") from error
+            raise InvalidRequest("Not saved. See the errors below the configuration.") from error
 
     async def _read(self, text: str) -> JSON:
         """Return the configuration with the values that it leaves as they are, as the route reads it."""

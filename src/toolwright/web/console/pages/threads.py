@@ -274,7 +274,7 @@ async def ask_for_thread(visit: Visit) -> None:
 async def begin(visit: Visit, agent: str, message: str) -> str:
     """Create a thread, a person's for themselves, and send the first message if there is one; the thread's id."""
     if not agent:
-        raise InvalidRequest("Say with whom: give an agent's name.")
+        raise InvalidRequest("Enter an agent's name.")
     owner = owner_of_new(visit.caller, None)
     await visit.permits.agent(visit.caller, agent)
     thread = await visit.runtime.threads.create(agent, owner)

@@ -105,7 +105,7 @@ async def choose_members(visit: Visit, space_id: str) -> None:
 
             async def add() -> None:
                 if chosen.value is None:
-                    raise InvalidRequest("Choose who is to come into the space.")
+                    raise InvalidRequest("Choose whom to add to the space.")
                 check_service(visit)
                 await visit.runtime.spaces.add_member(space_id, chosen.value)
 

@@ -388,7 +388,7 @@ class Room:
             visit = self._visit
             await visit.permits.message(visit.caller, said.id)
             if visit.speaker_id is None:
-                raise InvalidRequest("A service reacts for somebody: choose who you are among the people.")
+                raise InvalidRequest("Choose a person to react as.")
             me = speaker(visit.caller, visit.speaker_id)
             now = self._messages.known(said.id) or said
             if (emoji, me) in now.reactions:
@@ -422,7 +422,7 @@ class Room:
         try:
             return (await self._visit.runtime.calls.get(call_shown_by(message_id))).run_id
         except NotFound:
-            raise NotFound("The run of this message is not kept any more.") from None
+            raise NotFound("The run of this message was deleted.") from None
 
 
 async def draw_room(visit: Visit, space_id: str) -> None:

@@ -75,7 +75,7 @@ class ThreadValues:
 
     async def _write(self, values: dict[str, str | None]) -> None:
         if not all(values):
-            raise InvalidRequest("Say which value it is: give its name.")
+            raise InvalidRequest("Enter the name of the value.")
         visit, thread_id = self._visit, self._thread.id
         await visit.permits.thread(visit.caller, thread_id)
         await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
@@ -149,7 +149,7 @@ async def _show_text(
         await visit.permits.thread(visit.caller, thread_id)
         content = await visit.runtime.files.read(thread_id, file.ref.path)
         if len(content) > LARGEST_TEXT:
-            raise InvalidRequest("This file is too large to be shown: download it.")
+            raise InvalidRequest("This file is too large to display. Download it.")
         with place.clear():
             code(content.decode("utf-8", "replace"))
 

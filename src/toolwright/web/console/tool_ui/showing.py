@@ -68,7 +68,7 @@ def draw_answer(call: ShownCall, submit: Submit) -> None:
     with box("div", "row answers"):
         action("Answer", answer, kind="primary")
         action("Report a failure", fail, kind="danger")
-        words("What is no JSON is taken as text.", "span", "quiet small")
+        words("What is not JSON is taken as text.", "span", "quiet small")
 
 
 def read_result(entered: str) -> JSON:
