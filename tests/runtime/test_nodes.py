@@ -522,7 +522,9 @@ async def test_processes_go_on_without_the_server_that_they_hear_each_other_by(
             thread = await rt.threads.create("talker")
             run = await rt.threads.send(thread.id, "Go")
             assert (await rt.runs.wait(run.id, 60)).output == "Yes."
-    said = "This process executes no runs (its work is off): other processes on the database do."
+    said = (
+        "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on the database do."
+    )
     assert caplog.messages.count(said) == 1  # of the one that is without work
 
 

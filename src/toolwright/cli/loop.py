@@ -35,7 +35,7 @@ def force_exit(code: int) -> None:
 
 def _exit(code: int) -> None:
     try:
-        log.warning("A thread that somebody has left at work does not end: the process ends without it.")
+        log.warning("A thread started by the program does not end. The process exits without it.")
         sys.stdout.flush()
         sys.stderr.flush()
     finally:  # also if the reader has gone

@@ -249,7 +249,7 @@ class Worker:
                         await self._take(offer)
             except PASSING as error:
                 failed += 1
-                log.warning("The calls on offer cannot be read: %s", error)
+                log.warning("The offered calls cannot be read: %s", error)
                 await self._pause(delay(error, failed))
 
     async def _take(self, offer: Offer) -> None:
@@ -279,9 +279,9 @@ class Worker:
             finally:
                 await _end([renewing])
         except OVER as error:
-            log.info("The call %s is not this worker's to answer: %s", offer.call_id, error)
+            log.info("The result of the call %s was rejected: %s", offer.call_id, error)
         except ToolwrightError as error:
-            log.error("The call %s has failed here: %s", offer.call_id, error)  # noqa: TRY400 - the sentence says it all
+            log.error("The call %s failed in this worker: %s", offer.call_id, error)  # noqa: TRY400 - the sentence says it all
 
     async def _claimed(self, call_id: str) -> Call:
         return await self._client.calls.claim(call_id, self.name, self._lease)
@@ -296,7 +296,7 @@ class Worker:
                 log.warning("The claim of the call %s cannot be renewed: %s", call_id, error)
                 return
             except ToolwrightError as error:
-                log.warning("The claim of the call %s is not renewed now: %s", call_id, error)
+                log.warning("The claim of the call %s could not be renewed: %s", call_id, error)
 
     async def _submit(self, call: Call, result: ToolResult) -> None:
         """Submit the result. Of an error only the message is sent, since HTTP accepts no more."""
@@ -316,7 +316,7 @@ class Worker:
                 return await work()
             except PASSING as error:
                 failed += 1
-                log.warning("The server is away; it is tried again: %s", error)
+                log.warning("The server is unavailable. This is retried: %s", error)
                 await self._pause(delay(error, failed))
 
 

@@ -193,7 +193,7 @@ class RunFailed(ToolwrightError):
 
 
 class ThreadBusy(ToolwrightError):
-    """A run is at work in this thread or below it."""
+    """A run is in progress in this thread or in a child thread."""
 
     code = "thread_busy"
 

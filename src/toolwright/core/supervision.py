@@ -266,7 +266,7 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
 
 def leave(task: "asyncio.Task[Any]") -> None:
     """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
-    log.error("%r does not end though it is cancelled: it is left behind.", _named(task))
+    log.error("%r ignores its cancellation and is abandoned.", _named(task))
     task.add_done_callback(_log_late_end)
     # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task again at
     # its end, and wait for it forever.
@@ -277,7 +277,7 @@ def leave(task: "asyncio.Task[Any]") -> None:
 
 def _log_late_end(task: "asyncio.Task[Any]") -> None:
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(task))
-    log.warning("%r has ended at last; nobody waits for its result any more.", _named(task))
+    log.warning("%r, which was abandoned, has ended. Its result is dropped.", _named(task))
     _drop(task)
 
 

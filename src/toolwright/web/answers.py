@@ -270,7 +270,7 @@ class Answer(Response):
             return
         if not begun:
             raise errors.Overloaded
-        log.info("An answer for %s is not read, and is cut off to make room for others.", held.caller)
+        log.info("A response to %s is not read and is aborted to make room for others.", held.caller)
         cut_off(scope)
         await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
 

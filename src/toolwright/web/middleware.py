@@ -128,7 +128,7 @@ class Guard:
         try:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
-            log.debug("%s %s: the caller is gone.", scope["method"], brief(scope["path"], 200))
+            log.debug("%s %s: the caller has disconnected.", scope["method"], brief(scope["path"], 200))
         except Exception:
             log.exception("%s %s failed.", brief(scope["method"], 20), brief(scope["path"], 200))
             if started:

@@ -177,7 +177,9 @@ class EventStream(StreamingResponse):
 
     def _cut(self, scope: Scope) -> None:
         """An orderly end would wait for the reader: the connection is cut off, where the server can do that."""
-        log.info("A reader of the %s %s is stuck, and is cut off.", self._topic.kind, self._topic.id)
+        log.info(
+            "A follower of the %s %s does not read and is disconnected.", self._topic.kind, self._topic.id
+        )
         cut_off(scope)
 
     async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
@@ -214,7 +216,7 @@ class EventStream(StreamingResponse):
                         self._over = True
                         return
         except StoreError as error:
-            log.info("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
+            log.info("The stream of the %s %s ended early: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:
         """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""

@@ -188,7 +188,7 @@ class Connection(H11Protocol):
             self._look_later()
             return
         self._stuck = None
-        log.info("A reader at %s does not read its answer, and is cut off.", self.address or "-")
+        log.info("A client at %s does not read its response and is disconnected.", self.address or "-")
         self._cut()
 
     def _let_read(self) -> None:

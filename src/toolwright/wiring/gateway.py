@@ -149,7 +149,7 @@ async def _watching_agents(runtime: Runtime, settings: Settings) -> AsyncGenerat
         task.cancel()
         [ended] = await asyncio.gather(task, return_exceptions=True)
         if isinstance(ended, Exception):
-            log.warning("Not every agent could be looked at: %s", ended)
+            log.warning("Some agents could not be checked: %s", ended)
         await models.aclose()
 
 

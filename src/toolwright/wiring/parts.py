@@ -281,10 +281,12 @@ async def _living(store: Store, clock: Clock) -> list[Node]:
 def warn_without_work(settings: Settings) -> None:
     """Log that this process executes no runs, and which one does."""
     if not settings.work:
-        log.warning("This process executes no runs (its work is off): other processes on the database do.")
+        log.warning(
+            "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on the database do."
+        )
     elif settings.cluster is None:  # a node says by itself why it cannot join
         log.warning(
-            "Another process executes the runs of this database: this one takes over when it has ended."
+            "Another process executes the runs of this database. This one takes over when that one ends."
         )
 
 
@@ -339,7 +341,7 @@ async def _check_nodes(
     try:
         return await files.put(f"The files of a cluster: {new_id('files')}\n".encode())
     except StoreError as error:
-        log.warning("Files cannot be kept at the moment: %s", error.message)
+        log.warning("Files cannot be stored at the moment: %s", error.message)
         return ""
 
 
@@ -499,7 +501,7 @@ async def warn_of_agents(runtime: Runtime, models: Models, default_model: str | 
         if count <= MOST_TOLD:
             log.warning(said)
     if count > MOST_TOLD:
-        log.warning("%s more agents cannot run for want of a usable model.", count - MOST_TOLD)
+        log.warning("%s more agents cannot run because their models cannot be used.", count - MOST_TOLD)
 
 
 async def _unusable(runtime: Runtime, models: Models, default_model: str | None) -> AsyncGenerator[str]:

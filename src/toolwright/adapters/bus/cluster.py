@@ -265,14 +265,14 @@ class ClusterBus(MemoryBus):
         if not self._is_logged and _now() - self._failing_since > patience:
             self._is_logged = True
             log.warning(
-                "Other processes are not reached; changes there are seen after 0.25 s: %s",
+                "Messages to other processes are not sent, so they see changes after 0.25 s: %s",
                 self._unheard or words(error),
             )
 
     def _on_success(self) -> None:
         if self._is_logged:
             # At the level of the loss: otherwise a log of warnings would not show the recovery.
-            log.warning("Other processes are reached again.")
+            log.warning("Messages to other processes are sent again.")
         self._failing_since, self._is_logged = 0.0, False
 
     def _expire(self) -> None:
@@ -295,7 +295,7 @@ class ClusterBus(MemoryBus):
                 await self._relay.listen(self._receive, self._connected)
             except Exception as error:  # noqa: BLE001 - of sockets, of TLS, of the client of a broker
                 self._unheard = words(error)
-                log.debug("Other processes are not heard: %s", self._unheard)
+                log.debug("Messages of other processes are not received: %s", self._unheard)
             await asyncio.sleep(RETRY)
 
     def _connected(self) -> None:

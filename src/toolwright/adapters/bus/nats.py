@@ -108,7 +108,7 @@ class NatsRelay:
             # The connection stays, and everything that is sent is lost: nothing else would report it.
             if _is_denied(error) and not self._is_denied:
                 self._is_denied = True
-                log.warning("NATS refuses the messages between processes: %s", _reason(error))
+                log.warning("NATS rejected a message to other processes: %s", _reason(error))
 
         failures.reason = None
         try:

@@ -260,7 +260,9 @@ class Connection:
                         self._stale.set()
             except (MCPError, RuntimeError, TimeoutError) as error:
                 why = self.redactor.text(said(error))
-                log.debug("MCP server %r: its changes are not told: %s", self.target.server.name, why)
+                log.debug(
+                    "MCP server %r: changes of its lists cannot be followed: %s", self.target.server.name, why
+                )
             failures += 1
             await asyncio.sleep(nth(failures - 1))
 

@@ -378,7 +378,7 @@ async def _read(
                 try:
                     message = await _message(bytes(buffer))
                 except Refused as refused:
-                    log.warning("The MCP server %r is left: %s", name, refused)
+                    log.warning("The MCP server %r is disconnected: %s", name, refused)
                     return
                 buffer.clear()
                 if isinstance(message, SessionMessage):
@@ -386,7 +386,7 @@ async def _read(
                         await incoming.send(message)
                 elif message is not None and junk < MOST_JUNK:
                     junk += 1
-                    log.warning("The MCP server %r wrote what is no message: %s", name, clean(message))
+                    log.warning("The MCP server %r wrote an invalid message: %s", name, clean(message))
             buffer += rest
             if len(buffer) > MAX_MESSAGE:
                 log.warning("The MCP server %r wrote a line of more than %d bytes.", name, MAX_MESSAGE)

@@ -174,7 +174,9 @@ class LeaseMotor(EmbeddedMotor):
             return
         if self._joined_as:
             log.warning(
-                "The node %s has lost its leases: this process goes on as the node %s.", self._joined_as, node
+                "The node %s has lost its leases. This process continues as the node %s.",
+                self._joined_as,
+                node,
             )
         self._joined_as = node
 

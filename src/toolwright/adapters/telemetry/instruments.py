@@ -169,7 +169,7 @@ def suppress_errors() -> Generator[None]:
     try:
         yield
     except Exception:
-        log.exception("A run goes on that cannot be watched.")
+        log.exception("Telemetry failed. The run continues without it.")
 
 
 class Metrics:

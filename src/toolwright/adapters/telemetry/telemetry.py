@@ -163,7 +163,7 @@ class _Handover:
                 try:
                     each()
                 except Exception:
-                    log.exception("The end of the telemetry failed.")
+                    log.exception("Telemetry could not be shut down.")
             ends, self._again = self._again, ()
 
     def _finish(self) -> None:

@@ -180,7 +180,7 @@ async def signals(http: Http, path: str, after: int | None = None) -> AsyncGener
             if not begun and failed >= TRIES:
                 raise
             loss = error
-        log.info("The stream %s is taken up again: %s", path, loss or "it has ended.")
+        log.info("The stream %s is resumed: %s", path, loss or "it has ended.")
         await http.pause(delay(loss, failed) if failed else 0.0)
         failed += 1
 

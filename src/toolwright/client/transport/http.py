@@ -252,7 +252,7 @@ class Http:
                 if failed >= TRIES or not (repeat == "lost" or refused):
                     raise
                 lost = lost or not refused
-                log.info("%s %s is tried again: %s", method, path, error)
+                log.info("%s %s is retried: %s", method, path, error)
                 await self.pause(delay(error, failed))
 
     async def once(

@@ -72,7 +72,7 @@ class Kept:
         await asyncio.wait([self.task], timeout=CLEAN_UP)
         if not self.task.done():
             log.error(
-                "The clean-up of the dependency %r takes more than %.0f s: it is cancelled.",
+                "The clean-up of the dependency %r took more than %.0f s and was cancelled.",
                 self.name,
                 CLEAN_UP,
             )
@@ -164,7 +164,7 @@ class Scope:
                 cancelled = error
             left = None if cancelled is None else max(0.0, ends - loop.time())
         if not work.done():
-            log.error("There is no more time for the clean-up of dependencies: it is cancelled.")
+            log.error("The clean-up of dependencies took too long and was cancelled.")
             work.cancel()
             for kept in self._open:
                 kept.task.cancel()
@@ -344,7 +344,7 @@ def _checked(name: str, value: object) -> object:
 
 
 def _log_second(name: str) -> None:
-    log.error("The dependency %r yields twice; only its first value is used: let it yield once.", name)
+    log.error("The dependency %r yields twice; only its first value is used. It must yield once.", name)
 
 
 @contextmanager

@@ -121,7 +121,7 @@ async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> boo
             answer = await in_thread_if_large(arguments, approval.when, arguments)
             return bool(await answer if inspect.isawaitable(answer) else answer)
     except Exception:  # noqa: BLE001 - the user's function may raise anything
-        _log.exception("Whether a call of %r needs an approval is unknown: it waits for one.", name)
+        _log.exception("The approval rule of %r failed, so the call waits for an approval.", name)
         return True
 
 

@@ -188,7 +188,7 @@ def _warn_of_result(tool: str, value: object, result: ToolResult) -> None:
 def _warn_of_hold(tool: str, seconds: float) -> None:
     if is_first(tool, "holds the loop"):
         _log.warning(
-            "The tool %r held the event loop for %.1f s: make it a plain def, which runs in a thread, "
+            "The tool %r held the event loop for %.1f s. Make it a plain def, which runs in a thread, "
             "or await asyncio.to_thread(…) for what blocks.",
             tool,
             seconds,

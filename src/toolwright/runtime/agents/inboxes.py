@@ -148,7 +148,7 @@ class Deliveries:
                     entity_id, message_id, content | rest, depth=depth, author=author
                 )
             except RowBroken as error:
-                log.warning("The agent of the entity %s is passed over: %s", entity_id, error)
+                log.warning("The agent of the entity %s is skipped: %s", entity_id, error)
                 continue
             if delivery is not None:
                 return changed(delivery, required=True)
@@ -165,7 +165,9 @@ class Deliveries:
         agent_id = agent_id_of(entity_id)
         lacking = await self._agents.missing_home_tenvs(agent_id)
         if lacking:
-            log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
+            log.warning(
+                "The agent %s is not woken, because it cannot have a home thread: %s.", agent_id, lacking
+            )
             return None
         if not await self._agents.exists(agent_id):
             return None

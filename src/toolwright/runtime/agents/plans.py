@@ -54,7 +54,7 @@ class Plans:
             thread = None if plan.thread_id is None else await self._store.thread(plan.thread_id)
             refusal = await self._refusal(plan, thread)
             if refusal is not None:
-                log.error("The plan %r of %s is left out, %s.", plan_id, agent_id, refusal)
+                log.error("The plan %r of %s is skipped: %s.", plan_id, agent_id, refusal)
                 await self._commit(_plan_effect(plan, then if plan.thread_id is None else None))
                 return
             delivery = self._delivery(plan, thread)

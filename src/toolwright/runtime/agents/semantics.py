@@ -112,7 +112,7 @@ class Semantics:
         if not self._failing:
             said = str(error) or type(error).__name__
             log.warning(
-                "The embedder %r fails: passages are stored without vectors and found by keyword: %s",
+                "The embedder %r failed. Passages are stored without vectors and found by keyword: %s",
                 self._embedder.name,
                 said,
             )

@@ -100,7 +100,7 @@ class ComposedRequests:
         error = cancelling.exception()
         if error is not None and not isinstance(error, NotFound | RunOver):  # it was not begun, or is over
             log.warning(
-                "The request of the thread %s goes on, although nobody waits for it: %s", thread_id, error
+                "The request of the thread %s continues, although its caller has gone: %s", thread_id, error
             )
 
     async def solution(self, run_id: str) -> Solution:

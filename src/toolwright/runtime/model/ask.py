@@ -51,7 +51,7 @@ EDITED_TOO_OFTEN = "The conversation was changed repeatedly while it was shorten
 
 def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
     log.info(
-        "%s has answered the agent %r in %.1f s: %d tokens in, %d out, %s.",
+        "%s answered the agent %r in %.1f s: %d tokens in, %d out, %s.",
         model, active.agent.name, seconds, response.usage.input_tokens, response.usage.output_tokens,
         quantity(len(response.calls), "call"),
     )  # fmt: skip

@@ -214,7 +214,7 @@ class ContextWindows:
             fitting.fixed += text_tokens(system) - text_tokens(request.system)
             request = changed(request, system=system, stable=stable)
         log.info(
-            "%s refuses a request of some %d tokens: a shorter one is sent. %s",
+            "%s rejected a request of about %d tokens. A shorter one is sent. %s",
             model.name,
             was,
             refused.message,
@@ -475,7 +475,7 @@ class ContextWindows:
                 known = policy.summarize_with in self._unusable
                 if not known and len(self._unusable) < MOST_LOGGED:
                     self._unusable.append(policy.summarize_with)
-                    log.warning("No summaries are written for %s: %s", active.agent.name, error.message)
+                    log.warning("Summaries are not written for %s: %s", active.agent.name, error.message)
                 return None
         assert model is not None, "a conversation whose model is not known is not summarized"
         own = Context().budget(window_of(model), MOST_SUMMARY) or fitting.budget
@@ -552,7 +552,9 @@ class ContextWindows:
         answer = await context.commit(Result, changes, run)
         if answer != "done":
             log.info(
-                "Thread %s was changed while its conversation was shortened (%s).", context.thread.id, answer
+                "The thread %s was changed while its conversation was shortened (%s).",
+                context.thread.id,
+                answer,
             )
             context.run = run  # it pays for a summary that is not used as well
             raise ConversationChanged

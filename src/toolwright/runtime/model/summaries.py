@@ -187,17 +187,17 @@ class Summaries:
                 written = await self._write(order, room, asked)
             except ContextTooLong as error:
                 if attempt == MOST_ROOMS - 1:
-                    log.warning("%s has written no summary: %s", name, error.message)
+                    log.warning("%s wrote no summary: %s", name, error.message)
                 room = room // 3 if error.limit is None else min(error.limit * 3 // 4, room * 2 // 3)
                 continue
             except ToolwrightError as error:
-                log.warning("%s has written no summary: %s", name, error.message)
+                log.warning("%s wrote no summary: %s", name, error.message)
                 break
             except Exception as error:  # noqa: BLE001 - a user's model can raise anything
-                log.warning("%s has written no summary: %s", name, words(error))
+                log.warning("%s wrote no summary: %s", name, words(error))
                 break
             if written is None:
-                log.warning("%s has written no summary: its answer has no text.", name)
+                log.warning("%s wrote no summary: its answer has no text.", name)
                 break
             text, model = written
             return replace(paid, text=text, model=model)

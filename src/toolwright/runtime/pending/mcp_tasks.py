@@ -105,7 +105,7 @@ class McpTasks:
             else:
                 await self._follow(task, call, target, await self._state(task, target))
         except McpUnavailable as error:
-            log.info("The server of the task of the call %s cannot be asked: %s", call_id, error)
+            log.info("The server of the task of the call %s cannot be reached: %s", call_id, error)
             if is_awaited or (call.expires_at is not None and call.expires_at > self._clock.now()):
                 await self._again(task, DOWN)
             else:
@@ -155,7 +155,7 @@ class McpTasks:
         try:
             await self._pending.submit(call.run_id, call.id, result)
         except (AlreadyOver, CallExpired, NotFound) as error:
-            log.info("The result of the task of the call %s is not taken: %s", call.id, error.message)
+            log.info("The result of the task of the call %s was rejected: %s", call.id, error.message)
 
     async def _forget(self, task: McpTask, target: McpTarget | None) -> None:
         """Cancel the task at its server: no run waits for it. Raises `McpUnavailable`."""
@@ -212,7 +212,7 @@ class McpTasks:
         try:
             await self._servers.answer_task(target, task.task_id, answers, task.session)
         except McpTaskGone as error:
-            log.info("The task of the call %s takes no answer: %s", task.call_id, error)
+            log.info("The task of the call %s rejected an answer: %s", task.call_id, error)
 
     async def _author(self, task: McpTask) -> Entity | None:
         """The agent as it is seen in the task's space, None where it is seen in none."""
@@ -239,7 +239,7 @@ class McpTasks:
             )
             check_question(arguments)
         except InvalidRequest as error:
-            log.info("The task of the call %s asks what cannot be asked: %s", call.id, error.message)
+            log.info("The task of the call %s asks an invalid question: %s", call.id, error.message)
             return None
         row = Call(
             id=call_id,

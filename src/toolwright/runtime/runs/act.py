@@ -243,9 +243,9 @@ class Actions:
             correction = partial(self._outcomes.correction, context, changes, response, fault)
             await self._commits.commit(context, correction)
         except ValidatorFailed as error:
-            log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
+            log.exception("The answer of the agent %r could not be validated.", context.active.agent.name)
             await self._commits.fail(
-                context, sentence(f"The answer could not be judged: {error}"), OUTPUT_FAULT
+                context, sentence(f"The answer could not be validated: {error}"), OUTPUT_FAULT
             )
         except ServerFailed as error:
             await self._commits.fail(context, error.message, error.code)

@@ -257,7 +257,7 @@ class RunCommits:
             return
         await context.commit(Release, back_off(context, changes, until), run)
         why = "its model failed" if waiting["reason"] == "model" else "its agent is not known here"
-        _log.warning("Run %s is tried again in %.0f s, since %s: %s", run.id, pause, why, waiting["error"])
+        _log.warning("Run %s is retried in %.0f s, because %s: %s", run.id, pause, why, waiting["error"])
 
     def _log_left(self, run_id: str, why: str) -> None:
         is_known = why in self._unknown_agents

@@ -146,7 +146,7 @@ class Outcomes:
         if reads > 1 and is_sequential and active.agent_id not in self._logged:
             self._logged.add(active.agent_id)
             log.debug(
-                "The agent %r made %d read-only calls in one answer, which run one after another: with parallel=8 they "
+                "The agent %r made %d read-only calls in one answer, which run one after another. With parallel=8 they "
                 "would run at once.",
                 active.agent.name,
                 reads,

@@ -306,8 +306,8 @@ class RunWorker:
             await self._give_back(context)
             raise
         except Exception as error:
-            log.exception("Run %s cannot go on.", context.run.id)
-            await self._commits.fail(context, f"The run cannot go on: {words(error)}", ServerFailed.code)
+            log.exception("Run %s cannot continue.", context.run.id)
+            await self._commits.fail(context, f"The run cannot continue: {words(error)}", ServerFailed.code)
         _log_end(context, began, self._clock, logging.INFO if raised else logging.WARNING)
         if not context.left:
             await self._give_back(context)
@@ -328,10 +328,10 @@ class RunWorker:
             lives = run.lives + 1
             taken = changed(run, status="running", waiting=_outage(run), lives=lives)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
-            log.warning("Run %s is taken over: the process that led it is gone.", run.id)
+            log.warning("Run %s is taken over: the process that executed it has ended.", run.id)
             if lives >= LAST_LIVES:
                 await self._commits.fail(
-                    context, f"The process died {quantity(lives, 'time')} while this run was at work."
+                    context, f"The process died {quantity(lives, 'time')} while it executed this run."
                 )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
@@ -406,7 +406,7 @@ class RunWorker:
         except (ThreadLost, StoreError):
             raise
         except Exception:
-            log.exception("The messages of run %s cannot be kept in its thread.", context.run.id)
+            log.exception("The messages of the run %s could not be stored in its thread.", context.run.id)
             back += [event.parked() for event in own]
             changes = refused(context, Changes(events=[run_event(over)]), back)
             await context.commit(claim, await self._commits.told(context, changes, over), over)
@@ -423,7 +423,7 @@ class RunWorker:
                 await context.give_back()
         except (ThreadLost, ToolwrightError, TimeoutError) as error:
             log.warning(
-                "Run %s could not be given back: %s",
+                "Run %s could not be released: %s",
                 context.run.id,
                 str(error) or "the journal does not answer",
             )

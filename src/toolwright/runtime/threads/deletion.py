@@ -50,7 +50,8 @@ class Deletion:
         while not await self._drop(thread_id):
             if not cancel:
                 raise ThreadBusy(
-                    f"A run is in progress in the thread {thread_id!r} or below it. Cancel it, or delete with cancel."
+                    f"A run is in progress in the thread {thread_id!r} or in a child thread. "
+                    "Cancel it, or delete with cancel."
                 )
             await self._end_runs(thread_id, deadline)
         try:
@@ -58,7 +59,7 @@ class Deletion:
             await self.remove_bytes()
         except StoreError as error:  # the thread is gone: what is left of it goes later
             log.warning(
-                "The thread %s is deleted, but not yet all of its rows and files: %s", thread_id, error
+                "The thread %s is deleted, but some of its rows and files are not: %s", thread_id, error
             )
 
     async def is_home(self, thread: Thread) -> bool:

@@ -225,12 +225,12 @@ class ProviderKeys:
             try:
                 keys = read_keys(await self._fetch())
             except KeysUnavailable as error:
-                log.warning("The keys of people's tokens cannot be fetched: %s", error)
+                log.warning("The keys for people's tokens cannot be fetched: %s", error)
                 return
             finally:
                 self._tried_at = self._clock.monotonic()
             if not keys:
-                log.warning("The key set of people's tokens has no key that can be used: the last ones stay.")
+                log.warning("The key set for people's tokens has no usable key. The previous keys are kept.")
                 return
             self._keys, self._fetched_at = keys, self._clock.monotonic()
 

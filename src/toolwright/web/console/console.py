@@ -135,7 +135,7 @@ class Console:
             except RuntimeError as error:
                 if str(error) != GONE:
                     raise
-                log.debug("%s: the browser is gone.", brief(scope["path"], 200))
+                log.debug("%s: the browser has disconnected.", brief(scope["path"], 200))
             tasks.cancel_scope.cancel()
 
     async def _open_pages(self) -> ASGIApp:

@@ -380,7 +380,7 @@ class View:
                 complain(error.message)
             except Exception:
                 log.exception("A page of the console failed.")
-                complain("Something went wrong on this page: load it again.")
+                complain("This page failed. Reload it.")
 
 
 def complain(message: str) -> None:

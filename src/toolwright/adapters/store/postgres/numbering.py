@@ -94,7 +94,7 @@ class SpaceNumbering:
             try:
                 await self._pass()
             except (*FAULTS, TimeoutError) as error:
-                log.warning("Events of spaces are numbered later: %s", error)
+                log.warning("The events of spaces could not be numbered. This is retried: %s", error)
             finally:
                 asked.set_result(None)
 

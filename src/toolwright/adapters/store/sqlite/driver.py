@@ -137,7 +137,7 @@ class SqliteDriver:
         try:
             more = give_back(self._connection)
         except sqlite3.Error as error:  # a lock of another program: it is tried again in an hour
-            log.debug("No free space was given back: %s", error)
+            log.debug("Free space could not be returned to the system: %s", error)
             more = False
         with suppress(RuntimeError):  # as below
             self._loop.call_soon_threadsafe(_answer, asked, more)

@@ -129,7 +129,7 @@ def ask_to_cancel(visit: Visit, run_id: str) -> None:
         "Cancel the run",
         cancel,
         done="The run is being cancelled.",
-        hint="What it has done stays. A call that is at work is broken off, and its effect is unknown.",
+        hint="Its results are kept. A call in progress is cancelled, and its effect is unknown.",
         keep="Let it run",
     )
 

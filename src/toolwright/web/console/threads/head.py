@@ -324,7 +324,7 @@ def ask_to_delete(visit: Visit, thread_id: str) -> None:
     with dialog, ui.card(), box("div", "stack"):
         words("Delete this thread?", "h2")
         words("Its messages, files, values and the threads below it are gone for good.", "p", "quiet")
-        cancels = ui.checkbox("Cancel first what is at work in it")
+        cancels = ui.checkbox("Cancel its runs in progress first")
 
         async def delete() -> None:
             await visit.permits.thread(visit.caller, thread_id)
