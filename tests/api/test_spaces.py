@@ -36,7 +36,7 @@ async def test_a_space_is_made_shown_and_changed_under_both_names() -> None:
         assert listed == {"spaces": [made["space"]], "smartSpaces": [made["space"]]}
         changed = read(await api.client.patch("/api/smart-spaces/tea", json={"name": None}), 200)
         assert (changed["space"]["name"], changed["space"]["description"]) == (None, "For tea")
-        assert (await api.post("/api/spaces", body, 409))["error"] == "There is a space 'tea' already."
+        assert (await api.post("/api/spaces", body, 409))["error"] == "The space 'tea' already exists."
         wrong: list[tuple[str, Any]] = [
             ("id", {"id": "a b"}),
             ("kind", {"kind": "secret"}),

@@ -16,7 +16,7 @@ from tests.conformance.test_spaces import act
 from toolwright.client import Client, Goal, GoalChange, Memory, MemoryChange, Plan, PlanChange
 from toolwright.core.agents import mind
 from toolwright.core.errors import (
-    AlreadyThere,
+    AlreadyExists,
     CallCancelled,
     CallClaimed,
     CallResolved,
@@ -352,7 +352,7 @@ async def test_entities_are_made_changed_and_deleted() -> None:
         with pytest.raises(TypeError, match="An entity has no field 'type': it has external_id"):
             await client.entities.create(type="human")  # type: ignore[call-arg]  # as the route is asked
         other = await client.entities.create(external_id="user-bob")
-        with pytest.raises(AlreadyThere):
+        with pytest.raises(AlreadyExists):
             await client.entities.update(other.id, external_id="user-ada")
         with pytest.raises(Forbidden):
             await client.entities.delete(agent.id)

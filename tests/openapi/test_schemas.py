@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.errors import InvalidArguments
 
 INFO = {"title": "Zoo", "version": "1"}
 
@@ -32,7 +32,7 @@ def accepts(tool: tw.Tool, it: object) -> bool:
     assert tool.judge is not None
     try:
         tool.judge.read(dumps({"it": it}))
-    except ArgumentFault:
+    except InvalidArguments:
         return False
     return True
 

@@ -153,6 +153,6 @@ async def test_a_write_that_is_under_way_when_the_call_ends_is_refused() -> None
     async with running(ScriptedModel([calling("leave"), DONE]), [leave], files=Slow()) as rig:
         thread_id = await finished(rig)
         go_on.set()
-        with pytest.raises(InvalidRequest, match="This call is over"):
+        with pytest.raises(InvalidRequest, match="This call has ended"):
             await asyncio.wait_for(tasks[0], 10)
         assert await rig.rt.files.list(thread_id) == []

@@ -306,7 +306,7 @@ async def test_no_more_children_begin_than_there_may_be(store: OpenStore) -> Non
         left = [each.id for each in await rig.rt.requests.list(thread_id)]
         assert len(left) == 7
         assert (await rig.rt.requests.get(thread_id, left[0])).missing == ("API_KEY", "REGION")
-        with pytest.raises(NoRoom, match="There are as many children of 'scout' as there may be"):
+        with pytest.raises(NoRoom, match="The maximum number of children of 'scout' is reached"):
             await rig.rt.requests.answer(thread_id, left[0], GIVEN)
 
 

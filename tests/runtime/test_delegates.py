@@ -453,7 +453,7 @@ def test_hidden_files_are_no_saved_requests(tmp_path: Path) -> None:
 
 
 def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="No saved request may be called 'anonymous'"):
+    with pytest.raises(DefinitionError, match="No saved request may be named 'anonymous'"):
         tw.App(requests=saved(tmp_path, anonymous={"schema": {}}))
     (tmp_path / "anonymous.json").unlink()
     with pytest.raises(DefinitionError, match="'writer' is an agent and a saved request"):

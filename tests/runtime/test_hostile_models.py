@@ -269,17 +269,17 @@ async def test_a_model_that_raises_generator_exit_fails_its_run() -> None:
 
 ODD_CALL: dict[str, Any] = {"id": "1", "name": "add", "arguments": {"a": 1}}
 ODD: list[tuple[dict[str, Any], str]] = [
-    ({"text": None}, "None in place of a text"),
-    ({"model": 3}, "3 in place of a text"),
-    ({"finish_reason": ["stop"]}, "a value of the type list in place of a text"),
-    ({"usage": Usage(input_tokens="9")}, "'9' in place of a number"),  # type: ignore[arg-type]
+    ({"text": None}, "None instead of a text"),
+    ({"model": 3}, "3 instead of a text"),
+    ({"finish_reason": ["stop"]}, "a value of the type list instead of a text"),
+    ({"usage": Usage(input_tokens="9")}, "'9' instead of a number"),  # type: ignore[arg-type]
     ({"usage": {"input_tokens": 9}}, "usage or calls of an invalid type"),
     ({"calls": None}, "usage or calls of an invalid type"),
     (
         {"calls": (ModelCall(**ODD_CALL),)},
-        "a value of the type dict in place of a text",
+        "a value of the type dict instead of a text",
     ),
-    ({"cost": "1 dollar"}, "'1 dollar' in place of a cost"),
+    ({"cost": "1 dollar"}, "'1 dollar' instead of a cost"),
 ]
 
 
@@ -290,7 +290,7 @@ async def test_an_answer_with_values_of_other_types_fails_its_run(
     answer: dict[str, Any] = {"text": "Done.", **fields}
     run, messages, _ = await played(tmp_path, [ModelResponse(**answer)])
     assert run.status == "failed" and run.error is not None
-    assert run.error.startswith("hostile has answered with ") and words in run.error
+    assert run.error.startswith("hostile returned ") and words in run.error
     assert [each.role for each in messages] == ["user"]
 
 

@@ -770,12 +770,12 @@ async def test_no_plan_is_moved_because_the_clock_of_a_machine_is_set() -> None:
     motor = testing.EmbeddedMotor(store, clock, NoLock())
     watch = ClockWatch(store, motor, clock, new_id)
     await clock.compare(database_time)
-    await watch.look()
+    await watch.check()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system, "datetime", Ahead)
-        await watch.look()
+        await watch.check()
         assert abs(clock.now() - await database_time()) < timedelta(seconds=5)
-    await watch.look()
+    await watch.check()
     assert units == []
 
 

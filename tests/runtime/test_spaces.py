@@ -15,7 +15,7 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
-from toolwright.core.errors import AlreadyThere, InvalidConfiguration, InvalidRequest, NotFound, TenvsLacking
+from toolwright.core.errors import AlreadyExists, InvalidConfiguration, InvalidRequest, NotFound, TenvsLacking
 from toolwright.core.journal.effects import DropSpace
 from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON
@@ -712,5 +712,5 @@ async def test_a_space_has_the_id_of_a_deleted_one_though_a_crash_has_left_its_m
             await rt.spaces.message(spoken.message.id)
         await rt.spaces.create("Coffee", id="tea", members=[husam.id])
         assert list(await rt.spaces.messages("tea")) == []
-        with pytest.raises(AlreadyThere):
+        with pytest.raises(AlreadyExists):
             await rt.spaces.create("Coffee", id="tea")

@@ -266,7 +266,7 @@ async def test_an_unknown_reference_is_an_error_that_names_the_path() -> None:
         ("†state.a.b", 1, "†state.a is a string, not an object."),
         ("†state.big", "x" * (1024 * 1024), "With †state.big the state would have more than"),
         ("†state.big", "\u00fc" * (200 * 1024), "With †state.big the state would have more than"),
-        (f"†state.{'n' * 300}", 1, "from 1 to 200 characters"),
+        (f"†state.{'n' * 300}", 1, "must have 1 to 200 characters"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_written_is_an_error_though_the_tool_succeeded(

@@ -67,7 +67,7 @@ def _announce(
     print(f"{place} is at the revision {before}. The upgrade does this, all of it or nothing:")
     for revision, what in steps:
         print(f"  {revision}  {what}")
-    if database.goes_on(before):
+    if database.remains_usable(before):
         print("Processes of the version before can go on with it afterwards.", flush=True)
     else:
         print("Older versions of toolwright cannot open it afterwards.", flush=True)

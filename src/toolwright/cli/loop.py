@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
 from toolwright.cli.output import INTERRUPTED
-from toolwright.core.supervision import leave
+from toolwright.core.supervision import abandon
 
 T = TypeVar("T")
 Work: TypeAlias = Coroutine[Any, Any, T]
@@ -89,7 +89,7 @@ async def _end_all(own: Collection[Task]) -> None:
     closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens(), name="open generators")
     await asyncio.wait([closing], timeout=PATIENCE)
     for task in _other_tasks():  # those that the others have begun meanwhile too
-        leave(task)
+        abandon(task)
 
 
 async def _end(tasks: Collection["asyncio.Task[Any]"], seconds: float) -> None:
@@ -98,7 +98,7 @@ async def _end(tasks: Collection["asyncio.Task[Any]"], seconds: float) -> None:
     if tasks:
         _, deaf = await asyncio.wait(tasks, timeout=seconds)
         for task in deaf:
-            leave(task)
+            abandon(task)
 
 
 def _other_tasks() -> "set[asyncio.Task[Any]]":

@@ -16,7 +16,7 @@ from toolwright.cli.output import Refusal, log_briefly, log_fully, one_line
 from toolwright.cli.settings import read_settings, served_app, the_app, warn_of_variables
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.mcp.config import read_servers
-from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompt, McpPrompts
+from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompt, McpPrompts
 from toolwright.core.text import clean_text, quantity, sentence
 from toolwright.core.tools.mcp import McpServer, target_of
 from toolwright.runtime.mcp.offer import env_of_agent, target_in
@@ -159,7 +159,7 @@ def _first_line(text: str) -> str:
     return clean_text(text.strip().split("\n")[0])
 
 
-def _words(fault: McpFault) -> str:
+def _words(fault: ListingError) -> str:
     return fault.message if fault.tool is None else f"{fault.tool}: {fault.message}"
 
 
@@ -173,7 +173,7 @@ async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]
             active = app.catalog.active(agent.id)
             for server in active.mcp:
                 target = target_in(server, env_of_agent(active))
-                if isinstance(target, McpFault):
+                if isinstance(target, ListingError):
                     found.setdefault(server.name, (server.name, True, f"not tried: {target.message}"))
                 elif target.key not in found:
                     listing = await mcp.listing(target, PATIENCE)

@@ -246,13 +246,13 @@ class Worker:
                 async with aclosing(self._client.calls.offers(list(self._tools))) as offers:
                     async for offer in offers:
                         failed = 0
-                        await self._take(offer)
+                        await self._claim(offer)
             except PASSING as error:
                 failed += 1
                 log.warning("The offered calls cannot be read: %s", error)
                 await self._pause(delay(error, failed))
 
-    async def _take(self, offer: Offer) -> None:
+    async def _claim(self, offer: Offer) -> None:
         if offer.call_id in self._at_work or offer.name not in self._tools:
             return
         await self._slots.acquire()

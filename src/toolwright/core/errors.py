@@ -204,7 +204,7 @@ class NotFailed(ToolwrightError):
     code = "not_failed"
 
 
-class AlreadyThere(ToolwrightError):
+class AlreadyExists(ToolwrightError):
     """This is there already."""
 
     code = "already_there"

@@ -64,7 +64,7 @@ def known_and_few(value: object, form: type[BaseModel]) -> object:
     }
 
 
-def form_fault(fault: Mapping[str, Any]) -> str:
+def form_error(fault: Mapping[str, Any]) -> str:
     """Return the end of an error message that begins with the field's path.
 
     `error` is pydantic's; no value is repeated.

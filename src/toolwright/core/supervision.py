@@ -195,7 +195,7 @@ class Supervision(Generic[T]):
             if self._patience is not None:
                 self._patience.cancel()
         if not self._task.done():
-            leave(self._task)
+            abandon(self._task)
         elif self.cut_off != "time" and not (self._task.cancelled() and (self._cancelled or self.cut_off)):
             return True
         else:
@@ -264,7 +264,7 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
         return None, error
 
 
-def leave(task: "asyncio.Task[Any]") -> None:
+def abandon(task: "asyncio.Task[Any]") -> None:
     """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
     log.error("%r ignores its cancellation and is abandoned.", _named(task))
     task.add_done_callback(_log_late_end)

@@ -55,10 +55,10 @@ def by_text(name: str, value: str | None) -> str | None:
 def page(limit: int, offset: int = 0) -> None:
     """Raise `InvalidRequest` unless these are whole numbers from 0 that every journal can count to."""
     for name, number in (("limit", limit), ("offset", offset)):
-        whole(name, number)
+        whole_number(name, number)
 
 
-def whole(name: str, number: int) -> None:
+def whole_number(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(name, "must be a whole number from 0")

@@ -29,14 +29,14 @@ class Gauges:
         away = False
         while True:
             try:
-                await self.look()
+                await self.measure()
                 away = False
             except StoreError as error:
                 level, away = logging.DEBUG if away else logging.WARNING, True
                 log.log(level, "What waits in the journal cannot be counted: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
-    async def look(self) -> None:
+    async def measure(self) -> None:
         """Look once. Raises `StoreError`."""
         depths = await self._store.depths()
         self._telemetry.gauge("pending_calls", depths.pending_calls)

@@ -80,12 +80,12 @@ class ClockWatch:
         """Look each second, without end."""
         while True:
             try:
-                await self.look()
+                await self.check()
             except StoreError as error:
                 log.warning("The clock was set, but plans could not be rescheduled yet: %s", error)
             await asyncio.sleep(LOOK_EVERY)  # real time: a clock that a test turns shall not turn this
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Compare the clock with the monotonic one, and move the plans if it was set back. Raises `StoreError`."""
         offset = self._read()
         change = min(offset - self._offset, self._moved)

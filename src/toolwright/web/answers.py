@@ -347,7 +347,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.CallClaimed: 409,
     errors.NotFailed: 409,
     errors.ThreadBusy: 409,
-    errors.AlreadyThere: 409,
+    errors.AlreadyExists: 409,
     errors.NoRoom: 409,
     errors.CallExpired: 410,
     errors.TooLarge: 413,
@@ -392,7 +392,7 @@ class Frames:
         self._render = _RENDERINGS[names]
         self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
-    def of(self, event: Event) -> bytes:
+    def frame(self, event: Event) -> bytes:
         """Return the event's frame. A recorded event is known by its number, a live one by being the same object."""
         whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
         key = id(event) if event.n is None else (whose, event.n)

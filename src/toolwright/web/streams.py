@@ -221,7 +221,7 @@ class EventStream(StreamingResponse):
     def _frame(self, event: Event) -> bytes:
         """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""
         presented = self._caller.presentation.event(event)
-        return self._frames.of(event) if presented is event else self._frames.made(presented)
+        return self._frames.frame(event) if presented is event else self._frames.made(presented)
 
     def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))

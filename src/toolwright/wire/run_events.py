@@ -65,7 +65,7 @@ class RunEvents:
         self._begun: set[str] = set()
         self._asked_for: set[str] = set()  # calls that wait for an approval, as was told
 
-    async def of(
+    async def values(
         self, thread_id: str, run_id: str | None, type_: str, payload: JSONObject
     ) -> AsyncGenerator[RunEvent]:
         """Return the values of one event: none for most types, several if events were missed."""

@@ -146,7 +146,7 @@ def assemble(
         motor=motor,
         drainer=drainer,
         timers=Timers(
-            store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.look}, clock, ids
+            store, drainer, {CALL: pending.expire, PLAN: plans.fire, TASK: mcp_tasks.poll}, clock, ids
         ),
         mcp=AgentServers(
             services,

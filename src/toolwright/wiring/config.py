@@ -18,13 +18,13 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
 from toolwright.core.errors import (
-    AlreadyThere,
+    AlreadyExists,
     DefinitionError,
     InvalidConfiguration,
     InvalidRequest,
     NotFound,
 )
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.journal.store import Store
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON
@@ -198,7 +198,7 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
         )
         refuse_halves(cast("JSON", given))  # as it was parsed
     except HalfCharacter as error:
-        raise faulty_file(path, [_fault(error.path, HALF)]) from None
+        raise file_error(path, [_fault(error.path, HALF)]) from None
     except OSError as error:
         raise DefinitionError(sentence(f"{str(path)!r} cannot be read: {error.strerror}")) from error
     except UnicodeDecodeError as error:
@@ -208,15 +208,15 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     try:
         found = ConfigFile.model_validate(given)
     except ValidationError as error:
-        raise faulty_file(path, [_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
+        raise file_error(path, [_fault(each["loc"], form_error(each)) for each in error.errors()]) from None
     found, unread = _with_apis(found, path.parent)
     faults = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
     if faults:
-        raise faulty_file(path, faults)
+        raise file_error(path, faults)
     return found
 
 
-def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
+def file_error(path: Path, faults: Sequence[Fault]) -> DefinitionError:
     """Return all errors as one line."""
     said = "; ".join(f"{fault['path']} {fault['message']}".strip().rstrip(".") for fault in faults)
     return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
@@ -356,8 +356,8 @@ async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
         for number, space in enumerate(config.spaces):
             place = f"spaces.{number}"
             await _space(space, runtime)
-    except (InvalidRequest, NotFound, AlreadyThere, DefinitionError) as error:
-        raise faulty_file(path, [{"path": f"{place}:", "message": error.message}]) from error
+    except (InvalidRequest, NotFound, AlreadyExists, DefinitionError) as error:
+        raise file_error(path, [{"path": f"{place}:", "message": error.message}]) from error
 
 
 async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) -> None:

@@ -63,7 +63,7 @@ async def upgrade(settings: Settings) -> str:
     return await revision(settings) or HEAD
 
 
-def goes_on(found: str) -> bool:
+def remains_usable(found: str) -> bool:
     """Return whether processes of the version at that revision can use the database once it is upgraded."""
     return found >= LEAST
 

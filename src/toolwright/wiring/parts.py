@@ -456,7 +456,7 @@ def key_file(settings: Settings) -> Path | None:
     return None if path is None or settings.encryption_keys else beside(path, "key")
 
 
-def check_there(database: Path) -> None:
+def check_exists(database: Path) -> None:
     """Raise `NotFound` if there is no such database yet, where making an empty one would help nobody."""
     if not database.is_file():
         raise NotFound(f"There is no database {str(database)!r}: name it in TOOLWRIGHT_DATABASE_URL.")

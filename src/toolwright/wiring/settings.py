@@ -23,7 +23,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.errors import DefinitionError
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.limits import (
     MAX_ATTACHMENT,
     MAX_HTTP_ANSWER,
@@ -54,7 +54,7 @@ def file_variable(setting: str) -> str:
 def told(error: ValidationError, settings: Sequence[str]) -> str:
     """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
-        _sentence(fault["loc"], fault["type"], form_fault(fault), settings) for fault in error.errors()
+        _sentence(fault["loc"], fault["type"], form_error(fault), settings) for fault in error.errors()
     )
 
 

@@ -19,7 +19,7 @@ from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.store.locks import FileLock, beside
 from toolwright.adapters.store.sqlite.backup import copy_database, merge_wal
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, StoreError
+from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Files
 from toolwright.core.text import sentence
@@ -29,7 +29,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts, check_there, file_store, key_file, open_journal
+from toolwright.wiring.parts import Parts, check_exists, file_store, key_file, open_journal
 from toolwright.wiring.settings import MEMORY, Settings
 
 POSTGRES = (
@@ -73,7 +73,7 @@ def _source(settings: Settings) -> Path:
         raise InvalidRequest(
             POSTGRES.format(files=settings.files_url or f"the folder {settings.files_folder}")
         )
-    check_there(path)
+    check_exists(path)
     return path
 
 
@@ -98,7 +98,7 @@ def _check_target(source: Path, target: Path, *, force: bool) -> None:
     unfinished = beside(target, "partial").exists()  # what was moved before the end of its process is ours
     in_the_way = [each for each in (target, beside(target, "files"), beside(target, "key")) if each.exists()]
     if in_the_way and not force and (target.exists() or not unfinished):
-        raise AlreadyThere(
+        raise AlreadyExists(
             f"{str(in_the_way[0])!r} already exists. Name another file, or replace it with --force."
         )
 
@@ -118,7 +118,7 @@ def _partial(target: Path) -> Generator[Path]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError as error:
-        raise AlreadyThere(
+        raise AlreadyExists(
             f"Another backup to {str(target)!r} is in progress. Wait for it to finish."
         ) from error
     finally:
@@ -188,7 +188,7 @@ async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
     """Move the parts to their places, the database last. One that is there must be nobody's who serves it."""
     lock, was_there = FileLock(target), beside(target, "lock").exists()
     if not await lock.acquire():
-        raise AlreadyThere(f"A process is serving {str(target)!r}. Stop it, or name another file.")
+        raise AlreadyExists(f"A process is serving {str(target)!r}. Stop it, or name another file.")
     try:
         await asyncio.to_thread(move_parts, target, partial, has_key=has_key)
     finally:
@@ -257,7 +257,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[Store]:
     if settings.database_url.startswith(MEMORY):
         raise InvalidRequest("A journal in memory belongs to one process: it cannot be reached from here.")
     if settings.sqlite_path is not None:
-        check_there(settings.sqlite_path)
+        check_exists(settings.sqlite_path)
     store, _ = await open_journal(settings, _tell_nobody)
     try:
         yield store

@@ -75,9 +75,9 @@ class QueueFollower:
                 await self._came.wait()
             finally:
                 deadlines.remove(number)
-        return self.take()
+        return self.pop_events()
 
-    def take(self) -> Sequence[Event]:
+    def pop_events(self) -> Sequence[Event]:
         """Events that have come."""
         self._came.clear()
         self._flush_live()

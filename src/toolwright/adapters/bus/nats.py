@@ -17,7 +17,7 @@ from toolwright.adapters.system import new_id
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import dumps
 from toolwright.core.ports import NotConnected
-from toolwright.core.text import words
+from toolwright.core.text import error_text
 
 log = logger("toolwright.bus")
 
@@ -161,7 +161,7 @@ class _Failures:
 
     async def note(self, error: Exception) -> None:
         """Take an error of the client, which would print it with its traceback."""
-        log.debug("NATS: %s", words(error))
+        log.debug("NATS: %s", error_text(error))
         # A server that rejects a password ends the connection: the end says less than what came before.
         if self.reason is None or not isinstance(
             error, (ConnectionResetError, BrokenPipeError, UnexpectedEOF)

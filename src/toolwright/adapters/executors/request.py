@@ -19,7 +19,7 @@ from urllib.parse import unquote_to_bytes
 import httpcore
 import httpx
 
-from toolwright.core.text import sentence, words
+from toolwright.core.text import error_text, sentence
 from toolwright.core.tools.http.addresses import Judge, Resolve
 from toolwright.core.tools.http.body import MULTIPART, Body, Part
 from toolwright.core.tools.http.execution import HttpRequest
@@ -227,7 +227,7 @@ def _reason(error: httpcore.ConnectError) -> str:
         if isinstance(cause, ssl.SSLError):
             return f"TLS failed ({cause.reason})"
         cause = cause.__cause__ or cause.__context__
-    return words(error)
+    return error_text(error)
 
 
 def redirected(ask: Ask, status: int, location: str) -> Ask:

@@ -18,7 +18,13 @@ from toolwright.core.backoff import nth
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
-from toolwright.core.mcp.listing import MOST_INSTRUCTIONS, McpFault, McpListing, read_listed, resource_tool
+from toolwright.core.mcp.listing import (
+    MOST_INSTRUCTIONS,
+    ListingError,
+    McpListing,
+    read_listed,
+    resource_tool,
+)
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.mcp import McpServer, McpTarget
@@ -44,7 +50,7 @@ class _Listed:
 
     number: int = 0
     entries: Sequence[JSON] = ()
-    faults: Sequence[McpFault] = ()
+    faults: Sequence[ListingError] = ()
     protocol: str | None = None
     instructions: str | None = None
     has_resources: bool = False
@@ -66,7 +72,7 @@ class Connection:
         self._numbers = numbers
         self.used_at = self._begun_at = clock()
         self._listed = _Listed()
-        self._fault: McpFault | None = None  # why the server is not there
+        self._fault: ListingError | None = None  # why the server is not there
         self._views: OrderedDict[McpServer, McpListing] = OrderedDict()
         self._session: OpenSession | None = None
         self._changed = asyncio.Event()  # set at every change of the session or of its list
@@ -113,7 +119,7 @@ class Connection:
             if server.resources and listed.has_resources:
                 tools = (*tools, resource_tool(server))
             elif server.resources:
-                faults = (*faults, McpFault(message="The server has no resources."))
+                faults = (*faults, ListingError(message="The server has no resources."))
             view = McpListing(
                 server=server,
                 status="ready",
@@ -207,7 +213,7 @@ class Connection:
         callbacks = Callbacks(
             elicit=self._elicit,
             sample=self._sample if self.target.server.sampling else None,
-            hear=self._hear,
+            hear=self._receive,
         )
         async with asyncio.timeout(CONNECT_TIMEOUT) as limit:
             async with open_session(self.target, self._open_client, callbacks) as session:
@@ -287,7 +293,7 @@ class Connection:
     def _down(self, fault: str) -> None:
         """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
         fault = self.redactor.text(fault)  # a server may tell back what it was sent
-        reason = McpFault(message=sentence(f"The server cannot be used: {fault}"))
+        reason = ListingError(message=sentence(f"The server cannot be used: {fault}"))
         if self._fault != reason:
             log.warning("The MCP server %r cannot be used: %s", self.target.server.name, fault)
         self._session = None
@@ -330,15 +336,15 @@ class Connection:
         caller = self._caller()
         return nobody() if caller is None else await caller.sample(params)
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _receive(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._stale.set()
 
 
-async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
+async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]]:
     """Return all entries of the list, page by page, and the errors of the list as a whole."""
     entries: list[JSON] = []
-    faults: list[McpFault] = []
+    faults: list[ListingError] = []
     cursor, cursors, size = None, set[str](), 0
     for _ in range(MOST_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
@@ -352,18 +358,20 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[McpFault]]:
         if size > MAX_MESSAGE:
             break
         if cursor in cursors:
-            faults.append(McpFault(message="The server's list of tools has no end: a page comes twice."))
+            faults.append(ListingError(message="The server's list of tools has no end: a page comes twice."))
             return entries, faults
         cursors.add(cursor)
     if cursor:
-        faults.append(McpFault(message=f"The server's list of tools is too long: {len(entries)} were read."))
+        faults.append(
+            ListingError(message=f"The server's list of tools is too long: {len(entries)} were read.")
+        )
     return entries, faults
 
 
-def _usable(listed: list[Any], refused: set[str], faults: list[McpFault]) -> list[JSON]:
+def _usable(listed: list[Any], refused: set[str], faults: list[ListingError]) -> list[JSON]:
     """Return the entries except those with headers that the SDK rejects. Other errors are reported later."""
     fault = "Its x-mcp-header annotations are not valid."
-    faults += [McpFault(message=fault, tool=brief(name, 60)) for name in sorted(refused)]
+    faults += [ListingError(message=fault, tool=brief(name, 60)) for name in sorted(refused)]
     return [each for each in listed if _name(each) not in refused]
 
 

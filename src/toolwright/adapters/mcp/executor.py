@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from toolwright.adapters.mcp.connection import Connection
 from toolwright.adapters.mcp.messages import CREATED, CreatedTask
 from toolwright.adapters.mcp.peer import SILENCE, nobody, said
-from toolwright.adapters.mcp.results import judged
+from toolwright.adapters.mcp.results import validated_result
 from toolwright.adapters.mcp.servers import McpConnections, read_resource, with_linked_files
 from toolwright.adapters.mcp.session import OpenSession
 from toolwright.adapters.mcp.transport import BROKEN_OFF, NOT_SENT
@@ -29,7 +29,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpCall, McpServer, McpTarget, target_of
-from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
+from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 from toolwright.core.value import changed
 
 log = logger("toolwright.mcp")
@@ -75,7 +75,7 @@ class McpExecutor:
         values = {name: await state.env(name) for name in server.variables}
         missing = [name for name, text in values.items() if text is None]
         if missing:
-            return lacks_variables(tool.name, missing)
+            return missing_variables_error(tool.name, missing)
         try:
             known = {name: text for name, text in values.items() if text is not None}
             secret = {name for name in known if await state.env_type(name) == "secret"}
@@ -109,7 +109,7 @@ class _Call:
         self.thread_id: str | None = state.thread_id
 
     async def carry_out(self, connections: McpConnections, target: McpTarget) -> Outcome:
-        connection = connections.of(target)
+        connection = connections.connection(target)
         async with connection.calling(self):
             try:
                 async with self._limit:
@@ -128,7 +128,7 @@ class _Call:
                 )
         if isinstance(answer, RemoteTask):
             return self._pending(changed(answer, output=self._relation.output, place=target.place))
-        result = await judged(answer, self._relation.output)
+        result = await validated_result(answer, self._relation.output)
         if result.error is None:
             return result
         return changed(result, error=_with_way_out(result.error, self._relation.server))

@@ -26,7 +26,7 @@ from toolwright.core.env.logs import logger
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.mcp.servers import McpUnavailable
-from toolwright.core.text import brief, first_error, quantity, sentence, words
+from toolwright.core.text import brief, error_text, first_error, quantity, sentence
 from toolwright.core.tools.http.addresses import Judge, Resolve
 
 CONNECT_TIMEOUT = 10.0  # seconds
@@ -52,7 +52,7 @@ class AddressRefused(Exception):
     """The host resolves to an address that is not allowed."""
 
 
-class JudgedNetwork(httpcore2.AsyncNetworkBackend):
+class AllowedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects to addresses that are validated after the name was resolved, and to no others."""
 
     def __init__(self, resolve: Resolve, judge: Judge) -> None:
@@ -104,7 +104,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     is called with the message's method if the server does not know its session.
     """
 
-    def __init__(self, network: JudgedNetwork, tls: ssl.SSLContext, lost: Lost, silence: float) -> None:
+    def __init__(self, network: AllowedNetwork, tls: ssl.SSLContext, lost: Lost, silence: float) -> None:
         self._lost = lost
         self._silence = silence
         self._pool = httpcore2.AsyncConnectionPool(
@@ -139,14 +139,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except httpcore2.TimeoutException:
             return _fault("it does not answer in time", BROKEN_OFF)
         except (httpcore2.ConnectError, httpcore2.UnsupportedProtocol) as error:
-            return _fault(f"it cannot be reached: {words(error)}", NOT_SENT)
+            return _fault(f"it cannot be reached: {error_text(error)}", NOT_SENT)
         except (
             httpcore2.NetworkError,
             httpcore2.ProtocolError,
             OSError,
         ) as error:
             broken = "it broke off without an answer"
-            return _fault(f"{broken}: {words(error)}" if str(error) else broken, BROKEN_OFF)
+            return _fault(f"{broken}: {error_text(error)}" if str(error) else broken, BROKEN_OFF)
         answer = httpx2.Response(
             status_code=response.status,
             headers=response.headers,
@@ -193,14 +193,14 @@ class _Bounded(httpx2.AsyncByteStream):
         except TooManyValues as error:
             raise httpx2.StreamError(str(error)) from None
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
-            raise httpx2.StreamError(f"the connection was lost: {words(error)}") from error
+            raise httpx2.StreamError(f"the connection was lost: {error_text(error)}") from error
 
     async def aclose(self) -> None:
         await self._response.aclose()
 
 
 def client(
-    network: JudgedNetwork,
+    network: AllowedNetwork,
     tls: ssl.SSLContext,
     headers: Iterable[tuple[str, str]],
     lost: Lost,

@@ -19,7 +19,7 @@ from toolwright.core.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import (
     CallDelta,
@@ -159,7 +159,7 @@ def _first_fault(error: ValidationError) -> str:
     path = ".".join(str(part) for part in fault["loc"] if "[" not in str(part)) or "the turn"
     if fault["type"] == "extra_forbidden":
         return f"unknown key {path!r}; the keys of a turn are {', '.join(_KEYS.values())}."
-    return sentence(f"{path}: {form_fault(fault)}")
+    return sentence(f"{path}: {form_error(fault)}")
 
 
 def _arguments(call: CallForm, where: str) -> str:

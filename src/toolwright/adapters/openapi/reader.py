@@ -21,7 +21,7 @@ from toolwright.adapters.openapi.operation import (
 )
 from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.core.tools.config import read_tool_config
@@ -284,7 +284,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        return f"{error.title} {where} {form_fault(first)}"
+        return f"{error.title} {where} {form_error(first)}"
     if isinstance(error, jsonref.JsonRefError):
         fault: Any = error  # which is untyped
         known = isinstance(fault.cause, Refused)

@@ -15,7 +15,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, surely_longer
 from toolwright.core.state.sandbox import CodeError, CodeOptions, CodeResult, HostFunction, ended
 from toolwright.core.supervision import Supervision, catch_exit
-from toolwright.core.text import brief, quantity, words
+from toolwright.core.text import brief, error_text, quantity
 
 THREADS = 64
 
@@ -68,7 +68,7 @@ class HostFunctions:
             raise HostError(f"{name!r} was cancelled.") from error
         except BaseException as error:
             # A function of the host may raise anything, also what would end the server.
-            raise HostError(words(error)) from error
+            raise HostError(error_text(error)) from error
 
     async def _returned(
         self, function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
@@ -113,7 +113,7 @@ def _caught(
     try:
         return function(*args, **named), None
     except StopIteration as error:
-        return None, RuntimeError(words(error))
+        return None, RuntimeError(error_text(error))
     except BaseException as error:  # noqa: BLE001 - it becomes an error on the other side
         return None, error
 

@@ -21,7 +21,7 @@ from toolwright.adapters.telemetry.instruments import (
 from toolwright.core.journal.units import Advance, Claim
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
-from toolwright.core.text import brief, words
+from toolwright.core.text import brief, error_text
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
@@ -189,7 +189,7 @@ class WatchedModel:
             self._instruments.metrics.answer(model, seconds, usage, cost, self._instruments.agent)
 
     def _fail(self, span: Span, error: Exception) -> None:
-        message = brief(self._redact(words(error)))
+        message = brief(self._redact(error_text(error)))
         span.set_status(Status(StatusCode.ERROR, message))
         code = getattr(error, "code", None)
         span.set_attribute("error.type", code if isinstance(code, str) else type(error).__name__)

@@ -50,7 +50,7 @@ class SseParser:
     def feed(self, chunk: bytes) -> Iterator[Sse]:
         """Yield the events that are complete with `chunk`; the iterator must be read to its end before the next."""
         for line in self._lines(self._after_mark(chunk)):
-            made = self._take(line)
+            made = self._read_line(line)
             if made is not None:
                 yield made
 
@@ -87,7 +87,7 @@ class SseParser:
         if len(self._line) + self._size > self._largest:
             raise BadAnswer(f"The stream has an event of more than {quantity(self._largest, 'byte')}.")
 
-    def _take(self, line: bytes) -> Sse | None:
+    def _read_line(self, line: bytes) -> Sse | None:
         if not line:
             return self._dispatch()
         name, _, value = line.partition(b":")

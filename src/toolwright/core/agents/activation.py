@@ -273,13 +273,13 @@ class _Activation:
             description=agent.tool_description,
             kind="agent",
             parameters=parameters,
-            judge=self._prompt_of(agent).judge(parameters),
+            judge=self._prompt_of(agent).argument_validator(parameters),
             relation=Handoff(agent_id=agent.id),
         )
 
     def _child(self, agent: Agent, config: SubagentToolConfig, description: str) -> Tool | AgentCall:
         spoken_to = self._prompt_of(agent)
-        own = spoken_to.judge(spoken_to.parameters())
+        own = spoken_to.argument_validator(spoken_to.parameters())
         relation = AgentCall(config=config, agent_id=agent.id, about=description, judge=own)
         immediate = config.immediate
         named = isinstance(immediate, Immediate) and immediate.name_env is not None
@@ -304,7 +304,7 @@ class _Activation:
             description=description,
             kind="agent",
             parameters=parameters,
-            judge=spoken_to.judge(parameters),
+            judge=spoken_to.argument_validator(parameters),
             relation=relation,
             requires_approval=config.requires_approval,
         )
@@ -341,7 +341,7 @@ def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
         description=prompt.tool_description,
         kind="prompt",
         parameters=parameters,
-        judge=prompt.judge(parameters),
+        judge=prompt.argument_validator(parameters),
         relation=PromptCall(config=config),
         requires_approval=config.requires_approval,
     )

@@ -36,7 +36,7 @@ from toolwright.core.forms import (
     Form,
     Names,
     Words,
-    form_fault,
+    form_error,
     kind_of,
 )
 from toolwright.core.json_value import JSON, JSONObject
@@ -48,7 +48,7 @@ from toolwright.core.text import sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read_variables, too_long
 from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
+from toolwright.core.tools.toolkits import CONFIGURED, configured, reserved, toolkits_error
 from toolwright.core.value import changed, value
 
 Fault: TypeAlias = dict[str, str]
@@ -186,12 +186,12 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     try:
         form = AgentForm.model_validate(config)
     except ValidationError as error:
-        raise invalid_value([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
+        raise invalid_value([_fault(each["loc"], form_error(each)) for each in error.errors()]) from None
     faults: list[Fault] = []
     toolkits = configured(form.toolkits)
     if toolkits is None:
         mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
-        raise invalid_value([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
+        raise invalid_value([{"path": "toolkits", "message": toolkits_error(form.toolkits) or mixed}])
     chosen, tool_env = _tools(form, tools, reserved(toolkits), faults, trusted=trusted)
     variables = read_variables(
         form.variables, lambda path, message: faults.append({"path": path, "message": message})
@@ -376,7 +376,7 @@ def _tool(
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
         raise invalid_value(
-            [_fault((path, *each["loc"]), form_fault(each)) for each in error.errors()]
+            [_fault((path, *each["loc"]), form_error(each)) for each in error.errors()]
         ) from None
     if form.name not in tools:
         message = (

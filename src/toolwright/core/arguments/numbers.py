@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 import jsonschema_rs
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
@@ -101,13 +101,13 @@ class _Normalization:
 
     def _chosen(self, value: JSON, members: list[Place], path: Path) -> JSON:
         first: list[JSON] = []
-        fault: ArgumentFault | None = None
+        fault: InvalidArguments | None = None
         for member in members:
             if not self._numbers.accepts(member[1], value):
                 continue
             try:
                 normal = self.at(value, member, path)
-            except ArgumentFault as error:
+            except InvalidArguments as error:
                 fault = fault or error
                 continue
             if normal is value:
@@ -150,7 +150,7 @@ def _number(value: float, schema: JSONObject, path: Path) -> JSON:
         try:
             float(value)
         except OverflowError:
-            raise ArgumentFault([Fault(path, "is out of the range of numbers")]) from None
+            raise InvalidArguments([FieldError(path, "is out of the range of numbers")]) from None
     return value
 
 

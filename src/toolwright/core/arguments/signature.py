@@ -15,9 +15,9 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from toolwright.core.arguments.binding import Argument, Binding, Builder, complete, is_plain_scalar
-from toolwright.core.arguments.judge import Complete
 from toolwright.core.arguments.schema import closed, with_definitions
 from toolwright.core.arguments.types import Annotation, TypeReader, adapter_of, model_fields, noted
+from toolwright.core.arguments.validator import Complete
 from toolwright.core.dependencies.depends import (
     Dependency,
     DependencyReader,
@@ -244,7 +244,7 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         description = field.description or noted(hint) or described_by
         if description:
             argument_schema["description"] = description
-        reader.judge_defaults()
+        reader.check_defaults()
         builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
         default = _default(reader, key, seen, field, parameter)
         arguments.append(
@@ -268,7 +268,7 @@ def _default(
     own = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
     if own and is_plain_scalar(seen, field.default):
         return None
-    make = reader.judge_default(_with_field(seen, parameter), field.default, key)
+    make = reader.check_default(_with_field(seen, parameter), field.default, key)
     return make if own or make is not None else lambda: field.default
 
 
@@ -327,7 +327,7 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
     reader = TypeReader(tool)
     reader.read_model(model)
     adapter = adapter_of(model, f"Tool {tool!r}: parameter {what!r}")
-    reader.judge_defaults()
+    reader.check_defaults()
     builder = _builder(adapter, reader)
     generated, shared = _json_schemas([(what, "validation", adapter)], tool)
     schema = generated[what]

@@ -21,7 +21,7 @@ from toolwright.core.dependencies.depends import (
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.state.state import ThreadState
-from toolwright.core.supervision import GRACE, leave
+from toolwright.core.supervision import GRACE, abandon
 from toolwright.core.value import changed
 
 Opening: TypeAlias = AbstractAsyncContextManager[Any]
@@ -86,7 +86,7 @@ async def end(kept: list[Kept]) -> None:
     if kept:
         _, left = await asyncio.wait([each.task for each in kept], timeout=GRACE)
         for task in left:
-            leave(task)
+            abandon(task)
 
 
 def _look(opened: "asyncio.Future[object]") -> None:
@@ -270,7 +270,7 @@ class Opener:
         try:
             value = _or_raise(*await self._in_thread(lambda: context.run(steps.open), {}))
         except BaseException:
-            steps.give_up()
+            steps.abandon()
             raise
         try:
             yield value
@@ -300,7 +300,7 @@ class _Steps:
             self.close()
         return _checked(self._name, value)
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Mark the value as abandoned: a thread that is still opening it closes it then."""
         with self._lock:
             self._given_up = True

@@ -93,7 +93,7 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
     return {name: each for name, each in variables.items() if each is not None}
 
 
-def faulty_name(name: object) -> str | None:
+def name_error(name: object) -> str | None:
     """Return the reason why a name is invalid, to follow "the name", or None if it is valid."""
     if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
         return None
@@ -102,7 +102,7 @@ def faulty_name(name: object) -> str | None:
 
 def checked_name(name: str, path: str = "env") -> str:
     """Return a valid variable name. Raises `InvalidRequest` if it is invalid."""
-    fault = faulty_name(name)
+    fault = name_error(name)
     if fault is not None:
         raise _invalid_value(path, f"has the name {fault}")
     return name
@@ -130,7 +130,7 @@ def _value(text: object, path: str) -> str:
     if len(text) > LONGEST_VALUE:
         raise _invalid_value(path, f"must have at most {LONGEST_VALUE} characters")
     if not _writes(text):
-        raise _invalid_value(path, "must not hold NUL characters or lone surrogates")
+        raise _invalid_value(path, "must not contain NUL characters or lone surrogates")
     return text
 
 
@@ -170,7 +170,7 @@ class EnvTypes:
     flags: frozenset[str] = frozenset()
     shown: tuple[Shown, ...] = ()
 
-    def of(self, name: str, among: Collection[str] = ()) -> EnvType:
+    def type_of(self, name: str, among: Collection[str] = ()) -> EnvType:
         """Return the type of a value given without one, next to values of the names `among`."""
         if name in self.flags or any(each.has(name, among) for each in self.shown):
             return "text"
@@ -178,7 +178,7 @@ class EnvTypes:
 
     def hides(self, name: str, among: Collection[str] = ()) -> bool:
         """Return whether the name is declared as a secret, and models are not shown its value all the same."""
-        return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
+        return self.declared.get(name) == "secret" and self.type_of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
         """Env of a caller, checked.
@@ -187,7 +187,7 @@ class EnvTypes:
         secret given as text.
         """
         names = cast("Mapping[str, object]", env) if isinstance(env, Mapping) else ()
-        variables = read_env(cast("object", env), path, lambda name: self.of(name, names))
+        variables = read_env(cast("object", env), path, lambda name: self.type_of(name, names))
         for name, var in variables.items():
             self.check(name, var, names, path)
         return variables
@@ -232,7 +232,7 @@ class Variable:
     description: str = ""
 
     def __post_init__(self) -> None:
-        fault = faulty_name(self.name)
+        fault = name_error(self.name)
         if fault is not None:
             raise DefinitionError(f"A variable has the invalid name {fault}.")
         what = f"The variable {self.name!r}"

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import ServerFailed, ToolwrightError
-from toolwright.core.text import escaped, sentence, spelled_out, words
+from toolwright.core.text import error_text, escaped, sentence, spelled_out
 
 
 class _Secrets:
@@ -119,7 +119,7 @@ _log = logger("toolwright.internal")
 def internal_error(doing: str, error: BaseException) -> ServerFailed:
     """Log an internal error with its traceback and return the error that reports it. `doing` is the failed activity."""
     _log.error("Internal error while %s.", doing, exc_info=error)
-    return ServerFailed(sentence(f"Internal error while {doing}: {words(error)}"))
+    return ServerFailed(sentence(f"Internal error while {doing}: {error_text(error)}"))
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class KnownMessages:
     seq: int
     messages: tuple[Message, ...]
 
-    def of(self, thread: Thread) -> bool:
+    def matches(self, thread: Thread) -> bool:
         """Return whether these are the thread's messages now."""
         return (self.epoch, self.seq) == (thread.epoch, thread.seq)
 

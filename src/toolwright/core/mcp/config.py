@@ -8,12 +8,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.forms import MOST_TOOLS, Form, Words, form_fault
+from toolwright.core.forms import MOST_TOOLS, Form, Words, form_error
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.text import sentence
 from toolwright.core.tools.approval import Approval
 from toolwright.core.tools.http.execution import execution_faults
-from toolwright.core.tools.http.url_template import TemplateFault, read_header, read_url
+from toolwright.core.tools.http.url_template import InvalidTemplate, read_header, read_url
 from toolwright.core.tools.mcp import McpServer, McpToolOptions, Revision
 
 MOST_SERVERS = 1_000
@@ -158,7 +158,7 @@ def _server(entry: object, path: str, faults: list[Fault], trusted: bool) -> Mcp
     except ValidationError as error:
         for each in error.errors():
             named = ".".join([path, *map(str, each["loc"])])
-            faults.append({"path": named, "message": form_fault(each)})
+            faults.append({"path": named, "message": form_error(each)})
         return None
     found = [*_faults(form, trusted)]
     faults += [{"path": f"{path}.{field}", "message": message} for field, message in found]
@@ -203,7 +203,7 @@ def _faults(form: McpServerForm, trusted: bool) -> Iterable[tuple[str, str]]:
     else:
         try:
             slots = read_url(form.url).slots
-        except TemplateFault as fault:
+        except InvalidTemplate as fault:
             yield "url", str(fault)
         else:
             for slot in slots:
@@ -220,7 +220,7 @@ def _env_faults(form: McpServerForm) -> Iterable[tuple[str, str]]:
     for name, text in form.env.items():
         try:
             read_header(text)
-        except TemplateFault as fault:
+        except InvalidTemplate as fault:
             yield f"env.{name}", str(fault)
         if not name or "=" in name or "\0" in name or "\0" in text:
             yield f"env.{name}", "is no variable that a process can have"

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-from toolwright.core.arguments.faults import list_faults
-from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.signature import Handler
+from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
@@ -70,7 +70,7 @@ def check_question(asked: Mapping[str, JSON]) -> None:
     if not isinstance(schema, dict):
         return
     try:
-        ResultJudge(schema, ELICIT).faults({})
+        ResultValidator(schema, ELICIT).faults({})
     except DefinitionError as error:
         raise InvalidRequest(sentence(f"The schema of a question is not valid: {error}")) from error
 
@@ -88,9 +88,9 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
         return Elicited(action=action)
     content = answer.get("content")
     entered = _with_defaults({} if content is None else content, schema)
-    faults = ResultJudge(schema, ELICIT).faults(entered)
+    faults = ResultValidator(schema, ELICIT).faults(entered)
     if faults:
-        listed = list_faults(faults)
+        listed = join_errors(faults)
         raise InvalidRequest(
             sentence(f"The content of the answer is not what was asked for: {listed}"),
             [{"path": "result.content", "message": listed}],

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.config import ContextForm
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
-from toolwright.core.forms import form_fault
+from toolwright.core.forms import form_error
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
@@ -269,7 +269,7 @@ def read_request(what: str, written: object) -> RequestForm:
     try:
         form = RequestForm.model_validate(parsed)
     except ValidationError as error:
-        faults = [_fault(each["loc"], form_fault(each)) for each in error.errors(include_url=False)]
+        faults = [_fault(each["loc"], form_error(each)) for each in error.errors(include_url=False)]
         raise _invalid_value(what, faults[:MOST_FAULTS]) from None
     return form
 

@@ -31,7 +31,7 @@ class PropertyNames:
         self._real = {alias: name for name, alias in aliases.items()}
 
     @classmethod
-    def of(cls, schema: JSONObject) -> "PropertyNames | None":
+    def for_schema(cls, schema: JSONObject) -> "PropertyNames | None":
         """Return the names of that schema, or None if none of them needs an alias."""
         names: dict[str, None] = {}
         _collect(schema, names)

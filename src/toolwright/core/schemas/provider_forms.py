@@ -89,7 +89,7 @@ def provider_form(tool: ToolDefinition, provider: Provider) -> ProviderForm | To
         schema = as_object(schema, notes)
     except NoObject:
         return ToolFault(tool=tool.name, message="Its arguments cannot be an object.")
-    names = PropertyNames.of(schema) if provider == "anthropic" else None
+    names = PropertyNames.for_schema(schema) if provider == "anthropic" else None
     if provider == "openai":
         schema = {"properties": {}, **_for_openai(schema)}
     if names is not None:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from toolwright.core.arguments.faults import type_name
+from toolwright.core.arguments.errors import type_name
 from toolwright.core.arguments.numbers import Numbers
-from toolwright.core.arguments.schema import SchemaFault, compile_schema, with_definitions, with_parts
+from toolwright.core.arguments.schema import InvalidSchema, compile_schema, with_definitions, with_parts
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
@@ -168,7 +168,7 @@ class _Local:
             compile_schema(whole, self._name)
         except DefinitionError as error:
             fault = error.__cause__
-            assert isinstance(fault, SchemaFault), "its only cause"
+            assert isinstance(fault, InvalidSchema), "its only cause"
             self._faults.add(fault.path, f"is not valid JSON Schema: {fault.why}")
         self._faults.raise_any()
         return whole

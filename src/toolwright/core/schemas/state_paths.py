@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, cast, get_args
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault, type_name
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, type_name
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_text import TooManyValues, ValueCount
@@ -219,7 +219,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     """
     faults = _size_faults(arguments, _MOST_BYTES)
     if faults:
-        raise ArgumentFault(faults)
+        raise InvalidArguments(faults)
     most = len(dumps_unescaped(arguments)) + MAX_STATE
     roots: dict[str, JSON] = {_STATE: state, _INPUT: given}
 
@@ -235,13 +235,13 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
         try:
             return reach(roots[root], root, names)
         except NotFound as error:
-            faults.append(Fault(path, f"refers to nothing: {error.message.rstrip('.')}"))
+            faults.append(FieldError(path, f"refers to nothing: {error.message.rstrip('.')}"))
             return None
 
     resolved = {name: resolve(each, (name,)) for name, each in arguments.items()}
     faults = faults or _size_faults(resolved, most)
     if faults:
-        raise ArgumentFault(faults)
+        raise InvalidArguments(faults)
     return {name: _copy(each) for name, each in resolved.items()}
 
 
@@ -252,13 +252,13 @@ def _copy(part: JSON) -> JSON:
     return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
-def _size_faults(arguments: JSONObject, most: int) -> list[Fault]:
+def _size_faults(arguments: JSONObject, most: int) -> list[FieldError]:
     """Return the errors of arguments that are too large. Their references can repeat a large value."""
     if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, most):
         values = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values"
-        return [Fault((), f"{values}, or refer to more than {MAX_STATE} bytes")]
+        return [FieldError((), f"{values}, or refer to more than {MAX_STATE} bytes")]
     if deeper(arguments, MAX_NESTING):
-        return [Fault((), f"with what they refer to nested deeper than {MAX_NESTING} levels")]
+        return [FieldError((), f"with what they refer to nested deeper than {MAX_NESTING} levels")]
     return []
 
 

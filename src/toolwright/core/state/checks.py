@@ -9,7 +9,7 @@ from toolwright.core.checks import brief_value, misfit
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 from toolwright.core.plain import plain, unwritable
-from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_parts
+from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_parts
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import BUILT_IN
 
@@ -55,7 +55,7 @@ def files(value: object) -> Sequence[Attachment | AttachmentRef]:
     parts = list(cast("Sequence[Attachment | AttachmentRef]", value))  # as just checked
     try:
         return checked_parts(parts, "Attachment")
-    except Faulty as error:
+    except InvalidField as error:
         raise InvalidRequest(str(error)) from error
 
 

@@ -45,7 +45,7 @@ class InboxEvent:
     depth: int = 0
     created_at: datetime
 
-    def taken(self, run_id: str) -> "InboxChange":
+    def read_by(self, run_id: str) -> "InboxChange":
         """Return the change when a run reads the event."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="processing", run_id=run_id, attempts=self.attempts
@@ -61,7 +61,7 @@ class InboxEvent:
             attempts=self.attempts,
         )
 
-    def given_back(self, failed: int) -> "InboxChange":
+    def requeued(self, failed: int) -> "InboxChange":
         """Return the change when the reading run fails: the event waits again, or is parked after too many failures."""
         attempts = self.attempts + failed
         parked = attempts >= MOST_ATTEMPTS

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
-from toolwright.core.arguments.faults import type_name
+from toolwright.core.arguments.errors import type_name
 from toolwright.core.arguments.schema import compile_schema
-from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, faulty_name, merged
+from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, merged, name_error
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.files.file import ANY_TYPE, clean_mime_type
 from toolwright.core.json_value import JSON, JSONObject
@@ -254,7 +254,7 @@ def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) ->
     """
     if execution is None:
         return variables
-    names = [name for name in execution.variables if faulty_name(name) is None]
+    names = [name for name in execution.variables if name_error(name) is None]
     return merged([*variables, *[NamedVariable(name, "secret") for name in names]])
 
 
@@ -301,7 +301,7 @@ def _execution(
     except DefinitionError as error:
         fault("execution", error.message.removeprefix("An HTTP tool's ").rstrip("."))
         return None
-    unknown = execution.fault_with(schema) if schema else None
+    unknown = execution.error_with(schema) if schema else None
     if unknown is not None:
         fault("execution.url", unknown)
     return execution

@@ -10,9 +10,9 @@ from time import monotonic
 from types import CoroutineType
 from typing import Any, cast
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import RawArguments
+from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.signature import Handler, Signature
+from toolwright.core.arguments.validator import RawArguments
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.dependencies.scope import Opener, Overrides
 from toolwright.core.env.logs import is_first, logger
@@ -136,7 +136,7 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
     assert signature is not None and judge is not None and handler is not None, "the tool stands alone"
     try:
         keywords = signature.binding.bind(judge.read(arguments))
-    except (ArgumentFault, DefinitionError) as error:
+    except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     try:
         value = _returned(tool.name, handler(**keywords))  # type: ignore[arg-type]  # a coroutine, for the tool stands alone

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
-from toolwright.core.forms import MOST_TOOLS, Form, Words, form_fault
+from toolwright.core.forms import MOST_TOOLS, Form, Words, form_error
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_FAULTS
 from toolwright.core.plain import has_more_values
@@ -197,7 +197,7 @@ def openapi(
         first = error.errors()[0]
         top, *below = map(str, first["loc"])
         where = ".".join([_IN_PYTHON.get(top, top), *below])
-        raise DefinitionError(sentence(f"tw.openapi: {where} {form_fault(first)}")) from None
+        raise DefinitionError(sentence(f"tw.openapi: {where} {form_error(first)}")) from None
     api = _load(source, form)
     return _tools(api)
 
@@ -282,7 +282,7 @@ async def with_apis(
             apis[number] = await read(ApiEntry.model_validate(entry))
         except ValidationError as error:
             details += [
-                {"path": ".".join(map(str, (path, *each["loc"]))), "message": form_fault(each)}
+                {"path": ".".join(map(str, (path, *each["loc"]))), "message": form_error(each)}
                 for each in error.errors()
             ]
         except (DefinitionError, MissingExtra) as error:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast, get_args, get_origin, overload
 
 from toolwright.core.arguments.binding import Binding
-from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.arguments.signature import Handler, signature_of
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of, read_hints
@@ -180,7 +180,7 @@ class HandlerBinding(Binding):
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
         lacking = [name for name, needed in self._named.items() if needed and name not in call.args]
         if lacking:
-            raise ArgumentFault([Fault((name,), "is missing") for name in lacking])
+            raise InvalidArguments([FieldError((name,), "is missing") for name in lacking])
         taken = call.args if self._rest else {n: each for n, each in call.args.items() if n in self._named}
         others = {self._whole: call.args, self._call: call, self._tool: self._interface}
         return {**taken, **{name: each for name, each in others.items() if name is not None}}

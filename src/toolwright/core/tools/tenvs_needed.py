@@ -7,10 +7,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from toolwright.core.arguments.binding import build_model
-from toolwright.core.arguments.faults import ArgumentFault, Fault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.arguments.signature import read_model
 from toolwright.core.arguments.types import model_fields
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.env.env import Secret, Tenvs
 from toolwright.core.errors import DefinitionError, TenvsLacking
 from toolwright.core.json_value import JSON, JSONObject
@@ -75,7 +75,7 @@ class Needs:
             for key, name in self._fields.items()
             if _is_secret(model, name, f"Tool {tool!r}: tenv {key!r}")
         )
-        self._judge = Judge(self.schema, tool)
+        self._judge = ArgumentValidator(self.schema, tool)
         self._judge.compile()
 
     def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | MissingTenvs:
@@ -91,12 +91,12 @@ class Needs:
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
             judged = self._judge.read(wanted)
-        except ArgumentFault as fault:
+        except InvalidArguments as fault:
             return _lacking(fault.faults)
         try:
             return build_model(self._builder, judged)
-        except ArgumentFault as fault:  # a validator of the user's own may repeat the value in any form
-            return _lacking([Fault(each.path[:1], "is not accepted") for each in fault.faults])
+        except InvalidArguments as fault:  # a validator of the user's own may repeat the value in any form
+            return _lacking([FieldError(each.path[:1], "is not accepted") for each in fault.faults])
 
     def named(self, built: object) -> dict[str, object]:
         """Return the fields of the instance by their names in Python and in JSON."""
@@ -104,7 +104,7 @@ class Needs:
         return named | {key: named[name] for key, name in self._fields.items()}
 
 
-def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
+def merged_errors(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
     """Return the errors of all these requirements, merged."""
     total = MissingTenvs()
     for each in needs:
@@ -114,7 +114,7 @@ def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> MissingTenvs:
     return total
 
 
-def _lacking(faults: Iterable[Fault]) -> MissingTenvs:
+def _lacking(faults: Iterable[FieldError]) -> MissingTenvs:
     """Sort validation errors into missing and invalid tenvs. An error inside a value keeps its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
@@ -124,7 +124,7 @@ def _lacking(faults: Iterable[Fault]) -> MissingTenvs:
         if fault.text == _MISSING and not below:
             missing.append(name)
         else:
-            invalid.append((name, str(Fault(below, fault.text))))
+            invalid.append((name, str(FieldError(below, fault.text))))
             texts.append(f"{spell((name, *below))} {fault.text}")
     return MissingTenvs(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(texts)))
 

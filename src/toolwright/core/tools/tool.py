@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from toolwright.core.arguments.judge import Judge, ResultJudge
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature
+from toolwright.core.arguments.validator import ArgumentValidator, ResultValidator
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.env import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError, missing_extra
@@ -133,12 +133,12 @@ class Tool:
     meta: Meta | None = None
     requires_approval: Requirement = None
     signature: Signature | None = field(default=None, repr=False)
-    judge: Judge | None = field(default=None, repr=False)
+    judge: ArgumentValidator | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
     approval: Approval | None = field(default=None, init=False, repr=False)
     stands_alone: bool = field(default=False, init=False, repr=False)
-    result_judge: ResultJudge | None = field(default=None, init=False, repr=False)
+    result_judge: ResultValidator | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -157,11 +157,11 @@ class Tool:
         object.__setattr__(self, "result_judge", None)
         if self.meta is not None:
             schema = call_schema(self.name, self.parameters, self.meta, self.latent)
-            object.__setattr__(self, "judge", Judge(schema, self.name))
-            object.__setattr__(self, "result_judge", _result_judge(self.name, self.meta, self.latent))
+            object.__setattr__(self, "judge", ArgumentValidator(schema, self.name))
+            object.__setattr__(self, "result_judge", _result_validator(self.name, self.meta, self.latent))
         elif self.judge is None or self.judge.schema is not self.parameters:
             made = self.signature
-            judge = Judge(self.parameters, self.name, made is not None and made.takes_nothing)
+            judge = ArgumentValidator(self.parameters, self.name, made is not None and made.takes_nothing)
             if made is None:
                 judge.compile()
             object.__setattr__(self, "judge", judge)
@@ -338,7 +338,7 @@ def _check_way(tool: Tool) -> None:
     if tool.kind == "space" and not tool.visible:
         raise DefinitionError(f"{what} must be visible: people answer it in the space.")
     if tool.execution is not None:
-        fault = tool.execution.fault_with(tool.parameters)
+        fault = tool.execution.error_with(tool.parameters)
         if fault is not None:
             raise DefinitionError(f"{what}: its URL {fault}.")
 
@@ -366,11 +366,11 @@ def _stands_alone(tool: Tool) -> bool:
     )
 
 
-def _result_judge(name: str, meta: Meta, latent: bool) -> ResultJudge | None:
+def _result_validator(name: str, meta: Meta, latent: bool) -> ResultValidator | None:
     """Return the validator of outputs, or None for latent tools, whose output is validated with the arguments."""
     if latent or meta.output is None:
         return None
-    return ResultJudge(with_definitions(meta.output, meta.definitions), name)
+    return ResultValidator(with_definitions(meta.output, meta.definitions), name)
 
 
 def _is_duration(timeout: object) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
-from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.arguments.signature import Handler
+from toolwright.core.arguments.validator import RawArguments
 from toolwright.core.checks import brief_value, check_callee, check_kind
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -28,8 +28,8 @@ from toolwright.core.tools.pipeline import (
     answer_latent,
     carry_out,
     execute,
-    lacking_variables,
-    lacks_variables,
+    missing_variables,
+    missing_variables_error,
     prepare,
 )
 from toolwright.core.tools.tool import Kind, Tool, adapter
@@ -166,9 +166,9 @@ class Toolset:
             return prepared
         if state is None:
             state = MemoryState(invoke=self.call)
-        missing = await lacking_variables(prepared.tool, state) if prepared.tool.variables else []
+        missing = await missing_variables(prepared.tool, state) if prepared.tool.variables else []
         if missing:
-            return lacks_variables(name, missing)
+            return missing_variables_error(name, missing)
         approval = prepared.tool.approval
         if approval is not None and await is_needed(approval, name, prepared.arguments):
             return needs_approval(name)

@@ -11,7 +11,7 @@ from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import (
-    AlreadyThere,
+    AlreadyExists,
     DefinitionError,
     Forbidden,
     InvalidConfiguration,
@@ -119,7 +119,7 @@ class Agents:
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
         """The declared ones in their order, then the configured ones, the oldest first."""
         rows = await self.show_all(limit, offset)
-        return rows.made_of([each.agent for each in rows])
+        return rows.with_rows([each.agent for each in rows])
 
     async def show_all(self, limit: int = 50, offset: int = 0) -> Rows[AgentView]:
         """A page of all agents, with their configurations."""
@@ -283,10 +283,10 @@ class Agents:
     ) -> Agent | None:
         """The agent as it is then; None if somebody else was faster."""
         if self._declared(name) is not None:
-            raise AlreadyThere(f"The app declares an agent {name!r}: give this one another name.")
+            raise AlreadyExists(f"The app declares an agent {name!r}: give this one another name.")
         other = await self._with_id(name)
         if other is not None and (was is None or other.id != was.id):
-            raise AlreadyThere(f"The name {name!r} is the id of another agent: give this one another name.")
+            raise AlreadyExists(f"The name {name!r} is the id of another agent: give this one another name.")
         plain_config = await in_thread_if_large(config, read_object, config)
         if was is not None and (
             same := await self._same(was, name, description, plain_config, trusted=trusted)
@@ -318,7 +318,7 @@ class Agents:
         if isinstance(answer, Committed):
             return agent
         if answer.guard == "duplicate" and was is not None:
-            raise AlreadyThere(f"There is another agent {name!r}.")
+            raise AlreadyExists(f"There is another agent {name!r}.")
         return None
 
     async def _same(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
-from toolwright.core.broken_rows import is_there
+from toolwright.core.broken_rows import exists
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import (
     InvalidRequest,
@@ -194,7 +194,7 @@ class Rounds:
         Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
         """
         content, space_id = event.content, str(event.content.get("spaceId"))
-        words = await self._words(event)
+        words = await self._content(event)
         if words is None:
             return []
         members = {each.entity_id for each in await self._store.spaces.members(space_id)}
@@ -208,11 +208,11 @@ class Rounds:
             depth=event.depth,
             author=event.author,
         )
-        if delivery is None or await is_there(self._store.inbox_event(delivery.thread.id, event.event_id)):
+        if delivery is None or await exists(self._store.inbox_event(delivery.thread.id, event.event_id)):
             return []
         return [Deliver(delivery=delivery)]
 
-    async def _words(self, event: InboxEvent) -> str | None:
+    async def _content(self, event: InboxEvent) -> str | None:
         """What the message says now, or what was heard of it if its row is broken; None once it is deleted."""
         try:
             message = await self._store.spaces.message(event.event_id)

@@ -27,7 +27,7 @@ class Keepers:
         self._store = store
         self._agents = agents
 
-    async def of(self, agent: str, user_id: str | None = None) -> str:
+    async def keeper_id(self, agent: str, user_id: str | None = None) -> str:
         """Return the id under which the agent keeps what is its own, or what it keeps for that user."""
         agent_id = (await self._agents.get(agent)).id
         if user_id is None:

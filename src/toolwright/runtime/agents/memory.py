@@ -68,11 +68,11 @@ class Blocks:
     ) -> Sequence[Block]:
         """The blocks that it reads, its own and those of others that it is linked to, by label."""
         page(limit, offset)
-        return sliced(await self._memory.blocks(await self._keepers.of(agent, user_id)), limit, offset)
+        return sliced(await self._memory.blocks(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
         """The block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
-        label, agent_id = _label(label), await self._keepers.of(agent, user_id)
+        label, agent_id = _label(label), await self._keepers.keeper_id(agent, user_id)
         seen = await self._memory.blocks(agent_id)
         same = [block for block in seen if block.label == label]
         own = [block for block in same if block.agent_id == agent_id]
@@ -102,7 +102,7 @@ class Blocks:
             raise invalid_value(
                 "readers", "must be left out: a block that is kept for a person has no readers"
             )
-        agent_id = await self._keepers.of(agent, user_id)
+        agent_id = await self._keepers.keeper_id(agent, user_id)
         while True:
             seen = all_of(await self._memory.blocks(agent_id))
             check_block(seen, agent_id, label, content)
@@ -122,7 +122,7 @@ class Blocks:
 
     async def drop(self, agent: str, label: str, *, user_id: str | None = None) -> None:
         """Take a block of the agent's own away, also from those who are linked to it."""
-        keeper = await self._keepers.of(agent, user_id)
+        keeper = await self._keepers.keeper_id(agent, user_id)
         await self._commit(label, DropBlock(agent_id=keeper, label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
@@ -209,11 +209,13 @@ class Passages:
     ) -> Sequence[Passage]:
         """Its passages, the newest first."""
         page(limit, offset)
-        return await self._memory.passages(await self._keepers.of(agent, user_id), limit=limit, offset=offset)
+        return await self._memory.passages(
+            await self._keepers.keeper_id(agent, user_id), limit=limit, offset=offset
+        )
 
     async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
         """One of its passages. Raises `NotFound` if it is not there."""
-        agent_id = await self._keepers.of(agent, user_id)
+        agent_id = await self._keepers.keeper_id(agent, user_id)
         passage = await self._memory.passage(agent_id, by_id("passage", passage_id))
         if passage is None:
             raise _no_passage(passage_id)
@@ -238,7 +240,7 @@ class Passages:
         by_kind("query", query, str, "text")
         wanted = read_query(query)
         ranking = await rank_passages(
-            self._memory, self._semantics, await self._keepers.of(agent, user_id), wanted, query
+            self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), wanted, query
         )
         return sliced(ranking, limit, offset)
 
@@ -250,7 +252,7 @@ class Passages:
         by_list("tags", tags, str, "texts")
         check_passage(content, tags)
         passage = Passage(
-            agent_id=await self._keepers.of(agent, user_id),
+            agent_id=await self._keepers.keeper_id(agent, user_id),
             id=self._new_id("psg"),
             content=content,
             tags=tuple(tags),
@@ -262,7 +264,9 @@ class Passages:
 
     async def drop(self, agent: str, passage_id: str, *, user_id: str | None = None) -> None:
         """Take a passage away. Raises `NotFound` if it is not there."""
-        gone = DropPassage(agent_id=await self._keepers.of(agent, user_id), id=by_id("passage", passage_id))
+        gone = DropPassage(
+            agent_id=await self._keepers.keeper_id(agent, user_id), id=by_id("passage", passage_id)
+        )
         if isinstance(await self._effect_commits.commit(gone), Conflict):
             raise _no_passage(passage_id)
 

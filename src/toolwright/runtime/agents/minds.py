@@ -169,43 +169,45 @@ class Minds:
     ) -> Sequence[Goal]:
         """Its goals, the oldest first."""
         page(limit, offset)
-        return sliced(await self._minds.goals(await self._keepers.of(agent, user_id)), limit, offset)
+        return sliced(await self._minds.goals(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def set_goals(
         self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
     ) -> Sequence[Goal]:
         """Make goals and change some: all its goals then, the oldest first."""
         by_list("changes", changes, GoalChange, "GoalChange values")
-        return await self._set(GOALS, await self._keepers.of(agent, user_id), changes)
+        return await self._set(GOALS, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
         """Delete a goal. Raises `NotFound` if it is not there."""
-        await self._drop(GOALS, await self._keepers.of(agent, user_id), goal_id)
+        await self._drop(GOALS, await self._keepers.keeper_id(agent, user_id), goal_id)
 
     async def memories(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Memory]:
         """Its memories, by key."""
         page(limit, offset)
-        return sliced(await self._minds.memories(await self._keepers.of(agent, user_id)), limit, offset)
+        return sliced(
+            await self._minds.memories(await self._keepers.keeper_id(agent, user_id)), limit, offset
+        )
 
     async def set_memories(
         self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
     ) -> Sequence[Memory]:
         """Store values by key: all its memories then, by key."""
         by_list("changes", changes, MemoryChange, "MemoryChange values")
-        return await self._set(MEMORIES, await self._keepers.of(agent, user_id), changes)
+        return await self._set(MEMORIES, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
         """Delete a memory. Raises `NotFound` if it is not there."""
-        await self._drop(MEMORIES, await self._keepers.of(agent, user_id), key)
+        await self._drop(MEMORIES, await self._keepers.keeper_id(agent, user_id), key)
 
     async def plans(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Plan]:
         """Its plans, the next one first."""
         page(limit, offset)
-        return sliced(await self._minds.plans(await self._keepers.of(agent, user_id)), limit, offset)
+        return sliced(await self._minds.plans(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Sequence[Plan]:
         """Make plans and change some: all its plans then, the next one first.
@@ -220,7 +222,7 @@ class Minds:
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
         """Delete a plan. Raises `NotFound` if it is not there."""
-        await self._drop(PLANS, await self._keepers.of(agent, user_id), plan_id)
+        await self._drop(PLANS, await self._keepers.keeper_id(agent, user_id), plan_id)
 
     async def people(self, agent: str) -> Sequence[str]:
         """Return the ids of the people for whom the agent keeps something, up to 1,000."""

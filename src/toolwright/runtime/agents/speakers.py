@@ -38,7 +38,7 @@ class Speakers:
         if thread.agent == REQUESTS.id:
             self._requests.release(thread.id)
 
-    async def of(self, thread: Thread, run: Run) -> ActiveAgent | str:
+    async def agent_for(self, thread: Thread, run: Run) -> ActiveAgent | str:
         """The agent as the run began with it, or as it is now; or why it cannot run.
 
         A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
@@ -72,7 +72,7 @@ class Speakers:
 
     async def _of_request(self, thread: Thread) -> ActiveAgent | str:
         try:
-            return await in_thread_if_large(thread.arguments, self._requests.of, thread)
+            return await in_thread_if_large(thread.arguments, self._requests.agent, thread)
         except (InvalidRequest, DefinitionError) as error:
             return error.message
 

@@ -25,7 +25,7 @@ from toolwright.core.tools.pipeline import (
     PreparedCall,
     answer_by_model,
     internal_result,
-    lacks_variables,
+    missing_variables_error,
     prepare,
     timed_out,
 )
@@ -185,7 +185,7 @@ class Calls:
             prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
             if isinstance(prepared, ToolResult):
                 if not running:
-                    self.take(context, changes, call, self._cut(context, prepared))
+                    self.put_outcome(context, changes, call, self._cut(context, prepared))
                 continue
             tool = prepared.tool
             if is_held and not (running < most and can_run_concurrently(tool)):
@@ -211,7 +211,7 @@ class Calls:
             else:
                 changes.events.append(tool_event("tool.started", call.id, call.name))
                 before = changes.effects
-                if self.take(context, changes, call, self._cut(context, outcome)):
+                if self.put_outcome(context, changes, call, self._cut(context, outcome)):
                     size += written_size(before, changes)
                     size += 0 if resolve is None else len(dumps(prepared.arguments))
                     if size > STATE_PER_UNIT:
@@ -251,7 +251,7 @@ class Calls:
         result = context.redactor.result(outcome)
         return result if result.status == "success" else self._files.cut(result)
 
-    def take(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
+    def put_outcome(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
         """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
         if isinstance(outcome, ToolResult):
             self._put_result(context, changes, call, outcome)
@@ -269,7 +269,7 @@ class Calls:
             self._move(changes, call, "pending", now, expires_at=expires_at)
             if call.id not in context.nested:
                 text = dumps(s3_pending(call.id))
-                context.say(changes, call_message(context, changes, call, text, "success", now))
+                context.add_message(changes, call_message(context, changes, call, text, "success", now))
             return True
         seconds, began = outcome.wait, call.started_at
         if outcome.task is not None and began is not None:  # its server has had the call already
@@ -291,7 +291,7 @@ class Calls:
         self._move(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)
         self._armed[call.id] = context.clock.monotonic() + seconds
 
-    def left(self, call: Call, clock: Clock) -> float:
+    def seconds_left(self, call: Call, clock: Clock) -> float:
         """Return the seconds that the call may still wait.
 
         The process that began the wait measures it by the monotonic clock; after a restart the stored deadline counts.
@@ -334,9 +334,9 @@ class Calls:
             return
         message = answer_message(context, changes, call, result, at)
         if message.content == result.result:
-            context.put(changes, message)
+            context.add_redacted(changes, message)
         else:
-            context.say(changes, message)  # its text was written again
+            context.add_message(changes, message)  # its text was written again
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """Cancel a waiting call whose result can no longer arrive."""
@@ -348,7 +348,7 @@ class Calls:
         changes.events.append(outcome_event(call.id, call.name, result))
         changes.effects += (*finished(call, result, context.author, source_of(context)),)
         if call.id not in context.nested:
-            context.say(changes, answer_message(context, changes, call, result, at))
+            context.add_message(changes, answer_message(context, changes, call, result, at))
 
     async def bounded(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """Return the result of a call that was settled elsewhere within the limit, the whole kept in a file."""
@@ -371,7 +371,7 @@ class Calls:
         result, at = bounded or self._files.cut(result_from_json(call.result)), context.clock.now()
         if context.values is not None and result.status == "success":
             result = write_output(context, changes, call, result)
-        context.say(changes, answer_message(context, changes, call, result, at))
+        context.add_message(changes, answer_message(context, changes, call, result, at))
 
     def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """End a call's wait: its caller reads an error, and a late result goes to the inbox."""
@@ -382,7 +382,7 @@ class Calls:
         changes.effects += (*timed_out_message(context, call, error),)
         return error
 
-    def give_up(
+    def end_open_calls(
         self, context: RunContext, changes: Changes, words: AbandonedCallResults, below: Iterable[Call] = ()
     ) -> None:
         """The run ends: every call without an answer gets one, in words that fit how far it came.
@@ -458,7 +458,7 @@ class Calls:
         missing = () if tool is None else missing_for(context, tool)
         if not missing:
             return None
-        return lacks_variables(call.name, [each.name for each in missing])
+        return missing_variables_error(call.name, [each.name for each in missing])
 
     def interrupted(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
         """Answer of a call that a dead process had begun; None if it may run again (D14)."""
@@ -475,7 +475,7 @@ class Calls:
         self._move(changes, call, "pending", at)
         changes.events.append(outcome_event(call.id, call.name, error))
         if call.id not in context.nested:
-            context.say(changes, call_message(context, changes, call, model_text(error), "error", at))
+            context.add_message(changes, call_message(context, changes, call, model_text(error), "error", at))
 
     def _move(
         self,
@@ -536,7 +536,7 @@ def _status_after(changes: Changes, call: Call) -> str:
 def _inject(context: RunContext, changes: Changes) -> None:
     """Puts the handler's messages in the thread behind its result."""
     for each in changes.injected:
-        context.say(changes, said(context, each, context.place(changes)))
+        context.add_message(changes, said(context, each, context.place(changes)))
 
 
 def _with_space(changes: Changes, call: Call) -> Call:

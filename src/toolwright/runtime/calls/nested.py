@@ -24,7 +24,7 @@ from toolwright.core.tools.relations import PromptCall, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import Frame, heard_by
+from toolwright.runtime.context.conversation import Frame, as_read_by_side
 from toolwright.runtime.env.redaction import clean_arguments, clean_message
 from toolwright.runtime.model.answer import in_message, new_call, sent_with
 from toolwright.runtime.state.state import RunState
@@ -56,7 +56,7 @@ class Nested:
         last = next((m for m in reversed(messages) if m.role == "assistant"), None)
         asked = set[str]() if last is None else {each.id for each in last.calls}
         active = context.active.nested[tool.name]
-        frame = Frame.of(active, messages, [each for each in below if each.id in asked])
+        frame = Frame.create(active, messages, [each for each in below if each.id in asked])
         frame.call = call
         if context.thread.compacted:
             rows = await context.retry_until_available(
@@ -84,7 +84,11 @@ class Nested:
         results = {
             each.id: result
             for each in below
-            if (result := as_heard(each, frame) if each.result is None else result_from_json(each.result))
+            if (
+                result := result_as_read(each, frame)
+                if each.result is None
+                else result_from_json(each.result)
+            )
         }
         return answer_of(config_of(prepared.tool), frame, below, results)
 
@@ -104,18 +108,18 @@ class Nested:
             if call.name == name and clean_arguments(call.arguments, context.redactor) == arguments:
                 return call_id, state.number, call
 
-    async def left_open(self, context: RunContext, parent: Call) -> list[Call]:
+    async def unfinished_below(self, context: RunContext, parent: Call) -> list[Call]:
         """Return the open calls below a finished call, the deepest first."""
         calls: list[Call] = []
         for each in await context.retry_until_available(lambda: self._store.children.nested(parent.id)):
             if not is_over(each.status) and each.status != "pending":
-                calls += [*await self.left_open(context, each), each]
+                calls += [*await self.unfinished_below(context, each), each]
         return calls
 
     async def open_below(self, context: RunContext) -> list[Call]:
         """Return `left_open` of all running calls of the step."""
         at_work = [call for call in context.root.unanswered() if call.status == "running"]
-        return [each for call in at_work for each in await self.left_open(context, call)]
+        return [each for call in at_work for each in await self.unfinished_below(context, call)]
 
 
 def _chat(context: RunContext) -> list[Message]:
@@ -125,7 +129,7 @@ def _chat(context: RunContext) -> list[Message]:
     active = context.active
     if len(active.sides) < 2:
         return context.root.shown(None)
-    return heard_by(active.side, context.root.shown(context.side), active.agent.sides)
+    return as_read_by_side(active.side, context.root.shown(context.side), active.agent.sides)
 
 
 def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> list[Call]:
@@ -265,7 +269,7 @@ def answer_of(
     return ToolResult.ok(more, files)
 
 
-def as_heard(call: Call, frame: Frame) -> ToolResult | None:
+def result_as_read(call: Call, frame: Frame) -> ToolResult | None:
     """Return the result of a pending call as the prompt's model has read it: an error, or that it is pending.
 
     None if the model has read nothing of the call.

@@ -32,7 +32,9 @@ EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
 """Env of a thread for an active agent."""
 
 
-def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None) -> tuple[Variable, ...]:
+def without_value(
+    env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None
+) -> tuple[Variable, ...]:
     """The required ones that have no value. An empty text is one; one that cannot be read is none."""
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
@@ -42,7 +44,7 @@ def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
     below = context.active.nested.get(tool.name)
     if below is not None:
         return missing_of(context.env_for, below)
-    return lacking(context.env, tool.variables, tool.name) if tool.variables else ()
+    return without_value(context.env, tool.variables, tool.name) if tool.variables else ()
 
 
 def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
@@ -59,7 +61,7 @@ def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
 
 async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
     """The variables that are missing before a model is asked, the env read again."""
-    await context.retry_until_available(context.look_at_env)
+    await context.retry_until_available(context.reload_env)
     active = context.active
     return missing_of(context.env_for, active) if active.variables else ()
 
@@ -90,7 +92,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
 def typed(types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()) -> tuple[Variable, ...]:
     """The variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
     among = {*needed, *[each.name for each in missing]}
-    return tuple([changed(each, type=types.of(each.name, among)) for each in missing])
+    return tuple([changed(each, type=types.type_of(each.name, among)) for each in missing])
 
 
 def waiting_json(request: VariablesRequest) -> JSONObject:
@@ -106,13 +108,13 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
 def missing_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
     """Return the missing variables of an active agent. Those of a tool can be configured for that tool alone."""
     env = env_for(active)
-    own = lacking(env, active.prompt.variables)
-    tools = [each for tool in active.tools for each in lacking(env, tool.variables, tool.name)]
+    own = without_value(env, active.prompt.variables)
+    tools = [each for tool in active.tools for each in without_value(env, tool.variables, tool.name)]
     below = [each for nested in active.nested.values() for each in missing_of(env_for, nested)]
     if not active.mcp:
         return merged([*own, *tools, *below])
     servers = [NamedVariable(name, "secret") for server in active.mcp for name in server.variables]
-    return merged([*own, *tools, *below, *lacking(env, servers)])
+    return merged([*own, *tools, *below, *without_value(env, servers)])
 
 
 def _resolves(env: ThreadEnv, name: str, tool: str | None) -> bool:

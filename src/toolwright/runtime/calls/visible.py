@@ -41,7 +41,7 @@ def show(
     """
     status: CallShown = "requires_action" if asks or tool.carrier in WAITING else "running"
     if call.space_id is not None:
-        changes.effects += (begun(context, call, call.space_id, status),)
+        changes.effects += (started_message(context, call, call.space_id, status),)
         return True
     at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
     space_id = context.where.shown_after(changes, at_home)
@@ -61,7 +61,7 @@ def posted(
     return shown(call, space_id, status, context.author, source_of(context), started, asks=asks)
 
 
-def begun(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
+def started_message(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
     """The message of a call that begins once it was approved, with the arguments that it was approved with."""
     author, source = context.author, source_of(context)
 

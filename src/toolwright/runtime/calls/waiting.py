@@ -37,13 +37,13 @@ class Waiting:
         calls = [await context.reload_call(each.id) for each in calls]
         if any(each.status != "waiting" for each in calls):
             return None
-        call = min(calls, key=lambda each: self._calls.left(each, context.clock))
+        call = min(calls, key=lambda each: self._calls.seconds_left(each, context.clock))
         if call.is_asked:
             await self._wait_for_approval(context, call)
             return None
         if call.has_child:
             return await self._wait_for_child(context, call)
-        left = self._calls.left(call, context.clock)
+        left = self._calls.seconds_left(call, context.clock)
         if left <= 0:
             changes = Changes()
             self._calls.time_out(context, changes, call)
@@ -74,7 +74,7 @@ class Waiting:
             changes = Changes()
             over = await self._overdue(context, changes, call)
             if over is None:
-                await _nudged(context, self._calls.left(call, context.clock))
+                await _nudged(context, self._calls.seconds_left(call, context.clock))
             elif await context.commit(Result, changes, context.run) == "done":
                 return over
 
@@ -83,7 +83,7 @@ class Waiting:
         if not call.has_child:
             return (
                 None
-                if self._calls.left(call, context.clock) > 0
+                if self._calls.seconds_left(call, context.clock) > 0
                 else self._calls.time_out(context, changes, call)
             )
         if await self._awaited(context, call):

@@ -37,7 +37,7 @@ class ChildReports:
         self._store = store
         self._keeper = files
 
-    async def of(
+    async def effects(
         self, context: RunContext, link: Link, changes: Changes, run: Run, *, terminated: bool = False
     ) -> Sequence[Effect]:
         """Effects on the parent of the unit that ends this run with these changes. Files of the answer are copied."""

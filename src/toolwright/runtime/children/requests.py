@@ -120,7 +120,7 @@ class Requests:
         while True:
             try:
                 if self._motor.driving:
-                    await self.look_again()
+                    await self.wake_waiting()
                     if away:
                         self._outage.over()
                     return
@@ -129,7 +129,7 @@ class Requests:
                 self._outage.failed(error)
             await asyncio.sleep(LOOK_AGAIN)  # real time: a clock that a test turns shall not turn this
 
-    async def look_again(self) -> None:
+    async def wake_waiting(self) -> None:
         """Wake the runs that wait for what the app, its agents or its prompts bring now."""
         brought = _brought([await self._agents.active(each.id) for each in self._agents.declared])
         if not brought:
@@ -165,7 +165,7 @@ class Requests:
             agent = await self._agents.usable(birth.agent_id)
             if agent is None:
                 raise _no_request(request.id)
-            lacking = await self._child_start.lacking(birth, agent, added)
+            lacking = await self._child_start.unresolved_variables(birth, agent, added)
             return tuple([each for each in lacking if each.name in _names(request.required)])
         return await self._missing_here(request, thread, added)
 
@@ -173,7 +173,11 @@ class Requests:
         self, request: VariablesRequest, thread: Thread, added: Sequence[EnvRow]
     ) -> tuple[Variable, ...]:
         run = None if thread.run_id is None else await self._store.run(thread.run_id)
-        active = None if run is None or not _waits_for(request, run) else await self._speakers.of(thread, run)
+        active = (
+            None
+            if run is None or not _waits_for(request, run)
+            else await self._speakers.agent_for(thread, run)
+        )
         if active is None:
             raise _no_request(request.id)
         if isinstance(active, str):

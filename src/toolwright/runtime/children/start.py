@@ -52,7 +52,7 @@ class ChildStart:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def lacking(
+    async def unresolved_variables(
         self, birth: NewChildRows, agent: ActiveAgent, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
         """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
@@ -67,7 +67,7 @@ class ChildStart:
         users = [row for row in await self._store.env(birth.parent_id) if row.owner not in threads]
         thread, rows = self._thread(birth), [*own.values(), *users]
         sides = [
-            missing_of(lambda each: self._environment.of(thread, each, rows), side)
+            missing_of(lambda each: self._environment.for_agent(thread, each, rows), side)
             for side in agent.sides.values()
         ]
         return merged([each for missing in sides for each in missing if each.scoped])

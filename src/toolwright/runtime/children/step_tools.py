@@ -67,8 +67,8 @@ class StepTools:
     async def _offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
         if not base.relations and not base.mcp:
             return base
-        await context.retry_until_available(context.look_at_env)
-        mcp = await context.retry_until_available(lambda: self._mcp.of(base, context.env_for(base)))
+        await context.retry_until_available(context.reload_env)
+        mcp = await context.retry_until_available(lambda: self._mcp.tools_for(base, context.env_for(base)))
         if mcp.news:
             held = [each for each in mcp.news if isinstance(each, HoldMcpTool)]
             events = [mcp_held_event(each.server, each.tool) for each in held]

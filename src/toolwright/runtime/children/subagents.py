@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.arguments.faults import ArgumentFault, Fault, invalid_text
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, invalid_text
 from toolwright.core.env.env import Variable
 from toolwright.core.errors import (
     CannotSeal,
@@ -23,7 +23,7 @@ from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.child import Link
-from toolwright.core.tools.pipeline import PreparedCall, lacks_tenvs
+from toolwright.core.tools.pipeline import PreparedCall, missing_tenvs_error
 from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
@@ -82,8 +82,8 @@ class Subagents:
                     return ToolResult.fail(
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
                     )
-        except ArgumentFault as fault:
-            faults = [Fault(("arguments", *each.path), each.text) for each in fault.faults]
+        except InvalidArguments as fault:
+            faults = [FieldError(("arguments", *each.path), each.text) for each in fault.faults]
             return ToolResult.fail(invalid_text(faults), error_code="invalid_arguments")
         except (InvalidRequest, NotFound, NoRoom, DefinitionError, CannotSeal) as error:
             return ToolResult.fail(error.message, error_code=error.code)
@@ -153,9 +153,9 @@ class Subagents:
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)
-        lacking = agent.lacking(state.call_env.own_tenvs)
+        lacking = agent.missing_tenvs(state.call_env.own_tenvs)
         if lacking:
-            return lacks_tenvs(agent.agent.name, lacking)
+            return missing_tenvs_error(agent.agent.name, lacking)
         state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
         return ToolResult.ok(f"{agent.agent.name} answers from now on.")
 
@@ -205,12 +205,12 @@ class Subagents:
             words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
             return ToolResult.fail(words, error_code="too_deep")
         tenvs = {} if relation is None else _tenvs(relation.config, state)
-        lacking = agent.lacking(tenvs)
+        lacking = agent.missing_tenvs(tenvs)
         if lacking:
             return _lacks_tenvs(agent.agent.name, lacking, relation)
         if tenvs:
             state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
-        missing = await self._child_start.lacking(birth, agent)
+        missing = await self._child_start.unresolved_variables(birth, agent)
         if missing:
             return self._ask(state, birth, agent, missing)
         blocking = birth.link.blocking
@@ -286,7 +286,7 @@ def _lacks_tenvs(name: str, lacking: MissingTenvs, relation: AgentCall | None) -
     error = sentence(
         f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {lacking}"
     )
-    return changed(lacks_tenvs(name, lacking), error=f"{error} {way}")
+    return changed(missing_tenvs_error(name, lacking), error=f"{error} {way}")
 
 
 def _with_message(

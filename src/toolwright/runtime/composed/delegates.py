@@ -10,10 +10,10 @@ from toolwright.core.requests.conversation import (
     anonymous_request,
     caller_items,
     delegated_request,
+    earlier_conversation,
     message_of,
     message_to,
     output_of,
-    said_before,
 )
 from toolwright.core.requests.speaker import RequestAgents, request_agent, written_model
 from toolwright.core.results.result import Outcome, ToolResult
@@ -137,7 +137,8 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
     )
     return Caller(
         messages=[
-            context.redactor.object(each) for each in said_before(request, messages[:before], call.instance)
+            context.redactor.object(each)
+            for each in earlier_conversation(request, messages[:before], call.instance)
         ],
         data=[context.redactor.object(each) for each in data],
         tools=tools,

@@ -26,7 +26,7 @@ from toolwright.core.requests.speaker import (
     written_model,
 )
 from toolwright.core.schemas.meta import REASONING, Call
-from toolwright.core.schemas.output import AnswerFault, Output, read_answer
+from toolwright.core.schemas.output import InvalidAnswer, Output, read_answer
 from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
@@ -222,7 +222,7 @@ def _written(text: str) -> list[JSON]:
     """The calls in the text of an answer; none if they were made in another way."""
     try:
         answer = read_answer(text)
-    except AnswerFault:
+    except InvalidAnswer:
         return []
     calls = answer.get("calls") if isinstance(answer, dict) else None
     return calls if isinstance(calls, list) else []

@@ -110,7 +110,7 @@ class ActiveSpace:
             return None
         return space_id
 
-    async def look(self) -> None:
+    async def reload(self) -> None:
         """A space has changed, or is gone: then the agent is in none."""
         for space_id in self._space_ids():
             if await self._retry(lambda one=space_id: self._store.spaces.space(one)) is None:

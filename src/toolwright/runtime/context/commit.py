@@ -192,7 +192,9 @@ class Listeners:
     publish: Callable[[Sequence[Event]], None]
     outage: Outage
 
-    def tell(self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]) -> None:
+    def notify(
+        self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]
+    ) -> None:
         """Say what the unit has done: the calls `begun`, which others may answer, and the threads that it has woken.
 
         `streamed` is the space of each call that was shown while a model wrote it; those that end leave it.
@@ -200,11 +202,11 @@ class Listeners:
         for call in begun:
             self.opened(call, unit.run.agent)
         if streamed:
-            self._take_back(unit, streamed)
+            self._end_streams(unit, streamed)
         for thread_id, _ in answer.runs:
             self.woken(thread_id)
 
-    def _take_back(self, unit: Advance, streamed: dict[str, str]) -> None:
+    def _end_streams(self, unit: Advance, streamed: dict[str, str]) -> None:
         """Takes back the stream of a call that came to nothing."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
             streamed.pop(call_shown_by(post.message.id), None)

@@ -123,7 +123,7 @@ class RunExecution:
         """Return whether the turn or the run is to end."""
         return self.stopped or self.side_stopped or self.skipped is not None
 
-    def hear(self, below: "RunExecution") -> None:
+    def adopt(self, below: "RunExecution") -> None:
         """Adopt the requests of a call within this one."""
         self.stopped |= below.stopped
         self.side_stopped |= below.side_stopped

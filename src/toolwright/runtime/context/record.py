@@ -46,7 +46,7 @@ class RunRecord:
         self.run = run
         self._stored_run: Run | None = None  # the run's row as of the last commit of this process
         self.epoch, self.seq = view.thread.epoch, view.thread.seq
-        self.root = self.frame = Frame.of(active, view.messages, view.calls)
+        self.root = self.frame = Frame.create(active, view.messages, view.calls)
         self._frames = [self.root]
         self.activate(self.root, active)
         self.holder: RunExecution | None = None
@@ -186,7 +186,7 @@ class RunRecord:
         if unit.dropped:
             self._has_dropped = True
         for message in unit.messages:
-            (self.root if message.within is None else self._frame_of(message.within)).take(message)
+            (self.root if message.within is None else self._frame_of(message.within)).append(message)
         begun = self._absorb_calls(unit)
         if unit.edited or unit.read or unit.inbox or unit.effects:
             self._absorb_rest(unit)
@@ -211,7 +211,7 @@ class RunRecord:
 
     def _absorb_calls(self, unit: Advance) -> list[Call]:
         if unit.calls and unit.changes:
-            self._give_up(unit)
+            self._keep_replaced(unit)
         if unit.calls:
             answered = set(map(CALL_ID, unit.messages))
             parent_id = unit.calls[0].parent_id
@@ -233,7 +233,7 @@ class RunRecord:
                 begun.append(call)
         return begun
 
-    def _give_up(self, unit: Advance) -> None:
+    def _keep_replaced(self, unit: Advance) -> None:
         """Keep the calls of the step before that the unit changes, where it begins others in their place."""
         changed_ids = {each.id for each in unit.changes}
         for frame in self._frames:

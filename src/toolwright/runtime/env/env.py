@@ -111,7 +111,7 @@ class Environment:
         self._unreadable: set[str] = set()
         self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same secrets are used run after run
 
-    def of(
+    def for_agent(
         self,
         thread: Thread,
         agent: ActiveAgent | None,

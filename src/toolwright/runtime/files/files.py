@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence, Set
 from typing import Any, TypeVar
 
-from toolwright.core.broken_rows import is_there
+from toolwright.core.broken_rows import exists
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.files.drafts import FileDrafts, written_file
 from toolwright.core.files.file import File, checked_path, clean_mime_type, fold
@@ -233,7 +233,7 @@ class ThreadFiles:
 
     async def list(self, thread_id: str) -> Sequence[File]:
         """The thread's files, by path."""
-        if not await is_there(self._store.thread(by_id("thread", thread_id))):
+        if not await exists(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
         return await self._store.files(thread_id)
 

@@ -10,7 +10,7 @@ from toolwright.core.env.redact import NOTHING
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.mcp_effects import HoldMcpTool, UnholdMcpTool
 from toolwright.core.journal.store import Store
-from toolwright.core.mcp.listing import McpFault, McpListing, McpPrompts, side_by_side
+from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts, side_by_side
 from toolwright.core.mcp.records import McpDefinition
 from toolwright.core.mcp.servers import McpPromptText, McpServers, McpUnavailable
 from toolwright.core.ports import Clock
@@ -35,7 +35,7 @@ class McpOffer:
     tools: Sequence[Tool]
     key: tuple[object, ...]
     listings: Sequence[McpListing]
-    faults: Sequence[tuple[str, McpFault]]
+    faults: Sequence[tuple[str, ListingError]]
     held: tuple[McpDefinition, ...] = ()
     news: tuple[HoldMcpTool | UnholdMcpTool, ...] = ()
 
@@ -60,7 +60,7 @@ class McpOffers:
         self._clock = clock
         self._first_wait = first_wait
 
-    async def of(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
+    async def tools_for(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
         """The tools that the agent has in a thread with that env."""
         if not active.mcp:
             return NO_SERVERS
@@ -82,7 +82,7 @@ class McpOffers:
         target = target_in(server, env)
         return (
             McpPrompts()
-            if isinstance(target, McpFault)
+            if isinstance(target, ListingError)
             else await self._servers.prompts(target, self._first_wait)
         )
 
@@ -91,13 +91,13 @@ class McpOffers:
     ) -> McpPromptText:
         """A prompt of a server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
         target = target_in(server, env)
-        if isinstance(target, McpFault):
+        if isinstance(target, ListingError):
             raise McpUnavailable(target.message)
         return await self._servers.prompt(target, name, arguments)
 
     async def _listing(self, server: McpServer, env: ThreadEnv) -> McpListing:
         target = target_in(server, env)
-        if isinstance(target, McpFault):
+        if isinstance(target, ListingError):
             return McpListing(server=server, status="down", faults=(target,))
         return await self._servers.listing(target, self._first_wait)
 
@@ -107,21 +107,21 @@ def env_of_agent(active: ActiveAgent) -> ThreadEnv:
     return ThreadEnv([({}, active.scoped)], ({}, *active.env), active.tenvs, NOTHING, active.tool_env)
 
 
-def target_in(server: McpServer, env: ThreadEnv) -> McpTarget | McpFault:
+def target_in(server: McpServer, env: ThreadEnv) -> McpTarget | ListingError:
     """The server with the values of a thread; why there is none."""
     values: dict[str, str] = {}
     secret: set[str] = set()
     for name in server.variables:
         var = _value(env, name)
         if var is None:
-            return McpFault(message=f"The server needs the variable {name!r}, which is not set.")
+            return ListingError(message=f"The server needs the variable {name!r}, which is not set.")
         values[name] = var.value
         if var.type == "secret":
             secret.add(name)
     try:
         return target_of(server, values, secret)
     except Unfillable as error:
-        return McpFault(message=str(error))
+        return ListingError(message=str(error))
 
 
 def _value(env: ThreadEnv, name: str) -> EnvVar | None:

@@ -7,7 +7,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import ModelError
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.schemas.output import AnswerFault, correction
+from toolwright.core.schemas.output import InvalidAnswer, correction
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
@@ -143,7 +143,7 @@ CORRECTION = "fix_"
 """How the ids of messages begin by which a model is told that its answer breaks its schema."""
 
 
-def correction_message(context: RunContext, fault: AnswerFault, step: int, seq: int) -> Message:
+def correction_message(context: RunContext, fault: InvalidAnswer, step: int, seq: int) -> Message:
     """The faults of an answer as a user message at the place `seq`, behind the answer."""
     return Message(
         id=context.new_id(CORRECTION.rstrip("_")),
@@ -170,7 +170,7 @@ def ask_again(context: RunContext, changes: Changes) -> None:
         step=context.run.step_count + 1,
         created_at=context.clock.now(),
     )
-    context.say(changes, message)
+    context.add_message(changes, message)
 
 
 def corrections(messages: Sequence[Message], run_id: str) -> int:

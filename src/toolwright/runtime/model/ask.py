@@ -15,7 +15,7 @@ from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, Mod
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
-from toolwright.core.text import quantity, words
+from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.toolkits import CHANNELS
 from toolwright.core.value import changed
@@ -310,7 +310,7 @@ class ModelAnswers:
             try:
                 response, error = reading.result()
             except GeneratorExit as raised:  # raised by the model: it would end the run's own coroutine
-                raise ModelRaised(words(raised)) from raised
+                raise ModelRaised(error_text(raised)) from raised
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -347,7 +347,7 @@ class ModelAnswers:
     async def _sections(self, context: RunContext, active: ActiveAgent, most: int | None) -> tuple[str, str]:
         reach = await context.where.reach(active.agent)
         home = await context.retry_until_available(
-            lambda: self._system_prompts.of(active, reach, context.where.places)
+            lambda: self._system_prompts.state_for(active, reach, context.where.places)
         )
         parts = sections(active, home, context.where.space_id, most)
         if active.agent.inbox_preview:
@@ -381,7 +381,7 @@ async def _read(
                         if response is event:
                             stream.finish()
                         else:
-                            stream.take(event)  # type: ignore[arg-type]  # the response is the last event
+                            stream.show(event)  # type: ignore[arg-type]  # the response is the last event
                     except Exception as error:
                         raise internal_error("showing the model's answer", error) from error
     except KeyboardInterrupt as error:
@@ -389,7 +389,7 @@ async def _read(
     except ToolwrightError:
         raise
     except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
-        raise ModelRaised(words(error)) from error
+        raise ModelRaised(error_text(error)) from error
     return response, None
 
 

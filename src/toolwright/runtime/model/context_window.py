@@ -394,7 +394,7 @@ class ContextWindows:
         base, before, key = fitting.row, fitting.tokens, _key(context, frame)
         limit, urgent = fitting.limit, before > fitting.budget
         written = await self._waited_for(
-            context, key, self.summaries.take(key, (base.cut, base.summary), wait=urgent)
+            context, key, self.summaries.pop(key, (base.cut, base.summary), wait=urgent)
         )
         if written is not None:
             digest = await in_thread_if_large(texts(fitting.messages), fitting.digest, written.covers)

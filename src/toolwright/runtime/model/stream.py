@@ -140,7 +140,7 @@ class AnswerStream:
         self._unspoken = unspoken
         self._run_redactor, self._redactor_of_all = NOTHING, unspoken
 
-    def take(self, event: ModelEvent) -> None:
+    def show(self, event: ModelEvent) -> None:
         """Show one event of the model. All of it is kept, since a follower may come in the middle."""
         if self._in_space is None:
             self._in_space = SpaceStream(self._context, self._bus, self._tools)

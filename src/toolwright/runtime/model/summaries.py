@@ -9,7 +9,7 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import ContextTooLong, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse, ModelSettings
-from toolwright.core.text import clean_text, words
+from toolwright.core.text import clean_text, error_text
 from toolwright.core.threads.compaction import HEADER, cut_to_tokens, text_tokens
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
@@ -126,7 +126,7 @@ class Summaries:
         task = loop.create_task(self._ahead(key, order, ask), name=f"summary {key[0]}")
         self._tasks[key] = base, task
 
-    async def take(self, key: Key, base: Base, *, wait: bool) -> Summary | None:
+    async def pop(self, key: Key, base: Base, *, wait: bool) -> Summary | None:
         """Return the summary that was written ahead of time for `base`, or None."""
         known = self._tasks.get(key)
         if known is None or not (wait or known[1].done()):
@@ -194,7 +194,7 @@ class Summaries:
                 log.warning("%s wrote no summary: %s", name, error.message)
                 break
             except Exception as error:  # noqa: BLE001 - a user's model can raise anything
-                log.warning("%s wrote no summary: %s", name, words(error))
+                log.warning("%s wrote no summary: %s", name, error_text(error))
                 break
             if written is None:
                 log.warning("%s wrote no summary: its answer has no text.", name)

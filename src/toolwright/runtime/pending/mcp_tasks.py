@@ -83,7 +83,7 @@ class McpTasks:
         self._new_id = services.new_id
         self._looks = Counter[str]()  # under way, by the keys of targets
 
-    async def look(self, call_id: str) -> None:
+    async def poll(self, call_id: str) -> None:
         """Ask about the task of that call: what its timer is for."""
         task, call = await self._store.mcp.task(call_id), await self._store.call(call_id)
         if task is None or call is None:
@@ -114,11 +114,11 @@ class McpTasks:
             await self._end(task, call, _lost(f"its server knows of it no longer: {error}"))
 
     async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
-        with self._look(target):
+        with self._count_poll(target):
             return await self._servers.task(target, task.task_id, task.output, task.session)
 
     @contextmanager
-    def _look(self, target: McpTarget) -> Generator[None]:
+    def _count_poll(self, target: McpTarget) -> Generator[None]:
         """Count a look at the server."""
         self._looks[target.key] += 1
         try:
@@ -161,7 +161,7 @@ class McpTasks:
         """Cancel the task at its server: no run waits for it. Raises `McpUnavailable`."""
         if target is not None:
             try:
-                with self._look(target):
+                with self._count_poll(target):
                     await self._servers.cancel_task(target, task.task_id, task.session)
             except McpTaskGone as error:
                 log.info("The task of the call %s is not cancelled: %s", task.call_id, error)

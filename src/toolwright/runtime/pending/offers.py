@@ -65,7 +65,7 @@ class OfferQueue:
         self._bytes += size
         self._came.set()
 
-    def take(self) -> Sequence[Event]:
+    def pop_events(self) -> Sequence[Event]:
         """Events that came."""
         self._came.clear()
         taken = tuple(self._waiting)
@@ -76,7 +76,7 @@ class OfferQueue:
     async def next(self) -> Sequence[Event]:
         """Events, once there are some."""
         await self._came.wait()
-        return self.take()
+        return self.pop_events()
 
     async def overrun(self) -> None:
         """Return once too much has waited."""
@@ -149,7 +149,7 @@ class Offers:
         while self._queues:
             is_whole = time() >= whole_at
             try:
-                since = await self._look(since, OVERLAP if is_whole else NEWEST)
+                since = await self._announce_due(since, OVERLAP if is_whole else NEWEST)
             except StoreError as error:
                 self._away = True
                 self._outage.failed(error)
@@ -162,7 +162,7 @@ class Offers:
             if await follower.next(max(whole_at - time(), 0.0)):
                 await asyncio.sleep(SPACING)
 
-    async def _look(self, since: datetime, back: timedelta) -> datetime:
+    async def _announce_due(self, since: datetime, back: timedelta) -> datetime:
         """Tell of calls that began lately, and of leases over at `since` or later; since when to look next.
 
         Calls are read that began `back` before now or later.
@@ -209,7 +209,7 @@ class Offers:
         after, full = (BEGINNING, ""), True
         while full:
             page = await self._page(queue, after)
-            for event in queue.take():
+            for event in queue.pop_events():
                 yield event
             for offer in page:
                 if queue.meets(offer.call.id, _began(offer.call)):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import InvalidRequest
@@ -94,15 +94,17 @@ async def edited_arguments(
     if arguments is None:
         return None
     return await in_thread_if_large(
-        [arguments, call.arguments], _judged, call, terms.schema, arguments, redactor
+        [arguments, call.arguments], _validated, call, terms.schema, arguments, redactor
     )
 
 
-def _judged(call: Call, schema: JSONObject | None, arguments: JSONObject, redactor: Redactor) -> str | None:
+def _validated(
+    call: Call, schema: JSONObject | None, arguments: JSONObject, redactor: Redactor
+) -> str | None:
     if schema is not None:
         try:
-            Judge(schema, call.name).read(arguments)
-        except ArgumentFault as fault:
+            ArgumentValidator(schema, call.name).read(arguments)
+        except InvalidArguments as fault:
             raise InvalidRequest(
                 sentence(f"The tool does not take these arguments: {fault}"),
                 [{"path": "result.args", "message": str(fault)}],

@@ -55,9 +55,9 @@ class Prompts:
         elif (open_space_id := await self._open(active, by_id("space", space_id), reach.person)) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         places = [] if open_space_id is None else [Place(space_id=open_space_id)]
-        offer = await self._mcp.of(active, env_of_agent(active))
+        offer = await self._mcp.tools_for(active, env_of_agent(active))
         active = changed(active, instructions=offer.instructions)
-        parts = sections(active, await self._system_prompts.of(active, reach, places), open_space_id)
+        parts = sections(active, await self._system_prompts.state_for(active, reach, places), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 
     async def _home_space(self, active: ActiveAgent) -> str | None:

@@ -82,7 +82,7 @@ class SystemPrompts:
         self._agents = agents
         self._history = ChannelHistory(store, agents)
 
-    async def of(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> Home:
+    async def state_for(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> Home:
         """Return the current state for an agent that was addressed in those places; empty for one without toolkits.
 
         `reach` says whose memory is shown, and for which person.

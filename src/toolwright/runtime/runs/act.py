@@ -29,10 +29,10 @@ from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.schemas.output import (
     OUTPUT_FAULT,
-    AnswerFault,
     FormedAnswer,
+    InvalidAnswer,
     ValidatorFailed,
-    judge_answer,
+    validate_answer,
 )
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
@@ -171,7 +171,9 @@ class Actions:
         base, answering = context.base, _answering(context)
         if base is None or base.agent_id != answering:
             thread = changed(context.thread, active_agent=answering)
-            active = await context.retry_until_available(lambda: self._speakers.of(thread, context.run))
+            active = await context.retry_until_available(
+                lambda: self._speakers.agent_for(thread, context.run)
+            )
             if isinstance(active, str):
                 await self._commits.fail(context, active)
                 return
@@ -238,8 +240,8 @@ class Actions:
         form = context.active.form
         assert form is not None, "checked by the caller"
         try:
-            return await in_thread_if_large(response.text, judge_answer, form, response)
-        except AnswerFault as fault:
+            return await in_thread_if_large(response.text, validate_answer, form, response)
+        except InvalidAnswer as fault:
             correction = partial(self._outcomes.correction, context, changes, response, fault)
             await self._commits.commit(context, correction)
         except ValidatorFailed as error:
@@ -400,7 +402,7 @@ class Actions:
     async def _commit_calls(self, context: RunContext, changes: Changes, calls: list[Call], run: Run) -> None:
         def made() -> Next:
             all_changes = changes.copy()
-            context.put(all_changes, queued_message(context, calls, context.place(all_changes)))
+            context.add_redacted(all_changes, queued_message(context, calls, context.place(all_changes)))
             return self._outcomes.calls_made(context, all_changes, calls, run)
 
         await self._commits.commit(context, made)
@@ -412,7 +414,7 @@ class Actions:
         tool = context.active.by_name.get(call.name)
         changes = Changes()
         if tool is not None and needed_by(context, tool):
-            await context.retry_until_available(context.look_at_env)
+            await context.retry_until_available(context.reload_env)
             missing = missing_for(context, tool)
             if missing and context.holder is None and not context.answers_nothing:
                 await park_for(context, missing)
@@ -428,7 +430,7 @@ class Actions:
         del context.prepared[call.id]  # from now on its effect may be there, whatever ends this
         ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         if ran.outcome is not None:
-            await self.take(context, call, ran, ran.outcome)
+            await self.commit_outcome(context, call, ran, ran.outcome)
         elif context.holder is None:  # else the handler that waits for it is cancelled too
             await self._commits.end(context, Finish, Changes(), End("cancelled"))
 
@@ -456,7 +458,7 @@ class Actions:
                         await asyncio.wait(running.values())  # each has its own time to end
                     return
                 async with context.turn():
-                    await self.take(context, first, ran, ran.outcome)
+                    await self.commit_outcome(context, first, ran, ran.outcome)
                 if is_cancelled():  # the call has ended well all the same: its result is recorded
                     return
         finally:
@@ -470,7 +472,7 @@ class Actions:
             if result is None:
                 self._calls.begin_again(context, changes, call)
             else:
-                await self._outcomes.close_left_below(context, changes, call)
+                await self._outcomes.close_interrupted_below(context, changes, call)
                 self._calls.settle(context, changes, call, result)
         if changes.messages:
             await self._settle(context, changes)
@@ -500,9 +502,11 @@ class Actions:
         """Commit the result of a prompt tool."""
         context.prepared.pop(call.id, None)
         ran = HandlerOutcome(result, self._handlers.state(context, call, self.invoke))
-        await self.take(context, call, ran, result)
+        await self.commit_outcome(context, call, ran, result)
 
-    async def take(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> None:
+    async def commit_outcome(
+        self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome
+    ) -> None:
         """Commit the outcome of a call; an error in its place, if the journal cannot hold it."""
         try:
             await self._commits.commit(context, partial(self._outcomes.result, context, call, ran, outcome))
@@ -514,7 +518,7 @@ class Actions:
     async def _settle(self, context: RunContext, changes: Changes) -> None:
         """Commit these changes of calls, with what follows from them."""
         await self._commits.commit(
-            context, lambda: self._outcomes.following(context, changes.copy(), context.run)
+            context, lambda: self._outcomes.with_next(context, changes.copy(), context.run)
         )
 
 
@@ -530,7 +534,7 @@ def _read_joined(
     step = context.run.step_count + 1
     for event in joined:
         changes.read += (event.event_id,)
-        context.say(changes, own_message(event, context.run, step, context.place(changes), cleaned))
+        context.add_message(changes, own_message(event, context.run, step, context.place(changes), cleaned))
 
 
 async def _without_secrets(context: RunContext, response: ModelResponse) -> ModelResponse:

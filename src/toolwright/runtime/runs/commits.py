@@ -8,7 +8,7 @@ from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
-from toolwright.core.journal.effects import Effect, Tell
+from toolwright.core.journal.effects import Announce, Effect
 from toolwright.core.journal.units import Advance, Finish, Leaving, Release, Result
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.result import ToolResult
@@ -29,9 +29,9 @@ from toolwright.runtime.model.answer import outside_calls, queued_message
 from toolwright.runtime.runs.outage import (
     back_off,
     end_back_off,
-    give_back,
     keep_back_off,
     next_try,
+    requeue_read_events,
     retries,
     tried_again,
 )
@@ -71,7 +71,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
     effects = (*changes.effects, *presence(context, context.where.at_work_after(changes), "agent.inactive"))
     changes = changed(changes, events=[*changes.events, run_event(over)], effects=effects)
     if end.status == "failed":
-        changes = give_back(context, changes, failed=end.fault == "batch")
+        changes = requeue_read_events(context, changes, failed=end.fault == "batch")
         waits = changes.leaving is not None and changes.leaving.due is not None
         if end.fault == "model" and waits:
             return back_off(context, changes, next_try(context)), over
@@ -103,10 +103,10 @@ def presence(context: RunContext, space_id: str | None, type_: EventType) -> lis
         return []
     entity_id = None if context.author is None else context.author.id
     event = space_event(type_, agentEntityId=entity_id, runId=context.run.id)
-    return [Tell(space_id=space_id, source=source_of(context), events=(event,))]
+    return [Announce(space_id=space_id, source=source_of(context), events=(event,))]
 
 
-def last_words(context: RunContext, end: End) -> AbandonedCallResults:
+def abandoned_results(context: RunContext, end: End) -> AbandonedCallResults:
     """Last answers of the calls that have none yet when the run ends so."""
     stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
     match end.status:
@@ -182,13 +182,13 @@ class RunCommits:
         end = changed(end, error=context.redactor.optional(end.error))
         while True:
             all_changes = changed(changes.copy(), read=())
-            await self.give_up(context, all_changes, end)
-            self._decline(context, all_changes, context.joined_calls(), last_words(context, end).what)
+            await self.end_open_calls(context, all_changes, end)
+            self._decline(context, all_changes, context.joined_calls(), abandoned_results(context, end).what)
             if context.run.calls_only and context.joined():
                 context.run = changed(context.run, calls_only=False)  # who spoke is told of the end
             for event in context.joined():
                 all_changes.read += (event.event_id,)
-                context.say(
+                context.add_message(
                     all_changes,
                     own_message(event, context.run, context.run.step_count, context.place(all_changes)),
                 )
@@ -233,7 +233,7 @@ class RunCommits:
         calls = outside_calls(context, events, context.run.step_count + 1)
         changes.read += tuple([event.event_id for event in events])
         changes.calls |= {call.id: call for call in calls}
-        context.put(changes, queued_message(context, calls, context.place(changes)))
+        context.add_redacted(changes, queued_message(context, calls, context.place(changes)))
         return calls
 
     async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:
@@ -265,10 +265,10 @@ class RunCommits:
         if len(self._unknown_agents) < _MOST_UNKNOWN:
             self._unknown_agents.add(why)
 
-    async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
+    async def end_open_calls(self, context: RunContext, changes: Changes, end: End) -> None:
         """Give every open call a result: the turn has ended."""
-        self._calls.give_up(
-            context, changes, last_words(context, end), await self._nested.open_below(context)
+        self._calls.end_open_calls(
+            context, changes, abandoned_results(context, end), await self._nested.open_below(context)
         )
 
     async def _end_changes(
@@ -276,9 +276,9 @@ class RunCommits:
     ) -> tuple[Changes, Run]:
         """The changes and the run's row that end it, with what that does to other threads of the family."""
         all_changes, over = ended(context, changes, run, end)
-        return await self.told(context, all_changes, over, terminated=end.terminated), over
+        return await self.with_family_effects(context, all_changes, over, terminated=end.terminated), over
 
-    async def told(
+    async def with_family_effects(
         self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
     ) -> Changes:
         """The changes that end this run, with what that does to other threads: of the family, and in a round."""
@@ -291,7 +291,7 @@ class RunCommits:
         if over.status == "cancelled":
             effects.append(CancelChildren(thread_id=thread_id))
         if link is not None:
-            effects += await self._reports.of(context, link, changes, over, terminated=terminated)
+            effects += await self._reports.effects(context, link, changes, over, terminated=terminated)
         if _ends_family(context, terminated=terminated) and (terminated or not over.calls_only):
             effects.append((Close if link is None else Stop)(thread_id=thread_id))
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes

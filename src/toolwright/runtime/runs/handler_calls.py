@@ -147,7 +147,7 @@ class HandlerCalls:
         if result is None:
             self._calls.begin_again(context, changes, call)
         else:
-            await self._outcomes.close_left_below(context, changes, call)
+            await self._outcomes.close_interrupted_below(context, changes, call)
             self._calls.settle(context, changes, call, result)
         await context.commit(Result, changes, context.run)
 
@@ -162,8 +162,8 @@ class HandlerCalls:
                 ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         finally:
             context.prepared.pop(call.id, None)
-        await self._take(context, call, ran)
-        await state.hear(ran.state.execution)
+        await self._commit_outcome(context, call, ran)
+        await state.adopt(ran.state.execution)
 
     async def _converse(
         self, context: RunContext, state: RunState, call: Call, prepared: PreparedCall
@@ -181,13 +181,13 @@ class HandlerCalls:
             context.leave_frames(depth)
         return frame.answer or (CANCELLED if context.abort.aborted else STOPPED)
 
-    async def _take(self, context: RunContext, call: Call, ran: HandlerOutcome) -> None:
+    async def _commit_outcome(self, context: RunContext, call: Call, ran: HandlerOutcome) -> None:
         """Commit the outcome of a handler's call."""
 
         async def taken() -> Next:
             kept, changes = await self._handlers.keep(context, ran, call, ran.outcome or CANCELLED)
-            await self._outcomes.close_below(context, changes, call)
-            self._calls.take(context, changes, call, kept)
+            await self._outcomes.close_unfinished_below(context, changes, call)
+            self._calls.put_outcome(context, changes, call, kept)
             return Next(kind=Result, changes=changes, run=context.run)
 
         try:

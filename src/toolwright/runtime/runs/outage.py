@@ -22,7 +22,7 @@ from toolwright.wire.event import run_event
 LONGEST_RETRY_AFTER = 86_400.0  # seconds; a provider that names more is believed no more
 
 
-def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
+def requeue_read_events(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
     """The changes that end a failed run and give back the events that it has read; `failed` counts against them.
 
     What the run said because of them stays in the records only, so that no later model reads an event twice; the
@@ -30,7 +30,7 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
     """
     if not context.reading:
         return changed(changes, inbox=(), leaving=context.leaving(context.clock.now()))
-    back = tuple([event.given_back(int(failed)) for event in context.reading.values()])
+    back = tuple([event.requeued(int(failed)) for event in context.reading.values()])
     dropped = [
         message.seq
         for message in context.root.messages

@@ -38,7 +38,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.nested import opening, paths
 from toolwright.runtime.checks import by_id, page
-from toolwright.runtime.context.conversation import arranged, as_formed, as_read, heard_by
+from toolwright.runtime.context.conversation import arranged, as_formed, as_read, as_read_by_side
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.threads.lineages import Lineages
 
@@ -212,7 +212,7 @@ class SentPrompts:
         found: ActiveAgent | None = None
         asked = run if side is None else changed(run, side=side)
         for agent_id in dict.fromkeys([run.agent, thread.answering, thread.agent]):
-            active = await self._speakers.of(changed(thread, active_agent=agent_id), asked)
+            active = await self._speakers.agent_for(changed(thread, active_agent=agent_id), asked)
             if isinstance(active, str):
                 continue
             if by is None or active.prompt.name == by:
@@ -275,7 +275,7 @@ class SentPrompts:
             active = await self._speaker(history, asked)
             chat = shown(history.before(asked.seq or 0), history.row(asked.sent))
             if active is not None and len(active.sides) > 1:
-                chat = heard_by(active.side, chat, active.agent.sides)
+                chat = as_read_by_side(active.side, chat, active.agent.sides)
             return active, chat
         said = history.within.get(call.parent_id, ())
         asked = _asking(said, call.id)

@@ -19,7 +19,7 @@ from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
-from toolwright.core.text import quantity, words
+from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
@@ -167,7 +167,7 @@ class RunWorker:
     async def _check_cancel(self, context: RunContext) -> None:
         try:
             await context.check_cancel()
-            await context.look_at_env()
+            await context.reload_env()
         except StoreError as error:  # the next commit of the run sees it
             log.debug("Cannot see whether run %s was cancelled: %s", context.run.id, error)
         except ToolwrightError as error:
@@ -188,11 +188,11 @@ class RunWorker:
     async def _time_left(self, view: ThreadView, run: Run) -> float:
         """Return the seconds that a suspended run still has to wait, as far as known."""
         if (run.waiting or {}).get("reason") == "variables":
-            return await self._lacks(view, run)
+            return await self._seconds_until_variables(view, run)
         open_calls = [call for call in view.calls if call.status == "waiting"]
         if not open_calls:
             open_calls = await self._waited_within(run, {call.id for call in view.calls})
-        return min([self._calls.left(each, self._clock) for each in open_calls], default=0.0)
+        return min([self._calls.seconds_left(each, self._clock) for each in open_calls], default=0.0)
 
     async def _waited_within(self, run: Run, known: Set[str]) -> list[Call]:
         """Return the call within a call that a suspended run waits for, if it still does; `known` calls have ended."""
@@ -202,9 +202,9 @@ class RunWorker:
         calls = [await self._store.call(each) for each in ids]
         return [call for call in calls if call is not None and call.status == "waiting"]
 
-    async def _lacks(self, view: ThreadView, run: Run) -> float:
+    async def _seconds_until_variables(self, view: ThreadView, run: Run) -> float:
         """Return the seconds that a run waits for variables. It looks again after commits that were in progress."""
-        active = await self._speakers.of(view.thread, run)
+        active = await self._speakers.agent_for(view.thread, run)
         if isinstance(active, str):
             return 0.0
         resolve = await self._lineages.resolver(view.thread)
@@ -229,7 +229,7 @@ class RunWorker:
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
     async def _serve(self, view: ThreadView, run: Run, node: str | None) -> Verdict:
-        agent = await self._speakers.of(view.thread, run)
+        agent = await self._speakers.agent_for(view.thread, run)
         if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(view.run):
             return "elsewhere"
         active = agent if isinstance(agent, ActiveAgent) else None
@@ -284,7 +284,7 @@ class RunWorker:
         is_shared = context.node is not None
         began, raised = self._clock.monotonic(), context.thread.id in self.raised
         try:
-            await self._take(context, view, agent)
+            await self._claim(context, view, agent)
             if failures.isEnabledFor(logging.INFO):
                 failures.info(
                     "Run %s of the agent %r begins or continues.", context.run.id, _name_of(context)
@@ -307,7 +307,9 @@ class RunWorker:
             raise
         except Exception as error:
             log.exception("Run %s cannot continue.", context.run.id)
-            await self._commits.fail(context, f"The run cannot continue: {words(error)}", ServerFailed.code)
+            await self._commits.fail(
+                context, f"The run cannot continue: {error_text(error)}", ServerFailed.code
+            )
         _log_end(context, began, self._clock, logging.INFO if raised else logging.WARNING)
         if not context.left:
             await self._give_back(context)
@@ -321,7 +323,7 @@ class RunWorker:
                     self._calls.forget(frame.calls)
                 self._calls.forget(context.nested)
 
-    async def _take(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
+    async def _claim(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
         """Claim a waiting run, or take over one whose process died."""
         run = context.run
         if run.held:
@@ -377,7 +379,7 @@ class RunWorker:
         except Exception as error:
             log.exception("Run %s cannot begin.", run.id)
             await self._refuse(
-                context, claim, waiting, context.redactor.text(f"The run cannot begin: {words(error)}")
+                context, claim, waiting, context.redactor.text(f"The run cannot begin: {error_text(error)}")
             )
 
     async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
@@ -399,17 +401,17 @@ class RunWorker:
         status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
         over = changed(context.run, status=status, error=error, started_at=now, completed_at=now)
         own = [event for event in waiting if event.run_id == context.run.id]
-        back = [event.given_back(1) for event in waiting if event not in own]
+        back = [event.requeued(1) for event in waiting if event not in own]
         try:
             changes = refused(context, _reading(context, over, own, await cleaned_texts(own)), back)
-            await context.commit(claim, await self._commits.told(context, changes, over), over)
+            await context.commit(claim, await self._commits.with_family_effects(context, changes, over), over)
         except (ThreadLost, StoreError):
             raise
         except Exception:
             log.exception("The messages of the run %s could not be stored in its thread.", context.run.id)
             back += [event.parked() for event in own]
             changes = refused(context, Changes(events=[run_event(over)]), back)
-            await context.commit(claim, await self._commits.told(context, changes, over), over)
+            await context.commit(claim, await self._commits.with_family_effects(context, changes, over), over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)
@@ -452,11 +454,11 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: 
     for event in waiting:
         if event.run_id == run.id and event.type != "call":
             changes.read += (event.event_id,)
-            context.say(changes, own_message(event, run, 1, context.place(changes), cleaned))
+            context.add_message(changes, own_message(event, run, 1, context.place(changes), cleaned))
     if rest:
-        changes.inbox = () if run.over else tuple([event.taken(run.id) for event in rest])
+        changes.inbox = () if run.over else tuple([event.read_by(run.id) for event in rest])
         for events in inbox_parts(rest):
-            context.say(changes, inbox_message(events, run, 1, context.place(changes)))
+            context.add_message(changes, inbox_message(events, run, 1, context.place(changes)))
     return changes
 
 

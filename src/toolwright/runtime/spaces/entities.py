@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.broken_rows import Rows, broken_of, ended_early
 from toolwright.core.env.env import EnvType, EnvVar, Given, read_env
-from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
+from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
@@ -132,7 +132,7 @@ class Entities:
             if isinstance(saved, Entity):
                 return saved
             if saved == "duplicate":
-                raise AlreadyThere(f"Another entity has the external id {checked.get('external_id')!r}.")
+                raise AlreadyExists(f"Another entity has the external id {checked.get('external_id')!r}.")
 
     async def delete(self, entity_id: str) -> None:
         """Delete a human, their env and what agents keep for them alone: they leave their spaces, their tokens open

@@ -10,7 +10,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock
 from toolwright.core.spaces.space import Entity, Reaction, SpaceMessage
-from toolwright.runtime.checks import by_id, page, whole
+from toolwright.runtime.checks import by_id, page, whole_number
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import emoji_of
@@ -41,7 +41,7 @@ class History:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         page(limit)
         for name, seq in (("after", after), ("before", before)):
-            whole(name, 0 if seq is None else seq)
+            whole_number(name, 0 if seq is None else seq)
         limit = type(limit)(min(limit, LONGEST_PAGE))
         rows = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
         return await self.shown(rows)

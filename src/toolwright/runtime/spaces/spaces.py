@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 
-from toolwright.core.broken_rows import all_of, is_there
+from toolwright.core.broken_rows import all_of, exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.journal.effects import (
     DropMember,
     DropSpace,
@@ -32,7 +32,7 @@ from toolwright.core.spaces.space import (
     SpaceMessage,
 )
 from toolwright.core.value import changed
-from toolwright.runtime.checks import by_id, by_kind, page, whole
+from toolwright.runtime.checks import by_id, by_kind, page, whole_number
 from toolwright.runtime.journal import EffectCommits, Services, sweep_after, sweep_rows
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
@@ -118,8 +118,8 @@ class Spaces:
         for revision, entity in enumerate(entities.values()):
             effects.append(self._joining(space, entity, "member", revision, after=now + revision * TICK))
         while isinstance(await self._effect_commits.commit(*effects), Conflict):
-            if await is_there(self._store.spaces.space(space.id)) or not await self._sweep():
-                raise AlreadyThere(f"The space {space.id!r} already exists.")
+            if await exists(self._store.spaces.space(space.id)) or not await self._sweep():
+                raise AlreadyExists(f"The space {space.id!r} already exists.")
         return changed(space, revision=len(effects) - 1)
 
     async def _sweep(self) -> int:
@@ -137,7 +137,7 @@ class Spaces:
 
     async def _require_existing(self, space_id: str) -> None:
         """Raise `NotFound` if there is no such space; the contents of a space with a broken row can be read."""
-        if not await is_there(self._store.spaces.space(by_id("space", space_id))):
+        if not await exists(self._store.spaces.space(by_id("space", space_id))):
             raise NotFound(f"There is no space {space_id!r}.")
 
     async def list(self, limit: int = 50, offset: int = 0, *, seen_by: str | None = None) -> Sequence[Space]:
@@ -224,7 +224,7 @@ class Spaces:
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
-        whole("seq", seq)
+        whole_number("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
         await self._effect_commits.commit(
@@ -342,4 +342,4 @@ class Spaces:
 
 
 def _full() -> ToolwrightError:
-    return AlreadyThere(f"A dm has {DM_MEMBERS} members: make another space for more.")
+    return AlreadyExists(f"A dm has {DM_MEMBERS} members: make another space for more.")

@@ -184,7 +184,7 @@ class CallsWithin:
 Speaker = Literal["user", "assistant"]
 
 
-class Words:
+class CallMessages:
     """The messages of one call: what it says in its thread, and what it changes there."""
 
     def __init__(self, context: RunContext) -> None:

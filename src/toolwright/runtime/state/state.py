@@ -28,7 +28,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_draft, clean_effect
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
-from toolwright.runtime.state.facts import CallsWithin, Words
+from toolwright.runtime.state.facts import CallMessages, CallsWithin
 from toolwright.runtime.state.family import Family
 from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
@@ -91,7 +91,7 @@ class RunState(Questions):
         self._effects: list[Effect] = []
         self._makers: list[Callable[[], Awaitable[Effect]]] = []
         self._drafts: FileDrafts | None = None
-        self._words_or_none: Words | None = None  # these are made when they are first used
+        self._words_or_none: CallMessages | None = None  # these are made when they are first used
         self._env_or_none: CallEnv | None = None
         self._family_or_none: Family | None = None
         self._calls_or_none: CallsWithin | None = None
@@ -108,9 +108,9 @@ class RunState(Questions):
         return self._env_or_none
 
     @property
-    def _words(self) -> Words:
+    def _words(self) -> CallMessages:
         if self._words_or_none is None:
-            self._words_or_none = Words(self._context)
+            self._words_or_none = CallMessages(self._context)
         return self._words_or_none
 
     @property
@@ -327,9 +327,9 @@ class RunState(Questions):
         """
         self._calls.queue(name, arguments, self._context.redactor)
 
-    async def hear(self, below: RunExecution) -> None:
+    async def adopt(self, below: RunExecution) -> None:
         """Takes over the requests of a call within this one, and what it queued."""
-        self.execution.hear(below)
+        self.execution.adopt(below)
         self.execution.queued = (*self.execution.queued, *below.queued)
 
     def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:

@@ -166,5 +166,5 @@ class RunStreams:
     async def _values(self, thread_id: str, events: AsyncIterator[Event]) -> AsyncGenerator[RunEvent]:
         values = RunEvents(self._results)
         async for event in events:
-            async for each in values.of(thread_id, event.run_id, event.type, event.payload):
+            async for each in values.values(thread_id, event.run_id, event.type, event.payload):
                 yield each

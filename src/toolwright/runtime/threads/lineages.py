@@ -28,7 +28,7 @@ class Lineages:
             before = (
                 NO_NAMES if thread.active_agent is None else hidden
             )  # what the agent before has hidden stays so
-            return self._environment.of(thread, active, rows, above, before)
+            return self._environment.for_agent(thread, active, rows, above, before)
 
         return resolve
 

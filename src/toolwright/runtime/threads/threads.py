@@ -10,10 +10,10 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import APP_TOOLS, RESERVED
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import RunEvent
-from toolwright.core.arguments.faults import ArgumentFault, Fault, list_faults
-from toolwright.core.broken_rows import is_there
+from toolwright.core.arguments.errors import FieldError, InvalidArguments, join_errors
+from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvType, faulty_name
+from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvType, name_error
 from toolwright.core.env.env import Given as GivenEnv
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
@@ -32,7 +32,7 @@ from toolwright.core.journal.units import (
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_FAULTS, MOST_PINNED
 from toolwright.core.plain import plain_names, spell, unwritable
-from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_fields
+from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
 from toolwright.core.threads.inbox import InboxEvent
@@ -234,7 +234,7 @@ class Threads:
 
     async def _require_existing(self, thread_id: str) -> None:
         """Raise `NotFound` if there is no such thread; the contents of a thread with a broken row can be read."""
-        if not await is_there(self._store.thread(by_id("thread", thread_id))):
+        if not await exists(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Compaction]:
@@ -464,14 +464,14 @@ def _invalid_value(path: str, fault: str, message: str | None = None) -> Invalid
 
 def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
     """Return the arguments as the model that the agent's prompt requires has them; as they are if it requires none."""
-    judge = active.prompt.judge(active.prompt.parameters())
+    judge = active.prompt.argument_validator(active.prompt.parameters())
     if judge is None:
         return arguments
     try:
         return judge.read(arguments)
-    except ArgumentFault as error:
+    except InvalidArguments as error:
         details = [{"path": spell(("arguments", *each.path)), "message": each.text} for each in error.faults]
-        listed = list_faults([Fault(("arguments", *each.path), each.text) for each in error.faults])
+        listed = join_errors([FieldError(("arguments", *each.path), each.text) for each in error.faults])
         raise InvalidRequest(
             sentence(f"The arguments are invalid: {listed}"), details[:MOST_FAULTS]
         ) from error
@@ -488,10 +488,10 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
     if len(brought) > MOST_NAMES:
         raise _invalid_value("tenvs", f"must have at most {MOST_NAMES} names")
     for name in brought:
-        fault = faulty_name(name)
+        fault = name_error(name)
         if fault is not None:
             raise _invalid_value("tenvs", f"has the name {fault}")
-    lacking = active.lacking(brought)
+    lacking = active.missing_tenvs(brought)
     if lacking:
         raise tenvs_lacking("The thread cannot be created", lacking)
     return brought
@@ -517,7 +517,7 @@ def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
     try:
         by_list("attachments", attachments, Attachment, "attachments")
         return checked_fields(attachments, "Attachment")
-    except Faulty as fault:
+    except InvalidField as fault:
         number, name = fault.place or (0, "")
         path = f"attachments.{number}.{to_camel(name)}" if fault.place else "attachments"
         raise _invalid_value(path, str(fault), f"A file cannot be kept. {fault}") from fault

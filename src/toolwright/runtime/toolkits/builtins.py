@@ -7,7 +7,7 @@ from types import FunctionType, MethodType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from toolwright.core.agents.agent import Reach
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import Effect, Source
 from toolwright.core.json_value import JSON, JSONObject
@@ -108,7 +108,7 @@ def _described(function: FunctionType) -> Tool:
     """The tool as it is in every runtime: a signature takes its time to read."""
     made = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
     parameters = {**made.parameters, "additionalProperties": False}
-    return changed(made, parameters=parameters, judge=Judge(parameters, made.name))
+    return changed(made, parameters=parameters, judge=ArgumentValidator(parameters, made.name))
 
 
 _ANY_TOOLKIT = object()

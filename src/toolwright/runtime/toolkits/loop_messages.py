@@ -226,6 +226,6 @@ def _files(content: JSON) -> tuple[AttachmentRef, ...]:
     )
 
 
-def given_text(result: Mapping[str, JSON]) -> str:
+def answer_text(result: Mapping[str, JSON]) -> str:
     """Return the text of a handler's answer, as a loop's messages have it."""
     return _text(result["content"])

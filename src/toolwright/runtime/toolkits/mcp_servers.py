@@ -9,7 +9,7 @@ from toolwright.core.checks import misfit
 from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError, Unreachable
 from toolwright.core.journal.mcp_effects import AcceptMcpTool
 from toolwright.core.journal.units import Apply, Conflict
-from toolwright.core.mcp.listing import McpFault, McpPrompts
+from toolwright.core.mcp.listing import ListingError, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable
 from toolwright.core.ports import Models
 from toolwright.core.schemas.provider_forms import ToolFault
@@ -55,7 +55,7 @@ class AgentServers:
         """
         active = self._equip(await self._agents.active(agent))
         env = await self._env(active, thread_id)
-        offer = await self._offers.of(active, env)
+        offer = await self._offers.tools_for(active, env)
         states = await asyncio.gather(
             *[self._state(offer, number, env) for number in range(len(offer.listings))]
         )
@@ -71,7 +71,7 @@ class AgentServers:
         Raises `NotFound` for an agent that does not exist.
         """
         active = self._equip(await self._agents.active(agent))
-        offer = await self._offers.of(active, env_of_agent(active))
+        offer = await self._offers.tools_for(active, env_of_agent(active))
         return await self._withheld(active, [*active.tools, *offer.tools])
 
     async def _withheld(self, active: ActiveAgent, tools: Iterable[Tool]) -> Sequence[ToolFault]:
@@ -125,7 +125,7 @@ class AgentServers:
         by_id("tool", tool)
         active = self._equip(await self._agents.active(agent))
         while True:
-            offer = await self._offers.of(active, env_of_agent(active))
+            offer = await self._offers.tools_for(active, env_of_agent(active))
             held = await self._held(active.agent_id, offer, server, tool)
             news = [each for each in offer.news if (each.server, each.tool) == (server, tool)]
             accepted = AcceptMcpTool(
@@ -181,9 +181,9 @@ def _texts(arguments: object) -> Mapping[str, str]:
     raise InvalidRequest("The arguments of a prompt must be texts by name.")
 
 
-def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[McpFault]:
+def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[ListingError]:
     names = {tool.name for tool in state.tools}
-    return [McpFault(message=each.message, tool=each.tool) for each in withheld if each.tool in names]
+    return [ListingError(message=each.message, tool=each.tool) for each in withheld if each.tool in names]
 
 
 def _server(tool: Tool) -> str | None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.effects import Enter, Tell
+from toolwright.core.journal.effects import Announce, Enter
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import Space, SpaceMessage
@@ -156,10 +156,10 @@ def _origin(run: BuiltinState, space_id: str) -> JSONObject:
     return {"origin": origin}
 
 
-def _presence(run: BuiltinState, space_id: str, type_: EventType) -> Tell:
+def _presence(run: BuiltinState, space_id: str, type_: EventType) -> Announce:
     entity_id = None if run.author is None else run.author.id
     event: EventDraft = space_event(type_, agentEntityId=entity_id, runId=run.source.run_id)
-    return Tell(space_id=space_id, source=run.source, events=(event,))
+    return Announce(space_id=space_id, source=run.source, events=(event,))
 
 
 def _space(space: Space) -> JSONObject:

@@ -51,7 +51,7 @@ from toolwright.runtime.threads.results import call_rows
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
 from toolwright.runtime.toolkits.call_ends import CallEnds
 from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
-from toolwright.runtime.toolkits.loop_messages import LoopMessages, given_text, has_left_out
+from toolwright.runtime.toolkits.loop_messages import LoopMessages, answer_text, has_left_out
 from toolwright.wire.result import result_from_json, s4_result
 
 Handler = Callable[[object], Awaitable[JSONObject]]
@@ -246,7 +246,7 @@ class Toolkit:
                     parts.motor.wake(thread.id)
                     result = await end
                     answer = s4_result(result if told is None else told.result(result))
-                    self._remember(given_text(answer), call_id)
+                    self._remember(answer_text(answer), call_id)
                     return answer
 
     def _tool_tokens(self) -> int:
@@ -279,7 +279,7 @@ class Toolkit:
         for row in rows:
             if row.result is not None:
                 answer = s4_result(self._parts.files.cut(result_from_json(row.result)))
-                self._remember(given_text(answer), row.id)
+                self._remember(answer_text(answer), row.id)
 
     def _opened_by(self, message: Message) -> str | None:
         """Return the id of the call that gave this result, or None for a result of another tool."""
@@ -297,12 +297,12 @@ class Toolkit:
         if self._active.agent_id in RESERVED:
             raise NotFound(f"There is no agent {self._agent!r}.")
         if self._given_run is None:
-            lacking = self._active.lacking({})
+            lacking = self._active.missing_tenvs({})
             if lacking:
                 raise tenvs_lacking(
                     f"The agent {self._active.agent.name!r} cannot have a thread of its own", lacking
                 )
-            self._mcp_tools = (await parts.mcp.of(self._active, env_of_agent(self._active))).tools
+            self._mcp_tools = (await parts.mcp.tools_for(self._active, env_of_agent(self._active))).tools
             return self
         run = await parts.store.run(by_id("run", self._given_run))
         if run is None:
@@ -318,7 +318,7 @@ class Toolkit:
         if thread.answering != run.agent:
             raise InvalidRequest(f"The thread of the run {run.id!r} was handed over to another agent.")
         env = await parts.lineages.env(thread, self._active)
-        self._mcp_tools = (await parts.mcp.of(self._active, env)).tools
+        self._mcp_tools = (await parts.mcp.tools_for(self._active, env)).tools
         self._thread_id, self._user_id = run.thread_id, thread.user_id
         return self
 

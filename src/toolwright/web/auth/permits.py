@@ -162,10 +162,10 @@ class Permits:
 
     async def run(self, caller: Caller, run_id: str) -> None:
         """Raise `NotFound` unless the caller may see all of the run and cancel it."""
-        if caller.kind == "person" and (await self.look(caller, run_id))[1] != "whole":
+        if caller.kind == "person" and (await self.visible_run(caller, run_id))[1] != "whole":
             raise _no_run(run_id)
 
-    async def look(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
+    async def visible_run(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
         """Return the run, and how much of it the caller may see. Raises `NotFound` for one of which that is nothing."""
         run = await self._runtime.runs.get(run_id)
         if caller.kind == "service":

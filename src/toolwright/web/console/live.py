@@ -106,7 +106,7 @@ async def follow(
             await asyncio.sleep(AGAIN)
 
 
-async def look_again(
+async def poll(
     read: Callable[[], Awaitable[object]], every: float, lost: Callable[[bool], object] = lambda _: None
 ) -> None:
     """Call `read` every so many seconds, without end, for changes without events. `lost` is called as by `follow`."""

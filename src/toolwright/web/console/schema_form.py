@@ -12,8 +12,8 @@ from nicegui.elements.mixins.text_element import TextElement
 from nicegui.elements.mixins.validation_element import ValidationElement
 from nicegui.elements.mixins.value_element import ValueElement
 
-from toolwright.core.arguments.faults import ArgumentFault, Fault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
@@ -90,21 +90,21 @@ def entry_of(field: Field) -> Entry:
 
 def gather(field: Field, entries: Mapping[Path, Entry]) -> JSONObject:
     """Return the entered object. Raises `ArgumentFault` for values that are not JSON, a number or a timestamp."""
-    faults: list[Fault] = []
+    faults: list[FieldError] = []
     whole = _gather(field, entries, faults)
     if faults:
-        raise ArgumentFault(faults)
+        raise InvalidArguments(faults)
     if not isinstance(whole, dict):
-        raise ArgumentFault([Fault((), "must be a JSON object, such as {}")])
+        raise InvalidArguments([FieldError((), "must be a JSON object, such as {}")])
     return whole
 
 
-def _gather(field: Field, entries: Mapping[Path, Entry], faults: list[Fault]) -> JSON | Absence:
+def _gather(field: Field, entries: Mapping[Path, Entry], faults: list[FieldError]) -> JSON | Absence:
     if field.kind != "group":
         try:
             return _read(field, entries.get(field.path))
         except ValueError as error:
-            faults.append(Fault(field.path, str(error)))
+            faults.append(FieldError(field.path, str(error)))
             return ABSENT
     parts = {str(each.path[-1]): _gather(each, entries, faults) for each in field.fields}
     there: JSONObject = {name: each for name, each in parts.items() if not isinstance(each, Absence)}
@@ -387,7 +387,7 @@ class SchemaForm:
 
     def __init__(self, schema: JSONObject, values: JSON | Absence = ABSENT, *, name: str = "form") -> None:
         self._root = fields_of(schema, values)
-        self._judge = Judge(schema, name)
+        self._judge = ArgumentValidator(schema, name)
         self._drawn: dict[Path, _Drawn] = {}
         with box("div", "fields"):
             self._faults = words("", "div", "error")
@@ -399,14 +399,14 @@ class SchemaForm:
         """Return the entered value. If it is invalid, show the errors at the fields and raise `InvalidRequest`."""
         try:
             entered = self._judge.read(gather(self._root, self._entries()))
-        except ArgumentFault as fault:
+        except InvalidArguments as fault:
             self.show(fault.faults)
             count = quantity(len(fault.faults), "field")
             raise InvalidRequest(f"Not sent yet: look at {count} of the form.") from fault
         self.show(())
         return entered
 
-    def show(self, faults: Sequence[Fault]) -> None:
+    def show(self, faults: Sequence[FieldError]) -> None:
         """Show these errors at their fields, and remove others."""
         texts: dict[Path, list[str]] = {}
         others: list[str] = []

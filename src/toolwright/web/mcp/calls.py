@@ -155,7 +155,7 @@ class _Following:
                 if answer is not None:
                     return answer
             events = await self._watch.next(self._pause())
-            await self._relay.tell(events)
+            await self._relay.send(events)
             if not events:
                 if row is None and await self._runtime.app_calls.lost(self._call):
                     return error_result("The call could not be made.")
@@ -189,7 +189,7 @@ class _Following:
     async def _result(self, row: Call) -> Answer:
         until = self._clock.time() + SETTLE
         while not self._relay.ended and self._runtime.is_only_driver and self._clock.time() < until:
-            await self._relay.tell(await self._watch.next(until - self._clock.time()))
+            await self._relay.send(await self._watch.next(until - self._clock.time()))
         result = self._runtime.app_calls.result(row)
         if result is None:
             return error_result(f"The call is {row.status}.")
@@ -213,7 +213,7 @@ class _Following:
         for each in questions:
             request = request_of(each, self._context)
             if request is None:
-                self._lacking |= each.lacking
+                self._lacking |= each.missing_capability
                 await refuse(self._runtime, each)
             else:
                 requests[each.key] = request

@@ -37,8 +37,8 @@ from mcp_types import (
 from mcp_types import Prompt as McpPrompt
 
 from toolwright.core.agents.prompt import Prompt
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject
@@ -169,7 +169,7 @@ class Prompts:
         given = params.arguments or {}
         texts = [prompt.prompt]
         if given or (prompt.required_schema is not None and _schema(prompt)[1]):
-            texts.append(spoken(_judged(prompt, given), None))
+            texts.append(spoken(_validated(prompt, given), None))
         messages = [PromptMessage(role="user", content=TextContent(text=text)) for text in texts if text]
         return GetPromptResult(description=prompt.tool_description or None, messages=messages)
 
@@ -201,14 +201,16 @@ def _description(schema: JSON) -> str | None:
     return described if isinstance(described, str) else None
 
 
-def _judged(prompt: Prompt, given: Mapping[str, str]) -> JSONObject:
+def _validated(prompt: Prompt, given: Mapping[str, str]) -> JSONObject:
     """Return the validated arguments. A host sends texts: one that its schema refuses is read as JSON."""
     schemas, _ = _schema(prompt)
     read: JSONObject = {name: _read(schemas.get(name), text) for name, text in given.items()}
     parameters = prompt.parameters()
     try:
-        return (prompt.judge(parameters) or Judge(parameters, prompt.name)).read(read)
-    except ArgumentFault as error:
+        return (prompt.argument_validator(parameters) or ArgumentValidator(parameters, prompt.name)).read(
+            read
+        )
+    except InvalidArguments as error:
         raise MCPError(INVALID_PARAMS, f"Invalid arguments: {error}") from error
 
 

@@ -69,7 +69,7 @@ class Question:
         return self.call.name == SAMPLE
 
     @property
-    def lacking(self) -> JSONObject:
+    def missing_capability(self) -> JSONObject:
         """The capability that a host needs to be asked."""
         return {"sampling": {}} if self.is_sampling else {"elicitation": {}}
 

@@ -22,9 +22,9 @@ from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
-from toolwright.core.arguments.faults import list_faults
-from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.schema import with_definitions
+from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.dependencies.depends import innermost
 from toolwright.core.env.logs import logger
@@ -189,7 +189,7 @@ class Output:
     def __init__(self, schema: JSONObject, name: str) -> None:
         self.wraps = schema.get("type") != "object"
         self.schema = _wrapped(schema) if self.wraps else schema
-        self._judge = ResultJudge(self.schema, name)
+        self._judge = ResultValidator(self.schema, name)
 
     def structured(self, result: JSON) -> JSON:
         """Return the structured content of a result."""
@@ -198,7 +198,7 @@ class Output:
     async def fault(self, structured: JSON) -> str | None:
         """Return why structured content is not valid, or None."""
         faults = await in_thread_if_large(structured, self._judge.faults, structured)
-        return list_faults(faults) if faults else None
+        return join_errors(faults) if faults else None
 
 
 def output_of(tool: Tool) -> Output | None:

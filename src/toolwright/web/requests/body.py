@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.forms import form_fault, known_and_few
+from toolwright.core.forms import form_error, known_and_few
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_FAULTS
@@ -92,7 +92,7 @@ def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI docum
 def invalid_value(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
     """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
     details = [
-        {"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults[:MOST_FAULTS]
+        {"path": spell(fault["loc"][skip:]), "message": form_error(fault)} for fault in faults[:MOST_FAULTS]
     ]
     text = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(text, details)

@@ -14,7 +14,7 @@ from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
-from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
+from toolwright.adapters.models.providers.errors import PROVIDER_FAULTS, check_whole, pause_before, translate
 from toolwright.adapters.models.providers.images import Pictures
 from toolwright.adapters.models.providers.provider import Aliases, model_named
 from toolwright.adapters.models.providers.schemas import (
@@ -42,7 +42,7 @@ from toolwright.core.model import (
     ToolDefinition,
 )
 from toolwright.core.schemas.provider_forms import ToolFault
-from toolwright.core.text import words
+from toolwright.core.text import error_text
 
 log = logger("toolwright.models")
 
@@ -108,7 +108,7 @@ class PydanticAIModel:
         try:
             return self._model.context_window
         except Exception as error:  # noqa: BLE001  a user's own model; a refusal of its provider tells the limit then
-            log.debug("The context window of %s cannot be read: %s", self._name, words(error))
+            log.debug("The context window of %s cannot be read: %s", self._name, error_text(error))
             return None
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -155,7 +155,7 @@ class PydanticAIModel:
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             reader = Reader(self._aliases, None if form is None else form.tool)
-            seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
+            seen = await self._pictures.load(request) if self._sees else NOTHING_SEEN
             messages = self._transcript.convert(request.messages, seen)
             changing = whole_characters(request.changing_system)
             if changing:

@@ -10,7 +10,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
-from toolwright.adapters.models.providers.faults import translate
+from toolwright.adapters.models.providers.errors import translate
 from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.adapters.models.providers.schemas import strictness
 from toolwright.adapters.models.providers.transcript import Recent

@@ -138,7 +138,7 @@ class PostgresDriver:
         try:
             statement = as_statement(commit.unit, self._sql)
         except Exception as error:  # noqa: BLE001 - it is the caller's; the thread must not stay taken
-            _tell(commit, _unwritable(error) if isinstance(error, ToolwrightError) else error)
+            _answer(commit, _unwritable(error) if isinstance(error, ToolwrightError) else error)
             return False
         if statement is None or not statement.is_small:
             self._spawn(self._commit_alone(commit, is_one_statement=statement is not None))
@@ -221,10 +221,10 @@ class PostgresDriver:
 
     async def _answer_numbered(self, commit: Commit, answer: Committed) -> None:
         await self._numbering.settle()
-        _tell(commit, answer)
+        _answer(commit, answer)
 
     def _end(self, commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
-        _tell(commit, outcome)
+        _answer(commit, outcome)
         self._next_of(commit.thread)
 
     def _next_of(self, thread: str) -> None:
@@ -238,7 +238,7 @@ class PostgresDriver:
         del self._threads[thread]
 
     def _expire(self, commit: Commit) -> None:
-        _tell(commit, self._no_answer())
+        _answer(commit, self._no_answer())
 
     def _no_answer(self) -> StoreError:
         return StoreError(f"The journal did not answer for {self._limits.patience:g} s.")
@@ -367,7 +367,7 @@ async def _page(connection: Connection, op: Op) -> list[Row]:
     return rows
 
 
-def _tell(commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
+def _answer(commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
     """Answer the caller, unless it was told before that time is up, or waits no longer."""
     if commit.timer is not None:
         commit.timer.cancel()

@@ -24,6 +24,7 @@ from toolwright.adapters.store.sql.threads import COMPACTIONS, SENT_TEXTS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    Announce,
     CheckMind,
     ContextEffect,
     DropGoal,
@@ -53,7 +54,6 @@ from toolwright.core.journal.effects import (
     SetPlan,
     SetTimer,
     SpaceEffect,
-    Tell,
     Unreact,
     deliveries_of,
     link_key,
@@ -147,7 +147,7 @@ def _space(
         case Edit() | Erase() | React() | Unreact():
             found = yield from _message(effect, sql)
         case _:
-            assert isinstance(effect, Tell), "every other effect is listed"
+            assert isinstance(effect, Announce), "every other effect is listed"
             found = [()]
     done.count += bool(found)
     if isinstance(effect, Edit) and found:

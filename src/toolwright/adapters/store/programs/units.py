@@ -22,7 +22,7 @@ from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.advance import advance
 from toolwright.adapters.store.programs.children import wake_askers
 from toolwright.adapters.store.programs.delivery import refused
-from toolwright.adapters.store.programs.late_results import give_up, is_orphan, shown
+from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_orphan, shown
 from toolwright.adapters.store.programs.parts import (
     insert_events,
     leaving,
@@ -352,7 +352,7 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     done = EffectResult()
     hoping = yield Op(sql.agents.hoping, {"agent_id": unit.agent_id})
     yield from lock_threads([thread_id for (thread_id,) in hoping], sql)
-    calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
+    calls = yield from cancel_late_calls(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
     yield [*drop_mind(unit.agent_id, sql), Op(sql.mcp.drop_definitions, {"agent_id": unit.agent_id})]
@@ -369,7 +369,9 @@ def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
     yield from lock_threads(orphans, sql)
     cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in orphans:
-        calls = yield from give_up(sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled)
+        calls = yield from cancel_late_calls(
+            sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled
+        )
         edits += yield from shown(calls, sql)
     done = yield from perform(edits, unit, sql)
     return UnitResult(Committed(count=len(orphans)), (*cancelled.events, *done.events))

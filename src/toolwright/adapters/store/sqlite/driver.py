@@ -82,7 +82,7 @@ class SqliteDriver:
         if self._failed is None:
             self._units.put(asked)
         if self._failed is not None:  # before the put, or meanwhile
-            _answer(asked, False)
+            _end_shrinking(asked, False)
         return await asked
 
     async def close(self) -> None:
@@ -140,14 +140,14 @@ class SqliteDriver:
             log.debug("Free space could not be returned to the system: %s", error)
             more = False
         with suppress(RuntimeError):  # as below
-            self._loop.call_soon_threadsafe(_answer, asked, more)
+            self._loop.call_soon_threadsafe(_end_shrinking, asked, more)
 
     def _end_shrinking(self) -> None:
         """Answer those who have asked for a piece after the last unit."""
         self._waiting(maxsize)
         with suppress(RuntimeError):  # as above
             for asked in self._shrinking:
-                self._loop.call_soon_threadsafe(_answer, asked, False)
+                self._loop.call_soon_threadsafe(_end_shrinking, asked, False)
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
         """Return one synced commit for all; when an error has ended the transaction, each unit on its own."""
@@ -228,7 +228,7 @@ class SqliteDriver:
                     self._publish(outcome.events)
         finally:
             for (_, future), outcome in zip(group, outcomes, strict=True):
-                _tell(future, outcome)
+                _answer(future, outcome)
 
     def _fail(self, group: list[Waiting], error: BaseException) -> None:
         self._failed = StoreError(sentence(f"The journal's writer has stopped: {error}"))
@@ -237,12 +237,12 @@ class SqliteDriver:
         self._settle(group, [self._failed] * len(group))
 
 
-def _answer(asked: Shrinking, more: bool) -> None:
+def _end_shrinking(asked: Shrinking, more: bool) -> None:
     if not asked.done():
         asked.set_result(more)
 
 
-def _tell(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> None:
+def _answer(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> None:
     if future.done():
         return
     match outcome:

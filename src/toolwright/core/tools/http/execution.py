@@ -18,9 +18,9 @@ from toolwright.core.tools.http.body import (
     target,
 )
 from toolwright.core.tools.http.url_template import (
+    InvalidTemplate,
     Parameter,
     Slot,
-    TemplateFault,
     Unfillable,
     argument_text,
     cookie_parts,
@@ -96,7 +96,7 @@ class HttpExecution:
         """Return whether arguments are sent as a body."""
         return self.method not in IN_QUERY if self.body is None else self.body is not False
 
-    def fault_with(self, schema: JSONObject) -> str | None:
+    def error_with(self, schema: JSONObject) -> str | None:
         """Return the error of the URL, the parameters or the body for arguments of this schema."""
         names = property_names(schema)
         unknown = sorted(set(self.arguments) - names)
@@ -241,7 +241,7 @@ def execution_faults(
     else:
         try:
             read_url(url)
-        except TemplateFault as fault:
+        except InvalidTemplate as fault:
             yield "url", str(fault)
     if method not in METHODS:
         yield "method", f"must be one of {', '.join(METHODS)}, not {brief(repr(method), 60)}"
@@ -286,7 +286,7 @@ def _header_fault(name: object, text: object) -> str | None:
         return "must not hold line breaks or other control characters"
     try:
         read_header(text)
-    except TemplateFault as fault:
+    except InvalidTemplate as fault:
         return str(fault)
     return None
 

@@ -204,7 +204,7 @@ async def draw_pending(visit: Visit) -> None:
         if visit.is_service:
             await _draw_filters(visit, wanted)
     view = _Pending(visit, wanted, int(first) if first.isdecimal() and len(first) < 10 else 0)
-    visit.view.run(follow(visit, _SPACES, read=view.look, draw=view.hear))
+    visit.view.run(follow(visit, _SPACES, read=view.refresh, draw=view.process_events))
     visit.view.run(view.keep_looking())
 
 
@@ -245,16 +245,16 @@ class _Pending:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             try:
-                await self.look()
+                await self.refresh()
             except StoreError:
                 continue  # `follow` says so
 
-    async def hear(self, events: Sequence[Event]) -> None:
+    async def process_events(self, events: Sequence[Event]) -> None:
         """Process an event of a space: calls shown there are updated at once."""
         if any(event.type in ("space.message", "message_updated", "message_deleted") for event in events):
-            await self.look()
+            await self.refresh()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Show what waits now."""
         async with self._looking:
             page = await read_page(self._visit, self._wanted, self._first)
@@ -278,7 +278,7 @@ class _Pending:
                 card = CallCard(self._visit)
         self._calls[call.id] = _Shown(call, element, facts, card)
         await self._draw_facts(facts, call)
-        card.after_answer = lambda: self._visit.view.run(self.look())
+        card.after_answer = lambda: self._visit.view.run(self.refresh())
         await card.show_row(call)
 
     async def _show_again(self, call_id: str, shown: _Shown, call: Call | None) -> None:

@@ -21,7 +21,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.gauges import seconds_since
 from toolwright.web.auth.permits import reads_system_text
 from toolwright.web.console.browsing import Listing, check_service, read_short, tabs
-from toolwright.web.console.live import follow, look_again
+from toolwright.web.console.live import follow, poll
 from toolwright.web.console.runs.facts import (
     KINDS,
     LOST,
@@ -143,7 +143,7 @@ _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 async def draw_run(visit: Visit, run_id: str) -> None:
     """Render the run's page: all of the run, or only its status."""
-    run, sight = await visit.permits.look(visit.caller, run_id)
+    run, sight = await visit.permits.visible_run(visit.caller, run_id)
     if sight == "status":
         await _draw_status(visit, run)
         return
@@ -174,7 +174,7 @@ class RunView:
     async def draw(self) -> None:
         """Draw it, and keep it as it is."""
         topic = Topic(kind="run", id=self._run_id)
-        work = follow(self._visit, topic, read=self._read, draw=self._take, lost=self._lost.set_visibility)
+        work = follow(self._visit, topic, read=self._read, draw=self._update, lost=self._lost.set_visibility)
         await self._show_head()
         self._visit.view.run(work)
 
@@ -193,7 +193,7 @@ class RunView:
         self._course.run = await self._visit.runtime.runs.get(self._run_id)
         await self._head.show(self._course.run)
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _update(self, events: Sequence[Event]) -> None:
         """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
         types = {each.type for each in events}
         if types & _GREW or any(each.startswith("run.") for each in types):
@@ -204,7 +204,7 @@ class RunView:
                 return
         if types & _GREW or "tool.started" in types:
             self._empty.clear()
-            await self._timeline.look_again()
+            await self._timeline.refresh()
         touched = dict.fromkeys(
             [str(each.payload["toolCallId"]) for each in events if "toolCallId" in each.payload]
         )
@@ -214,7 +214,7 @@ class RunView:
             except NotFound:
                 continue
             await self._timeline.show_calls([call])
-        await self._writing.take_all(events, self._timeline.progress)
+        await self._writing.draw_all(events, self._timeline.progress)
 
 
 async def _draw_status(visit: Visit, run: Run) -> None:
@@ -236,12 +236,12 @@ async def _draw_status(visit: Visit, run: Run) -> None:
             )
 
     async def read() -> None:
-        current, _ = await visit.permits.look(visit.caller, run.id)
+        current, _ = await visit.permits.visible_run(visit.caller, run.id)
         await show(current)
 
     await show(run)
     if not run.over:
-        visit.view.run(look_again(read, LOOK_AGAIN))
+        visit.view.run(poll(read, LOOK_AGAIN))
 
 
 PAGE: Final = 50
@@ -281,7 +281,7 @@ async def draw_nodes(visit: Visit) -> None:
             _draw_nodes(nodes, depths)
 
     await read()
-    visit.view.run(look_again(read, LOOK_AGAIN, lost.set_visibility))
+    visit.view.run(poll(read, LOOK_AGAIN, lost.set_visibility))
 
 
 def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
@@ -329,7 +329,7 @@ class RunList:
     async def draw(self) -> None:
         """Draw the page, and keep looking."""
         await self._read()
-        self._visit.view.run(look_again(self._read, LOOK_AGAIN, self._lost.set_visibility))
+        self._visit.view.run(poll(self._read, LOOK_AGAIN, self._lost.set_visibility))
 
     async def _read(self) -> None:
         check_service(self._visit)

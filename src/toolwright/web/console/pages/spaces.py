@@ -56,9 +56,9 @@ class SpaceList:
     async def draw(self) -> None:
         """Draw them, and keep them as they are."""
         topic = Topic(kind="spaces", id="")
-        self._visit.view.run(follow(self._visit, topic, read=self._read, draw=self._take))
+        self._visit.view.run(follow(self._visit, topic, read=self._read, draw=self._update))
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _update(self, events: Sequence[Event]) -> None:
         if any(each.type in _CHANGES for each in events):
             await self._read()
 

@@ -99,7 +99,7 @@ class ThreadView:
             else:
                 Composer(self._visit, self._send)
         topic = Topic(kind="thread", id=self._thread.id)
-        work = follow(self._visit, topic, read=self._read, draw=self._take, lost=self._lost.set_visibility)
+        work = follow(self._visit, topic, read=self._read, draw=self._update, lost=self._lost.set_visibility)
         self._visit.view.run(work)
 
     async def _read(self) -> None:
@@ -147,7 +147,7 @@ class ThreadView:
 
         return await self._visit.act(post())
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _update(self, events: Sequence[Event]) -> None:
         """Update the rows that the events concern. They are read again, so that no deleted row is drawn."""
         types = {each.type for each in events}
         try:
@@ -158,7 +158,7 @@ class ThreadView:
                 await self._summary.show()
             if "message" in types:
                 self._empty.clear()
-                await self._conversation.look_again()
+                await self._conversation.refresh()
         except NotFound:
             self._end()
             return
@@ -167,7 +167,7 @@ class ThreadView:
         touched = [str(each.payload["toolCallId"]) for each in events if "toolCallId" in each.payload]
         for call_id in dict.fromkeys(touched):
             await self._show_call(call_id)
-        await self._writing.take_all(events, self._conversation.progress)
+        await self._writing.draw_all(events, self._conversation.progress)
 
     async def _show_call(self, call_id: str) -> None:
         try:

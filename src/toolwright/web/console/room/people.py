@@ -69,7 +69,7 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
             words(f"and {len(guests) - 50} more", "span", "quiet")
 
 
-def doings_of(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
+def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
     """Describe in a sentence who is typing and which agents are active; empty if no one."""
     people = [each.name for each in guests if each.entity_id in typing and each.entity_id != me]
     agents = [each.name for each in guests if each.entity_id in at_work]

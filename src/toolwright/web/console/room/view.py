@@ -27,8 +27,8 @@ from toolwright.web.console.room.messages import (
 )
 from toolwright.web.console.room.people import (
     Guest,
+    activity_line,
     choose_members,
-    doings_of,
     draw_guests,
     guests_of,
     name_of,
@@ -173,7 +173,9 @@ class Room:
         if speaker_id is not None:
             self._visit.come(self._space.id, speaker_id, self._draw_people)
         topic = Topic(kind="space", id=self._space.id)
-        work = follow(self._visit, topic, read=self._read, draw=self._take, lost=self._lost.set_visibility)
+        work = follow(
+            self._visit, topic, read=self._read, draw=self._draw_events, lost=self._lost.set_visibility
+        )
         self._visit.view.run(work)
 
     # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +226,7 @@ class Room:
         await self._read()
         ui.run_javascript("toolwright.toEnd()")
 
-    async def _take(self, events: Sequence[Event]) -> None:
+    async def _draw_events(self, events: Sequence[Event]) -> None:
         """Draw new events in order; of streams only the last state of a batch."""
         streams = {
             str(each.payload.get("streamId")): index
@@ -341,7 +343,7 @@ class Room:
         with self._people.clear():
             draw_guests(self._guests, presence.present(self._space.id), self._at_work)
         typing = presence.typing(self._space.id)
-        self._typing.text = doings_of(self._guests, typing, self._at_work, me)
+        self._typing.text = activity_line(self._guests, typing, self._at_work, me)
 
     async def _mark_read(self) -> None:
         """Mark the drawn messages as read by the member."""
@@ -413,7 +415,7 @@ class Room:
             run_id = (said.call or {}).get("runId")
             if run_id is None:
                 run_id = await self._run_of(said.id)
-            await self._visit.permits.look(self._visit.caller, str(run_id))
+            await self._visit.permits.visible_run(self._visit.caller, str(run_id))
             ui.navigate.to(f"/runs/{run_id}")
 
         await self._visit.act(shown())

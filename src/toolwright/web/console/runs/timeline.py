@@ -65,7 +65,7 @@ class RunDetail:
         while not ended:
             page = await self._messages(place)
             for message in page:
-                self._hear(message)
+                self._add_message(message)
             self.broken = Rows((), [*broken_of(self.broken), *broken_of(page)])
             place += len(page) + len(broken_of(page))
             ended = _is_last(page)
@@ -110,7 +110,7 @@ class RunDetail:
         ends = [end for step, end in self._ends.items() if step < number]
         return max([*ends, *filter(None, [self.run.started_at])], default=None)
 
-    async def look_again(self) -> Sequence[int]:
+    async def refresh(self) -> Sequence[int]:
         """Read new messages and calls. Returns the numbers of the steps that may have changed."""
         before = {*self.numbers}
         known = {message.id for each in self._said.values() for message in each}
@@ -120,7 +120,7 @@ class RunDetail:
         last = await self._visit.runtime.threads.messages_before(self.run.thread_id, None, PageLimit(50))
         for message in last:
             if message.run_id == self.run.id and message.id not in known:
-                self._hear(message)
+                self._add_message(message)
                 changed_steps.add(message.step)
         return sorted(changed_steps | ({*self.numbers} - before))
 
@@ -138,7 +138,7 @@ class RunDetail:
             offset=offset,
         )
 
-    def _hear(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         """Results are in their calls, and what a prompt tool says is theirs too."""
         self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
         if message.role != "tool" and message.within is None and (message.content or message.attachments):
@@ -272,9 +272,9 @@ class Timeline:
         await self._add(self._course.numbers[-PAGE:])
         self._draw_earlier()
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Draw new steps, and new calls in existing ones."""
-        numbers = await self._course.look_again()
+        numbers = await self._course.refresh()
         calls = await self._course.new_calls()
         newest = max(self._views, default=-1)
         await self._add([number for number in numbers if number > newest], calls)

@@ -40,7 +40,7 @@ class Writing:
         self._shown.clear()
         self._element.clear()
 
-    async def take_all(self, events: Sequence[Event], progress: Progress) -> None:
+    async def draw_all(self, events: Sequence[Event], progress: Progress) -> None:
         """Process a batch of events.
 
         Of parts that grow several times the last state is drawn; `progress` gets calls' own.
@@ -51,11 +51,11 @@ class Writing:
                 await progress(str(event.payload.get("toolCallId")), event.payload)
             elif event.type in _STREAMS:
                 if last[str(event.payload.get("streamId"))] is event or event.payload.get("truncated"):
-                    await self.take(event)
+                    await self.draw(event)
             elif _ends_answer(event):
                 self.clear()
 
-    async def take(self, event: Event) -> None:
+    async def draw(self, event: Event) -> None:
         """Draw a part that has grown: `message.delta`, or `tool.streaming`."""
         stream_id = event.payload.get("streamId")
         if not isinstance(stream_id, str):

@@ -231,7 +231,7 @@ class Conversation:
         await self._draw(messages)
         self._draw_earlier(there_may_be=_is_cut(messages))
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Draw new messages at the end, unless the visitor is reading far above it."""
         async with self._drawing:
             await self._draw_new()

@@ -17,7 +17,7 @@ from toolwright.core.threads.compaction import Compaction, left_out
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.dialogs import confirm, fill_in
-from toolwright.web.console.live import look_again
+from toolwright.web.console.live import poll
 from toolwright.web.console.runs.facts import (
     KINDS,
     address,
@@ -119,7 +119,7 @@ class FamilyTree:
     async def draw(self) -> None:
         """Draw it, and keep looking."""
         await self._look()
-        self._visit.view.run(look_again(self._look, LOOK_AGAIN))
+        self._visit.view.run(poll(self._look, LOOK_AGAIN))
 
     async def _look(self) -> None:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)
