@@ -456,7 +456,7 @@ def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="No saved request may be named 'anonymous'"):
         tw.App(requests=saved(tmp_path, anonymous={"schema": {}}))
     (tmp_path / "anonymous.json").unlink()
-    with pytest.raises(DefinitionError, match="'writer' is an agent and a saved request"):
+    with pytest.raises(DefinitionError, match="'writer' is both an agent and a saved request"):
         tw.App(
             requests=saved(tmp_path, writer={"schema": {}}), agents=[tw.Agent("writer", tw.Prompt("writer"))]
         )

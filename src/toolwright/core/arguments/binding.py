@@ -164,7 +164,7 @@ class Binding:
         self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Return the keyword arguments. Raises `ArgumentFault` if one of the user's own validators rejects a value."""
+        """Return the keyword arguments. Raises `InvalidArguments` if one of the user's own validators rejects a value."""
         if self._as_is:
             return arguments  # type: ignore[return-value]  # the values of JSON are objects
         if self._model is not None:
@@ -193,7 +193,7 @@ def _made(key: str, default: Callable[[], object]) -> object:
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
-    """Return an instance of a type of the user's. Raises `ArgumentFault` for values that the type rejects."""
+    """Return an instance of a type of the user's. Raises `InvalidArguments` for values that the type rejects."""
     try:
         return builder.build(value)
     except ValidationError as error:
@@ -206,7 +206,7 @@ def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
 def complete(builder: Builder, fields: Mapping[str, str], arguments: JSONObject) -> JSONObject:
     """Return the arguments as the model has them: validated by it, with its defaults. None is not filled in.
 
-    `fields` are the names of the model's fields by their names in JSON. Raises `ArgumentFault`.
+    `fields` are the names of the model's fields by their names in JSON. Raises `InvalidArguments`.
     """
     built = build_model(builder, arguments)
     values = {key: getattr(built, name) for key, name in fields.items()}

@@ -31,7 +31,7 @@ class Numbers:
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     def normalize(self, value: JSONObject) -> JSONObject:
-        """Return the value with normalized numbers. Raises `ArgumentFault` for a number that no float can hold."""
+        """Return the value with normalized numbers. Raises `InvalidArguments` for a number that no float can hold."""
         normal = _Normalization(self).at(value, (self._root, "#"), ())
         assert isinstance(normal, dict), "an object stays one"
         return normal

@@ -39,7 +39,7 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
 
 
 def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:
-    """Return a validator of results for a third-party schema, such as an MCP server's. Raises `SchemaFault`.
+    """Return a validator of results for a third-party schema, such as an MCP server's. Raises `InvalidSchema`.
 
     `format` in it is an annotation.
     """

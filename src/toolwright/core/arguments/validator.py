@@ -68,10 +68,10 @@ RawArguments = str | bytes | Mapping[str, object]
 """Arguments as they come: JSON text, or an object that was read from it before."""
 
 Complete = Callable[[JSONObject], JSONObject]
-"""Arguments that the schema accepts, with the defaults of the declared model; raises `ArgumentFault` if it refuses."""
+"""Arguments that the schema accepts, with the defaults of the declared model; raises `InvalidArguments` if it refuses."""
 
 Resolve = Callable[[JSONObject], JSONObject]
-"""Arguments with their references replaced by what is there; raises `ArgumentFault` where nothing is."""
+"""Arguments with their references replaced by what is there; raises `InvalidArguments` where nothing is."""
 
 
 class ArgumentValidator:
@@ -115,7 +115,7 @@ class ArgumentValidator:
     def read(self, raw: RawArguments, resolve: Resolve | None = None) -> JSONObject:
         """Arguments ready for the handler, after `resolve` if they may hold references.
 
-        Raises `ArgumentFault`, whose text names every invalid path.
+        Raises `InvalidArguments`, whose text names every invalid path.
         """
         text = raw if type(raw) is str or isinstance(raw, bytes) else _written(raw)
         if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more

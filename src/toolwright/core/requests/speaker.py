@@ -73,7 +73,7 @@ class ComposedForm:
     def read(self, response: ModelResponse) -> FormedAnswer:
         """Read an answer: its output and calls. Calls in the provider's own format take precedence.
 
-        Raises `AnswerFault`.
+        Raises `InvalidAnswer`.
         """
         if response.calls:
             return FormedAnswer(response=response)

@@ -128,7 +128,7 @@ class AnswerForm(Protocol):
         ...
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Return the answer as it is meant. Raises `AnswerFault`."""
+        """Return the answer as it is meant. Raises `InvalidAnswer`."""
         ...
 
     def as_sent(self, messages: list[Message]) -> list[Message]:
@@ -139,7 +139,7 @@ class AnswerForm(Protocol):
 def validate_answer(form: AnswerForm, response: ModelResponse) -> FormedAnswer:
     """Read the answer by its form.
 
-    Raises `AnswerFault`, `ValidatorFailed`, or `ServerFailed` for a bug of our own.
+    Raises `InvalidAnswer`, `ValidatorFailed`, or `ServerFailed` for a bug of our own.
     """
     with internal_errors("reading the model's answer", InvalidAnswer, ValidatorFailed):
         return form.read(response)
@@ -158,7 +158,7 @@ class OutputForm:
         return self._schema
 
     def read(self, response: ModelResponse) -> FormedAnswer:
-        """Read an answer: its calls if it makes some, otherwise its output. Raises `AnswerFault`."""
+        """Read an answer: its calls if it makes some, otherwise its output. Raises `InvalidAnswer`."""
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
@@ -173,7 +173,7 @@ class OutputForm:
 
 
 def read_answer(text: str) -> JSON:
-    """Return the JSON of an answer, also within a fence of Markdown. Raises `AnswerFault`."""
+    """Return the JSON of an answer, also within a fence of Markdown. Raises `InvalidAnswer`."""
     if len(text) > MAX_ANSWER:
         raise InvalidAnswer([FieldError((), f"the text is longer than {MAX_ANSWER} characters")])
     try:

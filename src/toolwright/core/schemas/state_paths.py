@@ -215,7 +215,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     """Return the arguments with every text `†state.a` or `†input.a` replaced by a copy of the referenced value.
 
     A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
-    Raises `ArgumentFault` with each argument and path that does not exist, and for arguments that become too large.
+    Raises `InvalidArguments` with each argument and path that does not exist, and for arguments that become too large.
     """
     faults = _size_faults(arguments, _MOST_BYTES)
     if faults:

@@ -174,7 +174,7 @@ class HandlerBinding(Binding):
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Return the handler's keyword arguments.
 
-        Raises `ArgumentFault` for an argument that the schema makes optional and the handler requires.
+        Raises `InvalidArguments` for an argument that the schema makes optional and the handler requires.
         """
         assert self._interface.meta is not None, "a schema tool has them"
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)

@@ -117,7 +117,7 @@ class Nested:
         return calls
 
     async def open_below(self, context: RunContext) -> list[Call]:
-        """Return `left_open` of all running calls of the step."""
+        """Return `unfinished_below` of all running calls of the step."""
         at_work = [call for call in context.root.unanswered() if call.status == "running"]
         return [each for call in at_work for each in await self.unfinished_below(context, call)]
 

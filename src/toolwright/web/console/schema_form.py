@@ -89,7 +89,7 @@ def entry_of(field: Field) -> Entry:
 
 
 def gather(field: Field, entries: Mapping[Path, Entry]) -> JSONObject:
-    """Return the entered object. Raises `ArgumentFault` for values that are not JSON, a number or a timestamp."""
+    """Return the entered object. Raises `InvalidArguments` for values that are not JSON, a number or a timestamp."""
     faults: list[FieldError] = []
     whole = _gather(field, entries, faults)
     if faults:

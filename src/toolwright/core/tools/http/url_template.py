@@ -67,7 +67,7 @@ class UrlTemplate:
 
 
 def read_url(text: str) -> UrlTemplate:
-    """Return the parts of a URL with placeholders. Raises `TemplateFault`."""
+    """Return the parts of a URL with placeholders. Raises `InvalidTemplate`."""
     _check_length(text)
     return _read_url(text)
 
@@ -93,7 +93,7 @@ def _read_url(text: str) -> UrlTemplate:
 
 
 def read_header(text: str) -> tuple[Piece, ...]:
-    """Return the parts of a header's value, in which only `${env.NAME}` is a placeholder. Raises `TemplateFault`."""
+    """Return the parts of a header's value, in which only `${env.NAME}` is a placeholder. Raises `InvalidTemplate`."""
     _check_length(text)
     return _read_header(text)
 
