@@ -27,7 +27,7 @@ from toolwright.core.errors import (
     NotFound,
     RunOver,
     StoreError,
-    TenvsLacking,
+    TenvsRequired,
     ThreadBusy,
     TooLarge,
     Unauthorized,
@@ -214,7 +214,7 @@ async def test_tenvs_that_are_lacking_are_all_named() -> None:
         return "x"
 
     async with serving(hello(), [look]) as api, client_of(api.port) as client:
-        with pytest.raises(TenvsLacking) as caught:
+        with pytest.raises(TenvsRequired) as caught:
             await client.threads.create("tester", tenvs={"shelf": "three"})
         assert caught.value.missing == ["store"]
         assert [each["name"] for each in caught.value.invalid] == ["shelf"]

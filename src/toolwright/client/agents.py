@@ -154,7 +154,7 @@ class Agents:
 
     async def create(self, name: str, config: JSONObject, description: str = "") -> Agent:
         """Create an agent, or replace the configuration of the agent of that name. Raises `InvalidConfiguration`,
-        `AlreadyThere`.
+        `AlreadyExists`.
         """
         body: JSONObject = {"name": name, "description": description, "config": config}
         answer = await self._http.call("POST", "/api/agents", body, repeat="lost")

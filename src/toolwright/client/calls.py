@@ -47,7 +47,7 @@ class Requests:
     async def answer(self, thread_id: str, request_id: str, env: Values) -> VariablesAnswered:
         """Submit values. Once none is missing, the run resumes, or the child starts.
 
-        Raises `VariablesLacking` with those that are still `missing`; the given values are stored all the same. It is
+        Raises `VariablesRequired` with those that are still `missing`; the given values are stored all the same. It is
         not retried if the answer is lost (`AnswerLost`).
         """
         body: JSONObject = {"env": values_json(env)}

@@ -5,8 +5,8 @@ ToolwrightError
 │   └── InvalidConfiguration a configuration as JSON is faulty; `details` name the paths
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
-│   ├── TenvsLacking         a thread would miss tenvs that its tools need
-│   └── VariablesLacking     a request for values is not answered whole; `missing` names the rest
+│   ├── TenvsRequired         a thread would miss tenvs that its tools need
+│   └── VariablesRequired     a request for values is not answered whole; `missing` names the rest
 ├── CannotSeal           a secret was given where there are no keys to encrypt it
 ├── CannotUnseal         a secret cannot be read with the keys that there are
 ├── NotFound             the thing is not there, or not the caller's
@@ -94,7 +94,7 @@ class InvalidRequest(ToolwrightError):
         self.details = details or []
 
 
-class TenvsLacking(InvalidRequest):
+class TenvsRequired(InvalidRequest):
     """The thread does not bring the tenvs that its tools need."""
 
     code = "tenvs_required"
@@ -105,7 +105,7 @@ class TenvsLacking(InvalidRequest):
         self.invalid = invalid
 
 
-class VariablesLacking(InvalidRequest):
+class VariablesRequired(InvalidRequest):
     """Values are still missing."""
 
     code = "variables_required"

@@ -68,7 +68,7 @@ def has_half_characters(text: str) -> bool:
     return False
 
 
-def whole_characters(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Return the text with U+FFFD for each lone surrogate; the same object if it has none."""
     return (
         text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

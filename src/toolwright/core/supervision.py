@@ -74,13 +74,13 @@ class Deadlines:
             callback()
 
 
-class _OfThread(threading.local):
+class _ThreadDeadlines(threading.local):
     """The deadlines of the loop that this thread has run last: they are let go with the next, or with the thread."""
 
     last: Deadlines | None = None
 
 
-_of_thread = _OfThread()
+_of_thread = _ThreadDeadlines()
 
 
 def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:

@@ -17,7 +17,7 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.broken_rows import broken_of, ended_early
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.limits import PAGE_BYTES
-from toolwright.core.plain import is_large, letters_of
+from toolwright.core.plain import characters, is_large
 from toolwright.core.threads.call import ForbiddenMove
 from toolwright.core.threads.event import Event
 from toolwright.wire.event import event_json, frame
@@ -260,7 +260,7 @@ class Answer(Response):
             await super().__call__(scope, receive, send)
             return
         begun = False
-        with unread_answers().hold(scope, letters_of(self._large, _MEASURED)) as held:
+        with unread_answers().hold(scope, characters(self._large, _MEASURED)) as held:
             body = await anyio.to_thread.run_sync(self._render_large, limiter=_one_at_a_time())
             held.resize(len(body))
             await anyio.lowlevel.checkpoint()
@@ -312,7 +312,7 @@ def page_json(
             ended = True
             break
         item = show(row)
-        size += letters_of(item)
+        size += characters(item)
         items.append(item)
     return items[::-1] if newest else items, {"more": True} if ended else {}
 
@@ -331,7 +331,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.DefinitionError: 400,
     errors.InvalidJSON: 400,
     errors.InvalidRequest: 400,
-    errors.VariablesLacking: 422,
+    errors.VariablesRequired: 422,
     errors.CannotSeal: 400,
     errors.CannotUnseal: INTERNAL,
     errors.Unauthorized: 401,

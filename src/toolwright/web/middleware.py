@@ -26,11 +26,11 @@ from toolwright.core.errors import (
     Overloaded,
     ServerFailed,
     StoreError,
-    TenvsLacking,
+    TenvsRequired,
     TooLarge,
     ToolwrightError,
     TooSlow,
-    VariablesLacking,
+    VariablesRequired,
 )
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
@@ -58,12 +58,12 @@ def answer_error(error: ToolwrightError) -> Answer:
             for detail in error.details[:MOST_FAULTS]
         ]
         body["details"] = details
-    if isinstance(error, TenvsLacking):
+    if isinstance(error, TenvsRequired):
         body["missing"] = [*error.missing]
         invalid: list[JSON] = [{**each} for each in error.invalid]
         body["invalid"] = invalid
         del body["details"]
-    if isinstance(error, VariablesLacking):
+    if isinstance(error, VariablesRequired):
         body["missing"] = [*error.missing]
         del body["details"]
     headers = (

@@ -70,7 +70,7 @@ class Connections:
 
     def _close_idle(self, connections: "OrderedDict[Connection, None]") -> bool:
         """Close the connection that has been idle for longest; False if all are in use."""
-        self._say(len(connections), next(iter(connections), None))
+        self._warn(len(connections), next(iter(connections), None))
         idle = next((each for each in connections if each.is_idle), None)
         if idle is None:
             return False
@@ -78,7 +78,7 @@ class Connections:
         idle.transport.abort()
         return True
 
-    def _say(self, count: int, one: "Connection | None") -> None:
+    def _warn(self, count: int, one: "Connection | None") -> None:
         now = monotonic()
         if now - self._said >= LOG_EVERY:
             self._said = now

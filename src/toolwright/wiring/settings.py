@@ -51,7 +51,7 @@ def file_variable(setting: str) -> str:
     return f"{variable(setting)}_FILE"
 
 
-def told(error: ValidationError, settings: Sequence[str]) -> str:
+def setting_errors(error: ValidationError, settings: Sequence[str]) -> str:
     """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
         _sentence(fault["loc"], fault["type"], form_error(fault), settings) for fault in error.errors()
@@ -254,7 +254,7 @@ class Settings(BaseSettings):
         try:
             return handler(given)
         except ValidationError as error:
-            raise DefinitionError(told(error, list(cls.model_fields))) from None
+            raise DefinitionError(setting_errors(error, list(cls.model_fields))) from None
 
     @property
     def executes_in_cluster(self) -> bool:

@@ -52,7 +52,7 @@ class Backup:
 async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
     """Copy the settings' journal to `target`. What is there is replaced only with `force`.
 
-    Raises `InvalidRequest` for a journal that is no file, `AlreadyThere` for what is in the way, `StoreError` for what
+    Raises `InvalidRequest` for a journal that is no file, `AlreadyExists` for what is in the way, `StoreError` for what
     cannot be read or written.
     """
     source = _source(settings)

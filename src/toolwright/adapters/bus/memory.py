@@ -163,14 +163,16 @@ class MemoryBus:
                 self._count(event.n)
             if about != (event.thread_id, event.run_id, event.space_id):  # those of one commit share it
                 about = event.thread_id, event.run_id, event.space_id
-                followers = self._of(*about)
+                followers = self._followers_of(*about)
             size: int | None = RECORDED if event.n is not None else None
             for follower in followers:
                 if follower.types is None or (event.n is not None and event.type in follower.types):
                     size = _size(event) if size is None else size
                     follower.put(event, size)
 
-    def _of(self, thread_id: str | None, run_id: str | None, space_id: str | None) -> list[QueueFollower]:
+    def _followers_of(
+        self, thread_id: str | None, run_id: str | None, space_id: str | None
+    ) -> list[QueueFollower]:
         found = self._followers.get
         if space_id is not None:
             return [*found(("space", space_id), []), *found(("spaces", ""), [])]

@@ -12,7 +12,7 @@ from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 
-from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, nobody, said
+from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, error_line, nobody
 from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
 from toolwright.core.backoff import nth
 from toolwright.core.env.logs import logger, logging_without
@@ -170,7 +170,7 @@ class Connection:
         self._task.cancel()
         await asyncio.wait([self._task])
         self._session = None
-        self._tell()
+        self._notify_changes()
 
     # ── the task that keeps it ──────────────────────────────────────────────────────────────────────────────
 
@@ -198,7 +198,7 @@ class Connection:
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
-                fault = said(error)
+                fault = error_line(error)
             failures = 1 if self._session is not None else failures + 1
             self._down(fault)
             self._wanted.clear()
@@ -220,7 +220,7 @@ class Connection:
                 await self._read_list(session)
                 limit.reschedule(None)
                 self._session = session
-                self._tell()
+                self._notify_changes()
                 watch = asyncio.create_task(self._watch(session), name="mcp-list-changes")
                 try:
                     await self._keep_list(session)
@@ -265,7 +265,7 @@ class Connection:
                     async for _ in changes:
                         self._stale.set()
             except (MCPError, RuntimeError, TimeoutError) as error:
-                why = self.redactor.text(said(error))
+                why = self.redactor.text(error_line(error))
                 log.debug(
                     "MCP server %r: changes of its lists cannot be followed: %s", self.target.server.name, why
                 )
@@ -288,7 +288,7 @@ class Connection:
             getattr(session.client.server_capabilities, "resources", None) is not None,
         )
         self._fault = None
-        self._tell()
+        self._notify_changes()
 
     def _down(self, fault: str) -> None:
         """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
@@ -298,9 +298,9 @@ class Connection:
             log.warning("The MCP server %r cannot be used: %s", self.target.server.name, fault)
         self._session = None
         self._fault = reason
-        self._tell()
+        self._notify_changes()
 
-    def _tell(self) -> None:
+    def _notify_changes(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.mcp.connection import Connection
 from toolwright.adapters.mcp.messages import CREATED, CreatedTask
-from toolwright.adapters.mcp.peer import SILENCE, nobody, said
+from toolwright.adapters.mcp.peer import SILENCE, error_line, nobody
 from toolwright.adapters.mcp.results import validated_result
 from toolwright.adapters.mcp.servers import McpConnections, read_resource, with_linked_files
 from toolwright.adapters.mcp.session import OpenSession
@@ -123,7 +123,7 @@ class _Call:
                 return _failed(error, self._relation.server)
             except (ValidationError, RuntimeError) as error:
                 return ToolResult.fail(
-                    sentence(f"The MCP server answered with what is no result: {said(error)}"),
+                    sentence(f"The MCP server answered with what is no result: {error_line(error)}"),
                     error_code="mcp_bad_answer",
                 )
         if isinstance(answer, RemoteTask):
@@ -305,7 +305,7 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
         )
         return ToolResult.fail(unused, error_code="mcp_unavailable")
     if code == types.PARSE_ERROR:
-        unread = sentence(f"The MCP server's answer cannot be read: {said(error)}")
+        unread = sentence(f"The MCP server's answer cannot be read: {error_line(error)}")
         return ToolResult.fail(unread, error_code="mcp_bad_answer")
     refused = sentence(f"The MCP server refused the call: {brief(error.error.message, 2_000)}")
     return ToolResult.fail(_with_way_out(refused, server), error_code="mcp_error")

@@ -21,7 +21,7 @@ _NO_MESSAGE = "it is not a message of the protocol"
 _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return the text of an error, of the first one in a group, without its final full stop."""
     error = first_error(error)
     match error:

@@ -25,7 +25,7 @@ from toolwright.adapters.mcp.messages import (
     TaskResult,
     UpdateTask,
 )
-from toolwright.adapters.mcp.peer import NoPeer, said, within
+from toolwright.adapters.mcp.peer import NoPeer, error_line, within
 from toolwright.adapters.mcp.results import content_of, parsed_answer, validated_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
 from toolwright.adapters.mcp.transport import OF_OURS, SESSION_GONE, AllowedNetwork, Lost, client
@@ -64,7 +64,7 @@ async def listed_prompts(connection: Connection, seconds: float) -> McpPrompts:
             entries = await asyncio.to_thread(connection.redactor.json, await _entries(session))
             return await asyncio.to_thread(read_prompts, cast("list[JSON]", entries))
     except (*_FAULTS, TimeoutError, McpUnavailable) as error:
-        why = connection.redactor.text(said(error))
+        why = connection.redactor.text(error_line(error))
         return McpPrompts(faults=(ListingError(message=sentence(f"Its prompts cannot be listed: {why}")),))
 
 
@@ -92,12 +92,12 @@ async def written_prompt(connection: Connection, name: str, arguments: Mapping[s
             assert isinstance(answer, types.GetPromptResult), "no other answer was allowed"
             return await asyncio.to_thread(_text_of, connection, answer)
         except MCPError as error:
-            words = connection.redactor.text(said(error))
+            words = connection.redactor.text(error_line(error))
             if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OF_OURS):
                 raise McpUnavailable(words) from error
             raise McpRefused(words) from error
         except (*_FAULTS, InvalidJSON, InvalidField) as error:
-            why = connection.redactor.text(said(error))
+            why = connection.redactor.text(error_line(error))
             raise McpUnavailable(f"its answer is not a valid MCP prompt: {why}") from error
 
 

@@ -19,10 +19,10 @@ from toolwright.core.errors import (
     AnswerLost,
     BadAnswer,
     InvalidRequest,
-    TenvsLacking,
+    TenvsRequired,
     ToolwrightError,
     Unreachable,
-    VariablesLacking,
+    VariablesRequired,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.text import brief, quantity, sentence
@@ -118,9 +118,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _error(kind: Kind, message: str, fields: JSONObject, later: float | None) -> ToolwrightError:
     missing = [name for name in _listed(fields.get("missing")) if isinstance(name, str)]
-    if issubclass(kind, VariablesLacking):
+    if issubclass(kind, VariablesRequired):
         return kind(message, missing)
-    if issubclass(kind, TenvsLacking):
+    if issubclass(kind, TenvsRequired):
         return kind(message, missing, _pairs(fields.get("invalid")))
     if issubclass(kind, InvalidRequest | errors.InvalidConfiguration):
         return kind(message, _pairs(fields.get("details")))

@@ -164,7 +164,7 @@ class Binding:
         self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
-        """Return the keyword arguments. Raises `InvalidArguments` if one of the user's own validators rejects a value."""
+        """Return the keyword arguments. Raises `InvalidArguments` if a validator of the user's rejects a value."""
         if self._as_is:
             return arguments  # type: ignore[return-value]  # the values of JSON are objects
         if self._model is not None:

@@ -145,7 +145,7 @@ class _Normalization:
 def _number(value: float, schema: JSONObject, path: Path) -> JSON:
     types = types_of(schema)
     if "integer" in types and "number" not in types:
-        return int(value) if isinstance(value, float) and float_is_whole(value) else value
+        return int(value) if isinstance(value, float) and is_whole_number(value) else value
     if "number" in types and "integer" not in types and isinstance(value, int):
         try:
             float(value)
@@ -154,7 +154,7 @@ def _number(value: float, schema: JSONObject, path: Path) -> JSON:
     return value
 
 
-def float_is_whole(value: float) -> bool:
+def is_whole_number(value: float) -> bool:
     """Return whether a number has no fraction."""
     return isinstance(value, int) or (math.isfinite(value) and value.is_integer())
 

@@ -68,7 +68,7 @@ RawArguments = str | bytes | Mapping[str, object]
 """Arguments as they come: JSON text, or an object that was read from it before."""
 
 Complete = Callable[[JSONObject], JSONObject]
-"""Arguments that the schema accepts, with the defaults of the declared model; raises `InvalidArguments` if it refuses."""
+"""Arguments that the schema accepts, with the defaults of the declared model; raises `InvalidArguments`."""
 
 Resolve = Callable[[JSONObject], JSONObject]
 """Arguments with their references replaced by what is there; raises `InvalidArguments` where nothing is."""

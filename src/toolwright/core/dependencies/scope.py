@@ -40,7 +40,7 @@ class Kept:
         self.name = name
         self.waiting = 0
         self.opened: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self.opened.add_done_callback(_look)
+        self.opened.add_done_callback(_retrieve_exception)
         self._over = asyncio.Event()
         self._cleans_up = cleans_up
         self.task = asyncio.create_task(self._keep(opening), name=f"the dependency {name!r}")
@@ -89,7 +89,7 @@ async def end(kept: list[Kept]) -> None:
             abandon(task)
 
 
-def _look(opened: "asyncio.Future[object]") -> None:
+def _retrieve_exception(opened: "asyncio.Future[object]") -> None:
     """Retrieve the exception, so that asyncio does not log it if all callers were cancelled."""
     if not opened.cancelled():
         opened.exception()

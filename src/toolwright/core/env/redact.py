@@ -26,7 +26,7 @@ ENCODED = 12  # characters from which its base64 is looked for
 _LOST, _LEGIBLE = "\ufffd", 4  # characters that must be left of a text for it to be worth a search
 
 
-def forms_of(value: str) -> Iterator[str]:
+def encodings(value: str) -> Iterator[str]:
     """Yield all forms of a secret that are searched literally.
 
     Other JSON spellings are decoded first (`json_escapes`).
@@ -256,7 +256,7 @@ class Redactor:
             if len(value) < LONG:
                 self._short.setdefault(value, name)
                 continue
-            for form in forms_of(value):
+            for form in encodings(value):
                 self._long.setdefault(form, name)
         least = LONG + len(CUT)  # the beginning of a long one, where a text was cut
         self._shortest = min(

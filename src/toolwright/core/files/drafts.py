@@ -35,7 +35,7 @@ class KnownFiles(Protocol):
         """Return all known files."""
         ...
 
-    async def taken(self, folded: Sequence[str]) -> Set[str]:
+    async def existing_paths(self, folded: Sequence[str]) -> Set[str]:
         """Return the paths that already exist."""
         ...
 
@@ -49,7 +49,7 @@ class NoFiles:
     async def all(self) -> Sequence[File]:
         return ()
 
-    async def taken(self, folded: Sequence[str]) -> Set[str]:
+    async def existing_paths(self, folded: Sequence[str]) -> Set[str]:
         return frozenset()
 
 
@@ -71,10 +71,10 @@ class FileDrafts:
 
     async def free_path(self, name: str) -> str:
         """Return the path of a new file of that name: also one that this call has deleted is not free yet."""
-        return await free_path(safe_name(name), self._taken_paths)
+        return await free_path(safe_name(name), self._existing_paths)
 
-    async def _taken_paths(self, folded: Sequence[str]) -> Set[str]:
-        return {path for path in folded if path in self._changes} | await self._files.taken(folded)
+    async def _existing_paths(self, folded: Sequence[str]) -> Set[str]:
+        return {path for path in folded if path in self._changes} | await self._files.existing_paths(folded)
 
     async def files(self) -> list[File]:
         """Return all files as the call sees them, by path."""
@@ -107,10 +107,10 @@ class FileDrafts:
         """Write a new file, which must be the first at its path."""
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
-    async def rename_taken(self) -> None:
+    async def rename_existing(self) -> None:
         """Rename new files whose paths were taken in the meantime; `now` returns their new names."""
         new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
-        for folded in await self._files.taken([*new]) if new else ():
+        for folded in await self._files.existing_paths([*new]) if new else ():
             file = new[folded]
             del self._changes[folded]
             path = await self.free_path(file.name)

@@ -220,7 +220,7 @@ class RequestAgents:
             f"The model {name!r} of this request is an object, which exists only in the process that started it."
         )
 
-    def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
+    def with_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
         """Return an agent for a delegated call, whose answer must fit the `_output` that the call's tool declares."""
         schema = None if thread.link is None else thread.link.output
         if schema is None:

@@ -70,7 +70,7 @@ class PropertyNames:
         """Return the arguments, as JSON text, under the names sent to the provider."""
         return self._rewritten(arguments, self._to_alias)
 
-    def told(self, text: str) -> str:
+    def with_model_names(self, text: str) -> str:
         """Return a text about arguments, with the names that the model knows."""
         for name in sorted(self._alias, key=len, reverse=True):
             written = json.dumps(name, ensure_ascii=False)[1:-1]

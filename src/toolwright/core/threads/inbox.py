@@ -45,7 +45,7 @@ class InboxEvent:
     depth: int = 0
     created_at: datetime
 
-    def read_by(self, run_id: str) -> "InboxChange":
+    def as_read_by(self, run_id: str) -> "InboxChange":
         """Return the change when a run reads the event."""
         return InboxChange(
             event_id=self.event_id, was=self.status, now="processing", run_id=run_id, attempts=self.attempts

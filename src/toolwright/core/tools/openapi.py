@@ -106,7 +106,7 @@ class Api:
     tools: tuple[JSONObject, ...]
     faults: tuple[OperationFault, ...]
 
-    def told(self) -> str | None:
+    def errors_line(self) -> str | None:
         """Return the errors on one line, or None."""
         if not self.faults:
             return None
@@ -226,7 +226,7 @@ def read_document(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     """Return the tools of a document from this URL, None for one of the caller's own. Raises `DefinitionError`."""
     read: Callable[[JSONObject, ApiForm, str | None], Api] = _adapter("reader").read_api
     api = read(document, form, url)
-    message = api.told()
+    message = api.errors_line()
     if message is not None:
         if not api.tools:
             raise DefinitionError(message)

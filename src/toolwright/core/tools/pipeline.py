@@ -9,7 +9,7 @@ from toolwright.core.arguments.errors import InvalidArguments, join_errors
 from toolwright.core.arguments.validator import RawArguments, ResultValidator
 from toolwright.core.concurrency import cancellations, check_cancelled, in_thread_if_large
 from toolwright.core.env.logs import internal_error, logger
-from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
+from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.results.returned import as_failure
@@ -207,7 +207,7 @@ def missing_variables_error(name: str, missing: Sequence[str]) -> ToolResult:
     """Return the error result of a call that cannot wait for the values that it needs (D4)."""
     return ToolResult.fail(
         sentence(f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}"),
-        error_code=VariablesLacking.code,
+        error_code=VariablesRequired.code,
         error_data={"missing": [*missing]},
     )
 

@@ -12,7 +12,7 @@ from toolwright.core.arguments.signature import read_model
 from toolwright.core.arguments.types import model_fields
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.env.env import Secret, Tenvs
-from toolwright.core.errors import DefinitionError, TenvsLacking
+from toolwright.core.errors import DefinitionError, TenvsRequired
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import spell
 from toolwright.core.text import sentence
@@ -46,9 +46,9 @@ class MissingTenvs:
         return "; ".join([*parts, *self.faults])
 
 
-def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsLacking:
+def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsRequired:
     """Return the error for `what`, with all missing and invalid tenvs (S2 §9.3)."""
-    return TenvsLacking(
+    return TenvsRequired(
         sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
         [*lacking.missing],
         [{"name": name, "message": message} for name, message in lacking.invalid],

@@ -64,7 +64,7 @@ class RenamedTool:
         """Return the result, with errors of arguments under the names sent to the model."""
         if self.names is None or result.error is None or result.error_code != "invalid_arguments":
             return result
-        return changed(result, error=self.names.told(result.error))
+        return changed(result, error=self.names.with_model_names(result.error))
 
 
 class Toolset:

@@ -182,7 +182,7 @@ class Agents:
         """Configure an agent, or the one of that name again; a run in progress keeps what it began with.
 
         One whose model fails does not. The same is not written again. `trusted` is for what the operator wrote. Raises
-        `InvalidConfiguration` with every invalid path, `AlreadyThere` for the name of an agent that the app declares,
+        `InvalidConfiguration` with every invalid path, `AlreadyExists` for the name of an agent that the app declares,
         `CannotSeal` for a secret where there are no keys.
         """
         check_name(name)

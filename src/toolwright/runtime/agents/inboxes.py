@@ -253,8 +253,8 @@ class Inboxes:
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> InboxEvent:
         """Wake an agent in a service's name: it reads `[Service: NAME] {payload}` in its home thread.
 
-        Every call is an event of its own. Raises `NotFound` for an agent that is not there, `TenvsLacking` for one that
-        cannot have a home thread, `ThreadTerminated` for one that has ended its home thread permanently.
+        Every call is an event of its own. Raises `NotFound` for an unknown agent, `TenvsRequired` for one that cannot
+        have a home thread, `ThreadTerminated` for one that has ended its home thread permanently.
         """
         _check_service(service_name)
         receiver = await self._agents.get(agent)

@@ -67,7 +67,7 @@ class Speakers:
         if speaker is None:
             return f"The agent {agent_id!r} of this thread is not configured in this app."
         equipped = self._equip(speaker, thread.user_id)
-        equipped = self._requests.told_output(thread, equipped)
+        equipped = self._requests.with_output(thread, equipped)
         return equipped.sides.get(run.side, equipped)
 
     async def _of_request(self, thread: Thread) -> ActiveAgent | str:

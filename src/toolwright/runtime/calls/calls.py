@@ -40,7 +40,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.mcp.definitions import follow, pin
-from toolwright.runtime.state.facts import said
+from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
@@ -75,7 +75,7 @@ def call_message(
         id=context.new_id("msg"),
         role="tool",
         content=content,
-        seq=context.place(changes),
+        seq=context.next_seq(changes),
         run_id=call.run_id,
         step=call.step,
         side=context.side,
@@ -536,7 +536,7 @@ def _status_after(changes: Changes, call: Call) -> str:
 def _inject(context: RunContext, changes: Changes) -> None:
     """Puts the handler's messages in the thread behind its result."""
     for each in changes.injected:
-        context.add_message(changes, said(context, each, context.place(changes)))
+        context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
 
 
 def _with_space(changes: Changes, call: Call) -> Call:

@@ -149,7 +149,7 @@ class Handlers:
                 outcome = ToolResult.fail(error.message, error_code=error.code)
         changes, drafted = state.written(), state.drafted
         if drafted is not None:
-            await context.retry_until_available(drafted.rename_taken)
+            await context.retry_until_available(drafted.rename_existing)
         if state.has_effects:
             try:
                 changes.effects = tuple(await state.effects())

@@ -18,7 +18,7 @@ from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.spaces.membership import Showing
 from toolwright.wire.call import shown_call
 from toolwright.wire.event import outcome_event, tool_event
-from toolwright.wire.space import edited_event, said_event
+from toolwright.wire.space import edited_event, message_event
 
 
 def outside_any_space(tool: Tool) -> ToolResult:
@@ -87,7 +87,7 @@ def shown(
 
     def make(redactor: Redactor) -> Post:
         message = shown_call(clean_call(call, redactor), space_id, status, asks=asks)
-        events = (*started, said_event(message, author, call.id))
+        events = (*started, message_event(message, author, call.id))
         return Post(space_id=space_id, source=source, message=message, events=events)
 
     return Showing(space_id, make)

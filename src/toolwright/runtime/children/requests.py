@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvRow, EnvTypes, EnvVar, Given, Variable, VariablesRequest
-from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
+from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesRequired
 from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.outage import Outage
@@ -93,7 +93,7 @@ class Requests:
     async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
         """Set values. When none is missing any more, the run continues, or the child starts; once.
 
-        Raises `VariablesLacking` with what is still missing: the given values are kept, and the request stays open.
+        Raises `VariablesRequired` with what is still missing: the given values are kept, and the request stays open.
         Raises `InvalidRequest` for a name that was not asked for, `NoRoom` at the maximum number of children, or
         `CannotSeal` for a secret without encryption keys: then nothing is kept.
         """
@@ -107,7 +107,7 @@ class Requests:
             missing = await self._missing(request, thread)  # somebody else may have given the rest meanwhile
             if missing:
                 names = [*_names(missing)]
-                raise VariablesLacking(f"Values are still missing: {', '.join(map(repr, names))}.", names)
+                raise VariablesRequired(f"Values are still missing: {', '.join(map(repr, names))}.", names)
             await self._commit(request, thread, (), ())  # if that fails, somebody else has done it
         birth = self._birth(request)
         child_id = None if birth is None else birth.thread_id

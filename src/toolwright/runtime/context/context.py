@@ -460,7 +460,7 @@ class RunContext(RunRecord):
             return True
         return self._due is not None and self._due <= self.clock.now()
 
-    async def give_back(self) -> None:
+    async def release(self) -> None:
         """Release the run to the next process: write the unit that could not be written yet, then the release.
 
         Each is tried once. Raises `StoreError` or `ThreadLost`.

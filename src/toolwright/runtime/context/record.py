@@ -127,7 +127,7 @@ class RunRecord:
     def _joined(self) -> list[InboxEvent]:
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
 
-    def place(self, changes: Changes) -> int:
+    def next_seq(self, changes: Changes) -> int:
         """The place in the thread of the next message of these changes."""
         return self.seq + len(changes.messages) + 1
 

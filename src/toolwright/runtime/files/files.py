@@ -219,7 +219,7 @@ class StoredFiles:
         """All of them, by path."""
         return await self._read(lambda: self._store.files(self._thread_id))
 
-    async def taken(self, folded: Sequence[str]) -> Set[str]:
+    async def existing_paths(self, folded: Sequence[str]) -> Set[str]:
         """Return the paths that already exist."""
         return await self._read(lambda: self._store.files_at(self._thread_id, folded))
 

@@ -84,7 +84,7 @@ LEAST, MOST = 0.2, 60.0
 USUAL = 1.0  # where it says nothing
 
 
-def next_look(now: datetime, seconds: float | None) -> datetime:
+def next_check(now: datetime, seconds: float | None) -> datetime:
     """The time of the next question, after so many seconds as the server has said."""
     return now + timedelta(seconds=min(max(USUAL if seconds is None else seconds, LEAST), MOST))
 
@@ -105,4 +105,4 @@ def follow(
         session=task.session,
         space_id=space_id,
     )
-    return (SetMcpTask(task=row), SetTimer(name=task_timer(call.id), due=next_look(now, task.poll)))
+    return (SetMcpTask(task=row), SetTimer(name=task_timer(call.id), due=next_check(now, task.poll)))

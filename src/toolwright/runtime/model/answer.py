@@ -165,7 +165,7 @@ def ask_again(context: RunContext, changes: Changes) -> None:
         id=context.new_id("again"),
         role="user",
         content="Your last answer was not accepted. Answer again, in the required form.",
-        seq=context.place(changes),
+        seq=context.next_seq(changes),
         run_id=context.run.id,
         step=context.run.step_count + 1,
         created_at=context.clock.now(),

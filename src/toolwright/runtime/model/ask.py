@@ -195,7 +195,7 @@ class ModelAnswers:
             except ContextTooLong as refused:
                 tell = None
                 if frame is context.root and CHANNELS in active.agent.toolkits:
-                    tell = partial(self._told, context, active)
+                    tell = partial(self._redacted_system, context, active)
                 request = await self.windows.refit(
                     context, frame, model, request, self._summarizing, refused, attempt, tell
                 )
@@ -336,7 +336,9 @@ class ModelAnswers:
             context, active, self.windows.most_tokens(active, await self._model(active))
         )
 
-    async def _told(self, context: RunContext, active: ActiveAgent, most: int) -> tuple[str, int | None]:
+    async def _redacted_system(
+        self, context: RunContext, active: ActiveAgent, most: int
+    ) -> tuple[str, int | None]:
         """System prompt for a request of at most so many tokens, and the length of the part that does not change."""
         system, stable = await self._sections(context, active, most)
         if context.redactor.secrets:

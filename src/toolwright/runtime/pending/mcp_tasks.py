@@ -38,7 +38,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import shown
 from toolwright.runtime.journal import Services
-from toolwright.runtime.mcp.definitions import next_look
+from toolwright.runtime.mcp.definitions import next_check
 from toolwright.runtime.mcp.offer import target_in
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.spaces.membership import Membership, Showing
@@ -288,7 +288,7 @@ class McpTasks:
         raise McpUnavailable(target.message)
 
     def _timer(self, task: McpTask, seconds: float | None) -> SetTimer:
-        return SetTimer(name=task_timer(task.call_id), due=next_look(self._clock.now(), seconds))
+        return SetTimer(name=task_timer(task.call_id), due=next_check(self._clock.now(), seconds))
 
     async def _again(self, task: McpTask, seconds: float | None) -> None:
         await self._commit(self._timer(task, seconds))

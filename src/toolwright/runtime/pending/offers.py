@@ -116,7 +116,7 @@ class Offers:
         """A call has been opened here: its row is in the journal."""
         if call.kind == "external" and not call.is_asked:
             if self._queues:
-                self._tell(Offer(call=call, agent=agent))
+                self._announce(Offer(call=call, agent=agent))
             self._bus.announce(TOOLS)
 
     @asynccontextmanager
@@ -176,13 +176,13 @@ class Offers:
         after = (now - back, "")
         while page := await self._store.offers.begun(now, after=after, before=now + OVERLAP, limit=PAGE):
             for offer in page:
-                self._tell(offer)
+                self._announce(offer)
             after = (_began(page[-1].call), page[-1].call.id)
         for offer in await self._store.offers.lapsed(now, since=since, limit=MOST):
             self._tell_again(offer)
         return max(since, horizon)
 
-    def _tell(self, offer: Offer) -> None:
+    def _announce(self, offer: Offer) -> None:
         call = offer.call
         if call.id in self._start_times:
             return

@@ -156,7 +156,7 @@ class Actions:
             case CallImmediately():
                 await self._call_immediately(context)
             case TakeOutsideCalls():
-                await self._take_outside(context, action)
+                await self._record_outside_calls(context, action)
             case AnswerMessages():
                 context.run = changed(context.run, calls_only=False)
             case EndRun(forced=True):
@@ -279,7 +279,7 @@ class Actions:
         elif response is not None:
             usage, cost = context.run.usage + response.usage, total_cost(context.run.cost, response.cost)
             run = changed(context.run, usage=usage, cost=cost, error=None, waiting=None)
-            await self._say_within(context, response, run)
+            await self._add_within(context, response, run)
 
     async def _answer_within(self, context: RunContext) -> ModelResponse | ToolResult | None:
         """Return the model's answer, or the error that its failure is to the caller.
@@ -306,7 +306,7 @@ class Actions:
             return response
         return clean_response(response, context.redactor, context.active.by_name)
 
-    async def _say_within(self, context: RunContext, response: ModelResponse, run: Run) -> None:
+    async def _add_within(self, context: RunContext, response: ModelResponse, run: Run) -> None:
         """Commit an answer in the conversation of a prompt tool."""
         frame = context.frame
 
@@ -314,7 +314,9 @@ class Actions:
             changes, calls = Changes(), nested_calls(context, frame, response)
             if run.error is None:
                 changes = end_outage(context, changes)
-            changes.messages.append(nested_message(context, frame, response, calls, context.place(changes)))
+            changes.messages.append(
+                nested_message(context, frame, response, calls, context.next_seq(changes))
+            )
             if response.model and frame.texts:
                 changes.effects += (KeepTexts(texts=frame.texts),)
             if calls:
@@ -333,7 +335,7 @@ class Actions:
             return
         asked = tuple([ModelCall(id="", name=each.name, arguments=each.arguments) for each in queued])
         rest = tuple([each for each in context.run.queued if each not in queued])
-        await self._say_within(context, ModelResponse(calls=asked), changed(context.run, queued=rest))
+        await self._add_within(context, ModelResponse(calls=asked), changed(context.run, queued=rest))
 
     async def _call_immediately(self, context: RunContext) -> None:
         """Make the immediate calls of a prompt that became active (S0 §5): once an activation, even if none are."""
@@ -376,7 +378,7 @@ class Actions:
         )
         await self._commit_calls(context, changes, calls, run)
 
-    async def _take_outside(self, context: RunContext, action: TakeOutsideCalls) -> None:
+    async def _record_outside_calls(self, context: RunContext, action: TakeOutsideCalls) -> None:
         """Record calls that were made from outside as if the active agent had made them, and start or refuse them."""
         match action.refused:
             case "handed_over":
@@ -402,7 +404,7 @@ class Actions:
     async def _commit_calls(self, context: RunContext, changes: Changes, calls: list[Call], run: Run) -> None:
         def made() -> Next:
             all_changes = changes.copy()
-            context.add_redacted(all_changes, queued_message(context, calls, context.place(all_changes)))
+            context.add_redacted(all_changes, queued_message(context, calls, context.next_seq(all_changes)))
             return self._outcomes.calls_made(context, all_changes, calls, run)
 
         await self._commits.commit(context, made)
@@ -534,7 +536,9 @@ def _read_joined(
     step = context.run.step_count + 1
     for event in joined:
         changes.read += (event.event_id,)
-        context.add_message(changes, own_message(event, context.run, step, context.place(changes), cleaned))
+        context.add_message(
+            changes, own_message(event, context.run, step, context.next_seq(changes), cleaned)
+        )
 
 
 async def _without_secrets(context: RunContext, response: ModelResponse) -> ModelResponse:

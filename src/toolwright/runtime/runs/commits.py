@@ -190,7 +190,7 @@ class RunCommits:
                 all_changes.read += (event.event_id,)
                 context.add_message(
                     all_changes,
-                    own_message(event, context.run, context.run.step_count, context.place(all_changes)),
+                    own_message(event, context.run, context.run.step_count, context.next_seq(all_changes)),
                 )
             outcome = await context.commit(
                 kind, *await self._end_changes(context, all_changes, context.run, end)
@@ -233,7 +233,7 @@ class RunCommits:
         calls = outside_calls(context, events, context.run.step_count + 1)
         changes.read += tuple([event.event_id for event in events])
         changes.calls |= {call.id: call for call in calls}
-        context.add_redacted(changes, queued_message(context, calls, context.place(changes)))
+        context.add_redacted(changes, queued_message(context, calls, context.next_seq(changes)))
         return calls
 
     async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:

@@ -73,7 +73,7 @@ class Outcomes:
         run, at = context.run, context.clock.now()
         number = run.step_count + 1
         calls = calls_of(context, response, number, at) if response.calls else []
-        seq = context.place(changes)
+        seq = context.next_seq(changes)
         context.add_redacted(changes, assistant_message(context, response, calls, number, seq, at))
         if run.error is not None or context.thread.faults:
             changes = end_outage(context, changes)
@@ -112,7 +112,7 @@ class Outcomes:
             return changed(following, end=end)
         changes = following.changes
         context.add_message(
-            changes, correction_message(context, fault, context.run.step_count + 1, context.place(changes))
+            changes, correction_message(context, fault, context.run.step_count + 1, context.next_seq(changes))
         )
         return following
 

@@ -24,10 +24,10 @@ from toolwright.core.threads.compaction import (
     SentText,
     base_of,
     conversation_digest,
+    full_text,
     parts_of,
     shown,
     text_tokens,
-    whole_text,
 )
 from toolwright.core.threads.message import Message, MessageVersion, Sent
 from toolwright.core.threads.run import Run, Side, Step
@@ -179,7 +179,7 @@ class SentPrompts:
                 chain.append(kept[base])
             for each in reversed(chain):
                 base = base_of(each)
-                texts[each.digest] = each.text if base is None else whole_text(each, texts.get(base, ""))
+                texts[each.digest] = each.text if base is None else full_text(each, texts.get(base, ""))
         return texts
 
     async def _conversation(

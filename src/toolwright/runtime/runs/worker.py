@@ -59,7 +59,7 @@ MOST_KNOWN, MOST_KNOWN_TEXT = 32, 1_000_000  # threads whose messages are kept i
 LAST_WORD = 5.0  # seconds to give a run back
 
 
-def _name_of(context: RunContext) -> str:
+def _agent_name(context: RunContext) -> str:
     """The name of the active agent, or the agent's id if it is not configured any more."""
     active = context.root.active
     return context.run.agent if active is None else active.agent.name
@@ -73,13 +73,13 @@ def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> No
         failures.log(
             failed,
             "Run %s of the agent %r failed (model %s, code %s): %s",
-            run.id, _name_of(context), model or "of the settings", run.error_code or "none", run.error,
+            run.id, _agent_name(context), model or "of the settings", run.error_code or "none", run.error,
         )  # fmt: skip
     elif failures.isEnabledFor(logging.INFO):
         reason = run.stop_reason or (run.waiting or {}).get("reason")
         failures.info(
             "Run %s of the agent %r is %s%s after %s and %.1f s here; %d tokens in, %d out.",
-            run.id, _name_of(context), run.status, f" ({reason})" if reason else "",
+            run.id, _agent_name(context), run.status, f" ({reason})" if reason else "",
             quantity(run.step_count, "step"), clock.monotonic() - began,
             run.usage.input_tokens, run.usage.output_tokens,
         )  # fmt: skip
@@ -287,7 +287,7 @@ class RunWorker:
             await self._claim(context, view, agent)
             if failures.isEnabledFor(logging.INFO):
                 failures.info(
-                    "Run %s of the agent %r begins or continues.", context.run.id, _name_of(context)
+                    "Run %s of the agent %r begins or continues.", context.run.id, _agent_name(context)
                 )
             if (
                 isinstance(agent, UnknownAgent)
@@ -422,7 +422,7 @@ class RunWorker:
             return
         try:
             async with asyncio.timeout(LAST_WORD):
-                await context.give_back()
+                await context.release()
         except (ThreadLost, ToolwrightError, TimeoutError) as error:
             log.warning(
                 "Run %s could not be released: %s",
@@ -454,11 +454,11 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: 
     for event in waiting:
         if event.run_id == run.id and event.type != "call":
             changes.read += (event.event_id,)
-            context.add_message(changes, own_message(event, run, 1, context.place(changes), cleaned))
+            context.add_message(changes, own_message(event, run, 1, context.next_seq(changes), cleaned))
     if rest:
-        changes.inbox = () if run.over else tuple([event.read_by(run.id) for event in rest])
+        changes.inbox = () if run.over else tuple([event.as_read_by(run.id) for event in rest])
         for events in inbox_parts(rest):
-            context.add_message(changes, inbox_message(events, run, 1, context.place(changes)))
+            context.add_message(changes, inbox_message(events, run, 1, context.next_seq(changes)))
     return changes
 
 

@@ -125,7 +125,7 @@ class Entities:
         return Rows([*agent_page, *humans], broken, more=ended_early(humans))
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
-        """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
+        """Change the fields given; `AlreadyExists` if another has the external id, `Forbidden` for an agent."""
         checked = _checked(fields)
         while True:
             saved = await self._change(await self._human(entity_id), checked)

@@ -58,7 +58,7 @@ class Membership:
         return any(space.kind != "public" for space in shared)
 
     async def admit(self, entity: Entity) -> None:
-        """Raise `TenvsLacking` if the entity cannot be in a space: an agent reads it in its home thread (D4)."""
+        """Raise `TenvsRequired` if the entity cannot be in a space: an agent reads it in its home thread (D4)."""
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
         lacking = MissingTenvs() if agent is None else agent.missing_home_tenvs
         if lacking:

@@ -48,7 +48,7 @@ from toolwright.runtime.spaces.fields import (
 )
 from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.speech import Speech, own_metadata, words_of
+from toolwright.runtime.spaces.speech import Speech, message_content, own_metadata
 from toolwright.wire.space import edited_event, joined_event, left_event, space_event
 
 
@@ -96,7 +96,7 @@ class Spaces:
         """A new space, with these entities in it (ids of entities, names or ids of agents).
 
         What a person says reaches its agents all at once, or with the `delivery` `sequential` one after another: each
-        when the one before is done, and so with its answer before them. A `dm` has two members. Raises `AlreadyThere`
+        when the one before is done, and so with its answer before them. A `dm` has two members. Raises `AlreadyExists`
         if there is a space with that `id`.
         """
         by_kind("members", members, (list, tuple), "a list of entities")
@@ -184,7 +184,7 @@ class Spaces:
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
         """An entity (its id, or an agent's name or id) joins, or gets that role.
 
-        Raises `AlreadyThere` for a third member of a `dm`, `TenvsLacking` for an agent that cannot have a home thread.
+        Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that can have no home thread.
         """
         role = role_of(role)
         guest = await self._guest(entity)
@@ -266,7 +266,7 @@ class Spaces:
             space_id=by_id("space", space_id),
             entity_id=author.id,
             role="assistant" if author.type == "agent" else "user",
-            content=words_of(content),
+            content=message_content(content),
             metadata=own_metadata(metadata),
             parent_id=parent_id,
             created_at=self._clock.now(),
@@ -310,7 +310,7 @@ class Spaces:
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")
-        redactor, words = await self._membership.redactor(was.space_id), words_of(content)
+        redactor, words = await self._membership.redactor(was.space_id), message_content(content)
         clean = await in_thread_if_large(words, redactor.text, words)
         new = changed(was, content=clean, edited_at=self._clock.now())
         [message] = await self.shown([new])

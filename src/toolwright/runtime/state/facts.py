@@ -257,7 +257,11 @@ class CallMessages:
         ids = {each.id for each in there}  # those of a call that is over are there
         return [
             *there,
-            *[said(self._context, each) for each in self._injected.values() if each.id not in ids],
+            *[
+                injected_message(self._context, each)
+                for each in self._injected.values()
+                if each.id not in ids
+            ],
         ]
 
     def _edited(self, message: Message) -> Message:
@@ -269,7 +273,7 @@ def _no_message(message_id: str) -> NotFound:
     return NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
 
 
-def said(context: RunContext, injected: Injected, seq: int | None = None) -> Message:
+def injected_message(context: RunContext, injected: Injected, seq: int | None = None) -> Message:
     """An injected message at its place, if it has one."""
     return Message(
         id=injected.id,

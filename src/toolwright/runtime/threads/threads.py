@@ -106,7 +106,7 @@ class Threads:
         """A new thread of that agent, named by name or id, with the values that it brings.
 
         Arguments are validated by the `required_schema` of the agent's first prompt and get its defaults. Raises
-        `InvalidRequest` for invalid ones, `TenvsLacking`, which names all that its tools would miss (S2 §9.3), and
+        `InvalidRequest` for invalid ones, `TenvsRequired`, which names all that its tools would miss (S2 §9.3), and
         `CannotSeal` for a secret where there are no keys; then there is no thread.
         """
         _check(agent=agent, user_id=user_id, tags=tags)

@@ -45,21 +45,21 @@ class CallEnds:
         """Follow the thread while a caller waits for a call in it."""
         try:
             with self._bus.subscribe(Topic(kind="thread", id=thread_id), TELLING) as follower:
-                while ids := self._of(thread_id):
+                while ids := self._waited_calls(thread_id):
                     events = await follower.next(LOOK_AGAIN)
-                    await self._look(ids if not events else _told_of(events, ids))
+                    await self._read_ended(ids if not events else _told_of(events, ids))
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            for call_id in self._of(thread_id):
+            for call_id in self._waited_calls(thread_id):
                 self._fail(call_id, error)
         finally:
             del self._readers[thread_id]
 
-    def _of(self, thread_id: str) -> list[str]:
+    def _waited_calls(self, thread_id: str) -> list[str]:
         """The calls of the thread that are waited for."""
         waiting = self._waiting.items()
         return [each for each, (event, end) in waiting if event.thread_id == thread_id and not end.done()]
 
-    async def _look(self, call_ids: Iterable[str]) -> None:
+    async def _read_ended(self, call_ids: Iterable[str]) -> None:
         for call_id in call_ids:
             waiting = self._waiting.get(call_id)
             if waiting is None or waiting[1].done():

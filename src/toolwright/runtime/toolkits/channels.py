@@ -10,7 +10,7 @@ from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.fields import emoji_of
 from toolwright.runtime.spaces.spaces import Spaces
-from toolwright.runtime.spaces.speech import Speech, words_of
+from toolwright.runtime.spaces.speech import Speech, message_content
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
 from toolwright.wire.call import message_id_of
 from toolwright.wire.space import space_event
@@ -39,7 +39,7 @@ class ChannelsToolkit:
         return ToolResult.ok({"action": "none"})
 
     async def _send(self, run: BuiltinState, channel_id: str, text: str) -> JSON:
-        content = run.clean(words_of(text, "text"))
+        content = run.clean(message_content(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
         otherwise = f"There is no channel {brief(repr(channel_id), 200)} that you may write to."

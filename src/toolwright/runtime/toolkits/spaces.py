@@ -17,7 +17,7 @@ from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
 from toolwright.runtime.spaces.spaces import Spaces
-from toolwright.runtime.spaces.speech import Speech, words_of
+from toolwright.runtime.spaces.speech import Speech, message_content
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
 from toolwright.wire.call import message_id_of
 from toolwright.wire.space import space_event
@@ -104,7 +104,7 @@ class SpacesToolkit:
         space_id = run.space_id
         if space_id is None:
             raise InvalidRequest("You are not in a space. Call enter_space first.")
-        content = run.clean(words_of(text, "text"))
+        content = run.clean(message_content(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
         await run.retry_until_available(lambda: self._accessible_space(run, space_id, NO_LONGER_HERE))

@@ -115,7 +115,7 @@ class Toolkit:
 
     `await` it once if the agent is configured over HTTP, or has MCP servers: its tools are read then. That raises
     `NotFound` for an agent or a run that is not there, `InvalidRequest` for another agent's run, `RunOver` for one that
-    has failed, was cancelled or skipped, `TenvsLacking` for an agent that needs values which only a thread can bring.
+    has failed, was cancelled or skipped, `TenvsRequired` for an agent that needs values which only a thread can bring.
     """
 
     def __init__(self, agent: str, run_id: str | None, parts: ToolkitParts) -> None:

@@ -20,7 +20,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
-from toolwright.web.console.widgets import box, words
+from toolwright.web.console.widgets import box, plain_text
 
 Kind: TypeAlias = Literal[
     "text", "long", "secret", "integer", "number", "boolean", "choice", "choices", "date", "datetime", "lines",
@@ -390,7 +390,7 @@ class SchemaForm:
         self._judge = ArgumentValidator(schema, name)
         self._drawn: dict[Path, _Drawn] = {}
         with box("div", "fields"):
-            self._faults = words("", "div", "error")
+            self._faults = plain_text("", "div", "error")
             self._faults.props["role"] = "alert"
             self._faults.set_visibility(False)
             self._draw(self._root)
@@ -433,8 +433,8 @@ class SchemaForm:
     def _draw(self, field: Field) -> None:
         if field.kind == "kept":
             with box("div", "field"):
-                words(field.label, "div", "small")
-                words(kept_words(field), "div", "quiet small")
+                plain_text(field.label, "div", "small")
+                plain_text(kept_words(field), "div", "quiet small")
         elif field.kind != "group":
             self._drawn[field.path] = _drawn(field)
         elif not field.path:
@@ -442,9 +442,9 @@ class SchemaForm:
                 self._draw(each)
         else:
             with box("fieldset"):
-                words(_label(field), "legend")
+                plain_text(_label(field), "legend")
                 if field.about:
-                    words(field.about, "div", "quiet small")
+                    plain_text(field.about, "div", "quiet small")
                 for each in field.fields:
                     self._draw(each)
 
@@ -462,20 +462,20 @@ def _drawn(field: Field) -> _Drawn:
         element = _element(field)
         element.props["data-field"] = spell(field.path)
         if field.about:
-            about = words(field.about, "div", "quiet small")
+            about = plain_text(field.about, "div", "quiet small")
             element.props["aria-describedby"] = about.html_id
         if isinstance(element, ValidationElement):
             return _Drawn(element, lambda fault: _complain(element, fault))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # NiceGUI says not of what
-        fault = words("", "div", "fault small")
+        fault = plain_text("", "div", "fault small")
         fault.props["role"] = "alert"
-        return _Drawn(element, lambda said: _say(fault, said))
+        return _Drawn(element, lambda said: _show_error(fault, said))
 
 
 def _complain(element: ValidationElement[Any], fault: str | None) -> None:
     element.error = fault
 
 
-def _say(line: TextElement, fault: str | None) -> None:
+def _show_error(line: TextElement, fault: str | None) -> None:
     line.text = fault or ""
 
 

@@ -21,7 +21,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.text import brief
 from toolwright.core.value import value
 from toolwright.web.auth.access import SERVICE, Caller, OneTimeTokens, Signature
-from toolwright.web.console.widgets import badge, box, words
+from toolwright.web.console.widgets import badge, box, plain_text
 
 COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
@@ -200,17 +200,17 @@ def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Ele
 def _field(n: int, field: Field) -> Element:
     with box("label", "entry") as entry:
         with box("span", "row"):
-            words(field.label or field.name, "span", "" if field.label else "mono")
+            plain_text(field.label or field.name, "span", "" if field.label else "mono")
             if field.secret:
                 badge("secret")
         if field.hint:
-            words(brief(field.hint, LONGEST_HINT), "span", "quiet small")
+            plain_text(brief(field.hint, LONGEST_HINT), "span", "quiet small")
         shown = box("select" if field.choices else "input")
         shown.props["name"] = f"field{n}"  # whatever the field is called
         if field.choices:
             with shown:
                 for choice in field.choices:
-                    words(choice, "option").props["value"] = choice
+                    plain_text(choice, "option").props["value"] = choice
             return entry
         shown.props["type"] = "password" if field.secret else "text"
         shown.props["autocomplete"] = "off"

@@ -134,7 +134,7 @@ class ToolPages:
         if first not in self._rendered:
             last = first + PAGE
             self._rendered[first] = ListToolsResult(
-                tools=[told(tool) for tool in self._listed[first:last]],
+                tools=[listed_tool(tool) for tool in self._listed[first:last]],
                 next_cursor=_cursor(last) if last < len(self._listed) else None,
                 ttl_ms=FRESH,
                 cache_scope="private",
@@ -165,7 +165,7 @@ def unknown(name: str) -> MCPError:
     return MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
 
 
-def told(tool: Tool) -> McpTool:
+def listed_tool(tool: Tool) -> McpTool:
     """Return the tool as listed for hosts."""
     output = output_of(tool)
     return McpTool(

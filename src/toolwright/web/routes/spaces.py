@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from toolwright.core.broken_rows import sliced
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PAGE_BYTES, PageLimit
-from toolwright.core.plain import letters_of
+from toolwright.core.plain import characters
 from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
 from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Space as SpaceRow
@@ -176,7 +176,7 @@ async def list_members(
             members.more = True
             break
         entries.append(await _member(serving.runtime, one))
-        size += letters_of(entries[-1])
+        size += characters(entries[-1])
     ended: JSONObject = {"more": True} if members.more else {}
     return answer({"members": entries, **broken_json(members), **ended})
 

@@ -151,7 +151,7 @@ class ToolOffers:
         return ToolOffer(natives=natives, wire=wire, body=body, names=names, faults=faults)
 
 
-def sent_whole(
+def unchanged_settings(
     offer: ToolOffer, offers: ToolOffers, others: Sequence[NativeTool], settings: NativeSettings
 ) -> NativeSettings | None:
     """Return settings that send the offer's list, and `others`, as it is; None if pydantic-ai is to send it.

@@ -186,7 +186,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Effe
     tables.calls[call_id] = changed(
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
     )
-    _notify_parent(effect.parent.id, effect.told, call.run_id, unit, tables, done)
+    _notify_parent(effect.parent.id, effect.followers_events, call.run_id, unit, tables, done)
     tables.wake(effect.parent.id, unit.at)
     done.runs.append((effect.parent.id, call.run_id))
 

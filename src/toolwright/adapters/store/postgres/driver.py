@@ -106,7 +106,7 @@ class PostgresDriver:
             return commit.outcome
         self._threads[commit.thread] = deque()
         if not self._start(commit):
-            self._next_of(commit.thread)
+            self._start_next(commit.thread)
         return commit.outcome
 
     async def open(self) -> None:
@@ -214,7 +214,7 @@ class PostgresDriver:
         if numbered:
             self._publish(numbered)
         if repeated or len(numbered) < len(outcome.events):
-            self._next_of(commit.thread)
+            self._start_next(commit.thread)
             self._spawn(self._answer_numbered(commit, outcome.answer))
         else:
             self._end(commit, outcome.answer)
@@ -225,9 +225,9 @@ class PostgresDriver:
 
     def _end(self, commit: Commit, outcome: Committed | Conflict | BaseException) -> None:
         _answer(commit, outcome)
-        self._next_of(commit.thread)
+        self._start_next(commit.thread)
 
-    def _next_of(self, thread: str) -> None:
+    def _start_next(self, thread: str) -> None:
         """Start the next unit of a thread, skipping those whose caller was told that time is up."""
         following = self._threads[thread]
         while following:

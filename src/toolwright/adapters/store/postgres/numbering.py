@@ -62,7 +62,7 @@ class SpaceNumbering:
     async def open(self) -> None:
         """Number what other processes have left, now and from time to time."""
         await self._pass()
-        self._watch = asyncio.create_task(self._look_again())
+        self._watch = asyncio.create_task(self._number_leftovers())
 
     async def settle(self) -> None:
         """Return once all that was committed before is numbered and published.
@@ -98,7 +98,7 @@ class SpaceNumbering:
             finally:
                 asked.set_result(None)
 
-    async def _look_again(self) -> None:
+    async def _number_leftovers(self) -> None:
         while True:
             await asyncio.sleep(POLL_INTERVAL)
             with suppress(*FAULTS, TimeoutError):

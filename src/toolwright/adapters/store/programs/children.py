@@ -186,7 +186,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Eff
     if route == "inbox" and effect.late is not None:
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
         yield Op(sql.insert_inbox, INBOX.params(effect.late, n=posted), "duplicate")
-    yield from _notify_parent(effect.parent.id, effect.told, run_id, unit, sql, done)
+    yield from _notify_parent(effect.parent.id, effect.followers_events, run_id, unit, sql, done)
     yield Op(sql.wake, {**parent, **_wake_params(unit)})
     done.runs.append((effect.parent.id, run_id))
 

@@ -19,7 +19,7 @@ from toolwright.adapters.store.sqlite.file import (
     NOTICE_SECONDS,
     connect,
     execute_patiently,
-    give_back,
+    free_pages,
     set_patience,
 )
 from toolwright.adapters.store.sqlite.readers import SqliteReaders
@@ -135,7 +135,7 @@ class SqliteDriver:
 
     def _shrink(self, asked: Shrinking) -> None:
         try:
-            more = give_back(self._connection)
+            more = free_pages(self._connection)
         except sqlite3.Error as error:  # a lock of another program: it is tried again in an hour
             log.debug("Free space could not be returned to the system: %s", error)
             more = False

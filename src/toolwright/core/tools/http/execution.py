@@ -125,9 +125,9 @@ class HttpExecution:
         """Return the arguments that are the body, or None."""
         if isinstance(self.body, str):
             return arguments.get(self.body)
-        return self.rest(arguments) if self.has_body else None
+        return self.body_arguments(arguments) if self.has_body else None
 
-    def rest(self, arguments: JSONObject) -> JSONObject:
+    def body_arguments(self, arguments: JSONObject) -> JSONObject:
         """Return the arguments that are neither in the URL nor in `parameters`, nor the whole body."""
         used = {*self.arguments, *(name for name, _ in self.parameters), self.body}
         return {name: each for name, each in arguments.items() if name not in used}
@@ -191,7 +191,11 @@ def request_for(
             return None if text is None else percent(text)
         return path_text(styled[slot.name], given)
 
-    rest = {} if execution.has_body and not isinstance(execution.body, str) else execution.rest(arguments)
+    rest = (
+        {}
+        if execution.has_body and not isinstance(execution.body, str)
+        else execution.body_arguments(arguments)
+    )
     query = [f"{percent(name)}={percent(text)}" for name, text in query_of(rest)]
     for name, parameter in execution.parameters:
         if parameter.place == "query":

@@ -26,7 +26,7 @@ from toolwright.web.console.dialogs import VariablesForm
 from toolwright.web.console.live import follow
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import box, heading, link, nothing, when, words
+from toolwright.web.console.widgets import box, heading, link, nothing, plain_text, when
 
 MOST: Final = 50
 _THREADS: Final = 200  # of a person, that are looked at, the newest
@@ -304,7 +304,7 @@ class _Pending:
             when(call.created_at)
             if call.status not in OPEN:
                 return
-            words(f"answered by {who}")
+            plain_text(f"answered by {who}")
             until = call.expires_at or call.deadline
             if until is not None:
                 _until(until)
@@ -370,7 +370,7 @@ def path_of(wanted: Filter, first: int = 0) -> str:
 
 
 def _until(instant: datetime) -> None:
-    shown = words(f"· Answer until {instant:%Y-%m-%d %H:%M} UTC", "time")
+    shown = plain_text(f"· Answer until {instant:%Y-%m-%d %H:%M} UTC", "time")
     shown.props["data-until"] = instant.isoformat()
 
 

@@ -44,7 +44,7 @@ class RoomMessage:
         return brief(" ".join(self.content.split()), 120)
 
 
-def said_from_json(message: JSONObject) -> RoomMessage:
+def message_from_json(message: JSONObject) -> RoomMessage:
     """Return the message of that JSON (API §3)."""
     fields: Any = message  # as `space_message_json` writes it
     entity = fields.get("entity")
@@ -64,9 +64,9 @@ def said_from_json(message: JSONObject) -> RoomMessage:
     )
 
 
-def said_of(row: MessageView) -> RoomMessage:
+def shown_message(row: MessageView) -> RoomMessage:
     """Return the message of that row."""
-    return said_from_json(space_message_json(row.message, row.author, row.reactions))
+    return message_from_json(space_message_json(row.message, row.author, row.reactions))
 
 
 MOST_DRAWN: Final = 200

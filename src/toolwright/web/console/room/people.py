@@ -13,7 +13,7 @@ from toolwright.core.spaces.space import Entity
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.dialogs import opened
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, box, icon_action, words
+from toolwright.web.console.widgets import action, box, icon_action, plain_text
 
 MOST_AGENTS: Final = 100_000  # which stand before the people in the journal's list of entities
 
@@ -62,11 +62,11 @@ def draw_guests(guests: Sequence[Guest], present: set[str], at_work: set[str]) -
                 shown.props["title"] = (
                     f"{'Agent' if guest.is_agent else 'Person'}{', here now' if here else ''}"
                 )
-                words(guest.name, "span")
+                plain_text(guest.name, "span")
                 if guest.is_agent:
-                    words("agent", "span", "badge")
+                    plain_text("agent", "span", "badge")
         if len(guests) > 50:
-            words(f"and {len(guests) - 50} more", "span", "quiet")
+            plain_text(f"and {len(guests) - 50} more", "span", "quiet")
 
 
 def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], me: str | None) -> str:
@@ -126,7 +126,7 @@ def _draw_member(visit: Visit, space_id: str, guest: Guest, dialog: ui.dialog) -
             dialog.close()
 
     with box("div", "item"):
-        words(guest.name, "span", "fill")
+        plain_text(guest.name, "span", "fill")
         if guest.is_agent:
-            words("agent", "span", "badge")
+            plain_text("agent", "span", "badge")
         icon_action("person_remove", f"Take {guest.name} out", partial(removed))

@@ -22,8 +22,8 @@ from toolwright.web.console.room.messages import (
     MessageActions,
     MessageList,
     RoomMessage,
-    said_from_json,
-    said_of,
+    message_from_json,
+    shown_message,
 )
 from toolwright.web.console.room.people import (
     Guest,
@@ -34,7 +34,7 @@ from toolwright.web.console.room.people import (
     name_of,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, words
+from toolwright.web.console.widgets import action, badge, box, heading, icon_action, link, nothing, plain_text
 from toolwright.wire.call import call_shown_by, message_id_of
 
 STILL = 3.0  # seconds without a key after which a person counts as not typing
@@ -66,9 +66,9 @@ class Composer:
         with self._element.clear():
             if speaker is None:
                 with box("div", "note"):
-                    words("A service speaks for somebody: choose who you are among the ")
+                    plain_text("A service speaks for somebody: choose who you are among the ")
                     link("people", "/people")
-                    words(".")
+                    plain_text(".")
                 return
             self._about = box("div", "about")
             with box("div", "frame"):
@@ -122,7 +122,7 @@ class Composer:
         if self._about is None or self._field is None:
             return
         with self._about.clear(), box("div", "row quiet small"):
-            words(text, "span", "fill")
+            plain_text(text, "span", "fill")
             icon_action("close", "Never mind", self._forget)
         self._field.run_method("focus")
 
@@ -156,15 +156,15 @@ class Room:
             self._lost = box("div", "note")
             self._lost.set_visibility(False)
             with self._lost:
-                words("The journal cannot be read: this page goes on when it is back.")
+                plain_text("The journal cannot be read: this page goes on when it is back.")
             self._people = box()
             self._earlier = box()
             self._messages = MessageList(visit, self._doings(), space.id)
             self._later = box("div", "row earlier")
             self._empty = box()
-            self._typing = words("", "div", "typing")
+            self._typing = plain_text("", "div", "typing")
             self._typing.props["aria-live"] = "polite"
-            self._composer = Composer(visit, self._say, self._edit)
+            self._composer = Composer(visit, self._post, self._edit)
 
     async def draw(self) -> None:
         """Draw the space, and keep it as it is."""
@@ -187,7 +187,7 @@ class Room:
     async def _read_page(self) -> None:
         await self._visit.permits.space(self._visit.caller, self._space.id)
         messages = await self._visit.runtime.spaces.messages(self._space.id, PageLimit(PAGE))
-        await self._messages.draw_all([said_of(each) for each in all_of(messages)])
+        await self._messages.draw_all([shown_message(each) for each in all_of(messages)])
         self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
         self._later.clear()
         self._empty.clear()
@@ -216,7 +216,7 @@ class Room:
         messages = await self._visit.runtime.spaces.messages(
             self._space.id, PageLimit(PAGE), before=first.seq
         )
-        await self._messages.draw_before([said_of(each) for each in all_of(messages)])
+        await self._messages.draw_before([shown_message(each) for each in all_of(messages)])
         self._draw_earlier(there_may_be=len(messages) == PAGE or ended_early(messages))
         with self._later.clear():
             if self._messages.is_cut:
@@ -298,9 +298,9 @@ class Room:
             except NotFound:
                 return
             [shown] = await self._visit.runtime.spaces.shown([row])
-            said = said_of(shown)
+            said = shown_message(shown)
         else:
-            said = said_from_json(message)
+            said = message_from_json(message)
         stream_id = payload.get("streamId")
         if stream_id is not None and said.id != message_id_of(stream_id):
             self._messages.remove(message_id_of(stream_id))
@@ -367,7 +367,7 @@ class Room:
             may_change=lambda said: self._visit.is_service or said.entity_id == self._visit.speaker_id,
         )
 
-    async def _say(self, text: str, parent: RoomMessage | None) -> bool:
+    async def _post(self, text: str, parent: RoomMessage | None) -> bool:
         async def said() -> None:
             visit = self._visit
             await visit.permits.space(visit.caller, self._space.id)
@@ -434,7 +434,7 @@ async def draw_room(visit: Visit, space_id: str) -> None:
         heading(space.name or space.id)
         badge(space.kind)
         if space.description:
-            words(space.description, "span", "quiet")
+            plain_text(space.description, "span", "quiet")
         if visit.is_service:
             box("span", "fill")
             action("Members", partial(choose_members, visit, space.id), icon="group")

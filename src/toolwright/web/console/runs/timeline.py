@@ -22,7 +22,7 @@ from toolwright.web.console.runs.calls import CallLine, draw_call, draw_files, g
 from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, prose, words
+from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, plain_text, prose
 
 READ: Final = 200  # calls or messages that are read at once
 _BROKEN: Final = -1  # in the place of the step of a call that cannot be read
@@ -225,13 +225,13 @@ class CallFold:
     def _draw_summary(self) -> None:
         call = self.line.call
         with self._summary.clear():
-            words(brief(call.name, 100), "span", "mono title")
+            plain_text(brief(call.name, 100), "span", "mono title")
             badge(self.line.status, KINDS.get(self.line.status, ""))
             if self.line.facts:
-                words(self.line.facts, "span", "quiet small")
+                plain_text(self.line.facts, "span", "quiet small")
             if call.progress is not None and call.status == "running":
                 _draw_progress(*call.progress)
-            words(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")
+            plain_text(call.error or gist(call.args), "span", "gist bad" if call.error else "gist")
 
 
 def _is_shown(row: Call, visit: Visit) -> bool:
@@ -246,7 +246,7 @@ def _draw_progress(done: float, total: float | None, text: str) -> None:
             bar = box("progress")
             bar.props["max"], bar.props["value"] = total, min(done, total)
             bar.props["aria-label"] = "Progress"
-        words(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
+        plain_text(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
 
 
 PAGE: Final = 20  # steps that are drawn at once
@@ -366,11 +366,11 @@ class StageView:
         """Render the model's answer and its cost."""
         step = stage.step
         with self._head.clear():
-            words(f"Step {stage.number}" if stage.number else "Begin", "h3")
+            plain_text(f"Step {stage.number}" if stage.number else "Begin", "h3")
             if step is not None:
-                words(joined(step.model, tokens(step.usage), price(step.cost)), "span", "quiet small")
+                plain_text(joined(step.model, tokens(step.usage), price(step.cost)), "span", "quiet small")
                 since = span(self._course.asked_at(stage.number), step.created_at)
-                words(f"answered after {since}" if since else "", "span", "quiet small")
+                plain_text(f"answered after {since}" if since else "", "span", "quiet small")
         if self._drawn == [each.id for each in stage.said]:
             return
         self._drawn = [each.id for each in stage.said]
@@ -423,7 +423,7 @@ class StageView:
 
 def _draw_said(thread_id: str, message: Message) -> None:
     with box("div", f"said {message.role}"):
-        words("Received" if message.role == "user" else "Answered", "span", "quiet small")
+        plain_text("Received" if message.role == "user" else "Answered", "span", "quiet small")
         prose(message.content)
         draw_files(thread_id, message.attachments)
 
