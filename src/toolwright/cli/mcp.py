@@ -145,8 +145,8 @@ def _print(listing: McpListing, offered: McpPrompts) -> None:
         for kind, rows in (("mcp", tools), ("prompt", prompts)):
             for name, what in rows:
                 print(name, kind, what, sep="\t")
-    for fault in (*listing.faults, *offered.faults):
-        print(f"toolwright: {one_line(_words(fault))}", file=sys.stderr)
+    for error in (*listing.faults, *offered.faults):
+        print(f"toolwright: {one_line(_words(error))}", file=sys.stderr)
 
 
 def _spelled(prompt: McpPrompt) -> str:
@@ -159,8 +159,8 @@ def _first_line(text: str) -> str:
     return clean_text(text.strip().split("\n")[0])
 
 
-def _words(fault: ListingError) -> str:
-    return fault.message if fault.tool is None else f"{fault.tool}: {fault.message}"
+def _words(error: ListingError) -> str:
+    return error.message if error.tool is None else f"{error.tool}: {error.message}"
 
 
 async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]:
@@ -186,14 +186,14 @@ async def looked_at(app: App, settings: Settings) -> list[tuple[str, bool, str]]
 
 
 def _said(listing: McpListing, offered: McpPrompts) -> tuple[str, bool, str]:
-    name, faults = listing.server.name, "; ".join(map(_words, (*listing.faults, *offered.faults)))
+    name, errors = listing.server.name, "; ".join(map(_words, (*listing.faults, *offered.faults)))
     if listing.status == "connecting":
         return name, False, f"it does not answer within {PATIENCE:g} s"
     if listing.status == "down":
-        return name, False, faults
+        return name, False, errors
     tools = f"{quantity(len(listing.tools), 'tool')}, revision {listing.protocol}"
     if offered.prompts:
         tools = f"{tools}, {quantity(len(offered.prompts), 'prompt')}"
     if listing.instructions:
         tools = f"{tools}, instructions of {quantity(len(listing.instructions), 'character')}"
-    return name, True, f"{tools}; {faults}" if faults else tools
+    return name, True, f"{tools}; {errors}" if errors else tools

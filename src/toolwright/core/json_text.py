@@ -172,9 +172,9 @@ def _parsed(raw: bytes) -> JSON:
         raise NotJson(brief(str(error), 300)) from None
 
 
-def _halves_at(raw: bytes, fault: str) -> Iterator[re.Match[bytes]]:
+def _halves_at(raw: bytes, error: str) -> Iterator[re.Match[bytes]]:
     """Return the half characters for which the quick parser may have refused a text, by the place that it names."""
-    place = _AT_HALF.search(fault)
+    place = _AT_HALF.search(error)
     if place is None:
         return iter(())
     line = 0

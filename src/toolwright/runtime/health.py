@@ -49,11 +49,11 @@ class Health:
 
     async def check(self) -> None:
         """Raises `StoreError` if one of them cannot be written, or does not answer in time."""
-        faults = [
-            fault for fault in await asyncio.gather(*map(_fault, (self._journal, self._files))) if fault
+        errors = [
+            error for error in await asyncio.gather(*map(_fault, (self._journal, self._files))) if error
         ]
-        if faults:
-            raise StoreError(" ".join(faults))
+        if errors:
+            raise StoreError(" ".join(errors))
 
     async def check_ready(self) -> None:
         """Raise `StoreError` also if this node of a cluster executes no runs: other nodes do then."""

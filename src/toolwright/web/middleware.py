@@ -74,8 +74,8 @@ def answer_error(error: ToolwrightError) -> Answer:
 
 def internal() -> Answer:
     """Return the answer for an unexpected error."""
-    fault = ServerFailed()
-    return answer({"error": fault.message, "code": fault.code}, INTERNAL)
+    error = ServerFailed()
+    return answer({"error": error.message, "code": error.code}, INTERNAL)
 
 
 def add_fault_handlers(gateway: FastAPI) -> None:

@@ -210,20 +210,20 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     except ValidationError as error:
         raise file_error(path, [_fault(each["loc"], form_error(each)) for each in error.errors()]) from None
     found, unread = _with_apis(found, path.parent)
-    faults = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
-    if faults:
-        raise file_error(path, faults)
+    errors = [*_twice(found), *(unread or _agent_faults(found.agents, tools)), *_crowded(found.spaces)]
+    if errors:
+        raise file_error(path, errors)
     return found
 
 
-def file_error(path: Path, faults: Sequence[Fault]) -> DefinitionError:
+def file_error(path: Path, errors: Sequence[Fault]) -> DefinitionError:
     """Return all errors as one line."""
-    said = "; ".join(f"{fault['path']} {fault['message']}".strip().rstrip(".") for fault in faults)
+    said = "; ".join(f"{error['path']} {error['message']}".strip().rstrip(".") for error in errors)
     return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
 
 
 def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for number, entry in enumerate(entries):
         found = length_faults(entry.config)
         try:
@@ -231,16 +231,16 @@ def _agent_faults(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> l
         except InvalidConfiguration as error:
             found += error.details
         place = f"agents.{number}.config"
-        faults += [
+        errors += [
             {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]} for fault in found
         ]
-    return faults
+    return errors
 
 
 def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]]:
     """Return the file with the tools of the OpenAPI documents that its agents name, and the errors of these."""
     agents: list[AgentEntry] = []
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for number, entry in enumerate(found.agents):
         try:
             config = cast(
@@ -249,10 +249,10 @@ def _with_apis(found: ConfigFile, folder: Path) -> tuple[ConfigFile, list[Fault]
             agents.append(entry.model_copy(update={"config": config}))
         except InvalidConfiguration as error:
             place = f"agents.{number}.config"
-            faults += [
+            errors += [
                 {"path": f"{place}.{each['path']}", "message": each["message"]} for each in error.details
             ]
-    return (found, faults) if faults else (found.model_copy(update={"agents": agents}), [])
+    return (found, errors) if errors else (found.model_copy(update={"agents": agents}), [])
 
 
 def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
@@ -273,12 +273,12 @@ def _twice(found: ConfigFile) -> list[Fault]:
 
 def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
     seen: set[str] = set()
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for number, name in enumerate(given):
         if name in seen:
-            faults.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
+            errors.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
         seen.add(name)
-    return faults
+    return errors
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:

@@ -352,7 +352,7 @@ async def node_faults(
 
     The files have the bytes of the digest `known`.
     """
-    faults: list[str] = []
+    errors: list[str] = []
     markers = [*{node.files for node in living} - {"", known}]
     found = dict(
         zip(markers, await asyncio.gather(*[_has_file(files, each) for each in markers]), strict=True)
@@ -360,26 +360,26 @@ async def node_faults(
     for node in living:
         theirs = node.keys.split(",") if node.keys else []
         if theirs and theirs[0] not in keys:
-            faults.append(
+            errors.append(
                 f"The node {node.id} seals secrets with an encryption key that this process does not have: set the "
                 "same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and not theirs:
-            faults.append(
+            errors.append(
                 f"The node {node.id} has no encryption keys, and this process seals secrets with one, which that node "
                 "could not read: set the same TOOLWRIGHT_ENCRYPTION_KEYS at all processes of the cluster."
             )
         elif keys and keys[0] not in theirs:
-            faults.append(
+            errors.append(
                 f"This process seals secrets with an encryption key that the node {node.id} does not have: give it to "
                 "all processes of the cluster as the second of TOOLWRIGHT_ENCRYPTION_KEYS before it becomes the first."
             )
         if not found.get(node.files, True):
-            faults.append(
+            errors.append(
                 f"The files of the node {node.id} are not those of this process: set the same TOOLWRIGHT_FILES_URL at "
                 "all processes of the cluster, s3://… or a folder that they share."
             )
-    return faults
+    return errors
 
 
 def alike(settings: Settings) -> str:
@@ -505,7 +505,7 @@ async def warn_of_agents(runtime: Runtime, models: Models, default_model: str | 
 
 
 async def _unusable(runtime: Runtime, models: Models, default_model: str | None) -> AsyncGenerator[str]:
-    faults: dict[str, str | None] = {}
+    errors: dict[str, str | None] = {}
     offset = 0
     while agents := await runtime.agents.list(PAGE, offset):
         offset += len(agents)
@@ -520,9 +520,9 @@ async def _unusable(runtime: Runtime, models: Models, default_model: str | None)
             if model is None:
                 yield f"The agent {agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             elif isinstance(model, str):
-                if model not in faults:
-                    faults[model] = await _fault(model, models)
-                if (fault := faults[model]) is not None:
+                if model not in errors:
+                    errors[model] = await _fault(model, models)
+                if (fault := errors[model]) is not None:
                     yield f"The agent {agent.name!r} cannot run: {fault}"
 
 

@@ -42,13 +42,13 @@ class NatsRelay:
 
     async def fault(self) -> str | None:
         """Return why no server can be used, or None if one of them carries messages."""
-        faults = await asyncio.gather(*map(self._fault_of, self._servers))
-        if None in faults:
+        errors = await asyncio.gather(*map(self._fault_of, self._servers))
+        if None in errors:
             return None
-        reasons = dict.fromkeys(map(str, faults))
+        reasons = dict.fromkeys(map(str, errors))
         if len(reasons) == 1:
             return next(iter(reasons))
-        return "; ".join(f"{host}: {fault}" for host, fault in zip(self._hosts, faults, strict=True))
+        return "; ".join(f"{host}: {error}" for host, error in zip(self._hosts, errors, strict=True))
 
     async def _fault_of(self, server: str) -> str | None:
         """Return why this server carries no messages, or None. Sends one to itself, which other processes ignore."""

@@ -271,9 +271,9 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 class Dialer(httpcore.AsyncNetworkBackend):
     """Connects to validated addresses only. Raises `AddressRefused` if one of a name's addresses is refused."""
 
-    def __init__(self, resolve: Resolve, judge: Judge, inner: httpcore.AsyncNetworkBackend) -> None:
+    def __init__(self, resolve: Resolve, validator: Judge, inner: httpcore.AsyncNetworkBackend) -> None:
         self._resolve = resolve
-        self._judge = judge
+        self._judge = validator
         self._inner = inner
 
     async def connect_tcp(

@@ -76,10 +76,10 @@ def tool_of(native: object, deps: object = None) -> OurTool:
                 await checked if checked is not None else None
             return _returned(await schema.call(values, context))
         except ValidationError as error:
-            faults = "; ".join(
+            errors = "; ".join(
                 f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()
             )
-            return ToolResult.fail(f"Invalid arguments: {faults}", error_code="invalid_arguments")
+            return ToolResult.fail(f"Invalid arguments: {errors}", error_code="invalid_arguments")
         except (ModelRetry, ToolFailed) as error:
             return ToolResult.fail(error.message)
 

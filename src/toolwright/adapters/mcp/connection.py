@@ -115,17 +115,17 @@ class Connection:
             return McpListing(server=server, status="connecting")
         view = self._views.get(server)
         if view is None or view.number != listed.number:
-            tools, faults = await asyncio.to_thread(read_listed, server, listed.entries)
+            tools, errors = await asyncio.to_thread(read_listed, server, listed.entries)
             if server.resources and listed.has_resources:
                 tools = (*tools, resource_tool(server))
             elif server.resources:
-                faults = (*faults, ListingError(message="The server has no resources."))
+                errors = (*errors, ListingError(message="The server has no resources."))
             view = McpListing(
                 server=server,
                 status="ready",
                 number=listed.number,
                 tools=tools,
-                faults=(*listed.faults, *faults),
+                faults=(*listed.faults, *errors),
                 protocol=listed.protocol,
                 instructions=listed.instructions if server.instructions else None,
             )
@@ -273,7 +273,7 @@ class Connection:
             await asyncio.sleep(nth(failures - 1))
 
     async def _read_list(self, session: OpenSession) -> None:
-        entries, faults = await _entries(session)
+        entries, errors = await _entries(session)
         if self.redactor:
             entries = cast("list[JSON]", await asyncio.to_thread(self.redactor.json, entries))
         said_of_itself = self.redactor.text(
@@ -282,7 +282,7 @@ class Connection:
         self._listed = _Listed(
             next(self._numbers),
             entries,
-            faults,
+            errors,
             session.client.protocol_version,
             brief(said_of_itself, MOST_INSTRUCTIONS) or None,
             getattr(session.client.server_capabilities, "resources", None) is not None,
@@ -290,12 +290,12 @@ class Connection:
         self._fault = None
         self._notify_changes()
 
-    def _down(self, fault: str) -> None:
+    def _down(self, error: str) -> None:
         """Record that the server is unavailable. Its tools are kept: it can be back when one of them is called."""
-        fault = self.redactor.text(fault)  # a server may tell back what it was sent
-        reason = ListingError(message=sentence(f"The server cannot be used: {fault}"))
+        error = self.redactor.text(error)  # a server may tell back what it was sent
+        reason = ListingError(message=sentence(f"The server cannot be used: {error}"))
         if self._fault != reason:
-            log.warning("The MCP server %r cannot be used: %s", self.target.server.name, fault)
+            log.warning("The MCP server %r cannot be used: %s", self.target.server.name, error)
         self._session = None
         self._fault = reason
         self._notify_changes()
@@ -344,13 +344,13 @@ class Connection:
 async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]]:
     """Return all entries of the list, page by page, and the errors of the list as a whole."""
     entries: list[JSON] = []
-    faults: list[ListingError] = []
+    errors: list[ListingError] = []
     cursor, cursors, size = None, set[str](), 0
     for _ in range(MOST_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
         page = await session.client.list_tools(params=params)
         refused = session.dispatcher.marked - {tool.name for tool in page.tools}
-        entries += _usable(session.dispatcher.listed, refused, faults)
+        entries += _usable(session.dispatcher.listed, refused, errors)
         cursor = page.next_cursor
         if not cursor or len(entries) > MOST_ENTRIES:
             break
@@ -358,20 +358,20 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]
         if size > MAX_MESSAGE:
             break
         if cursor in cursors:
-            faults.append(ListingError(message="The server's list of tools has no end: a page comes twice."))
-            return entries, faults
+            errors.append(ListingError(message="The server's list of tools has no end: a page comes twice."))
+            return entries, errors
         cursors.add(cursor)
     if cursor:
-        faults.append(
+        errors.append(
             ListingError(message=f"The server's list of tools is too long: {len(entries)} were read.")
         )
-    return entries, faults
+    return entries, errors
 
 
-def _usable(listed: list[Any], refused: set[str], faults: list[ListingError]) -> list[JSON]:
+def _usable(listed: list[Any], refused: set[str], errors: list[ListingError]) -> list[JSON]:
     """Return the entries except those with headers that the SDK rejects. Other errors are reported later."""
-    fault = "Its x-mcp-header annotations are not valid."
-    faults += [ListingError(message=fault, tool=brief(name, 60)) for name in sorted(refused)]
+    error = "Its x-mcp-header annotations are not valid."
+    errors += [ListingError(message=error, tool=brief(name, 60)) for name in sorted(refused)]
     return [each for each in listed if _name(each) not in refused]
 
 

@@ -55,9 +55,9 @@ class AddressRefused(Exception):
 class AllowedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects to addresses that are validated after the name was resolved, and to no others."""
 
-    def __init__(self, resolve: Resolve, judge: Judge) -> None:
+    def __init__(self, resolve: Resolve, validator: Judge) -> None:
         self._resolve = resolve
-        self._judge = judge
+        self._judge = validator
         self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
 
     async def connect_tcp(

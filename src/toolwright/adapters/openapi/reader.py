@@ -84,13 +84,13 @@ def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     wanted = [*_wanted(root, form)]
     reader = _ApiReader(whole, form, url, _prefix(title, form, url))
     tools: list[JSONObject] = []
-    faults: list[OperationFault] = []
+    errors: list[OperationFault] = []
     for operation in wanted:
         try:
             tools.append(reader.tool(operation))
         except _FAULTS as error:
-            faults.append(OperationFault(operation=operation.shown, message=brief(_words(error), 500)))
-    return Api(title=title, tools=tuple(tools), faults=tuple(faults))
+            errors.append(OperationFault(operation=operation.shown, message=brief(_words(error), 500)))
+    return Api(title=title, tools=tuple(tools), faults=tuple(errors))
 
 
 _FAULTS = (

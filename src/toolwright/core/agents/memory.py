@@ -152,14 +152,14 @@ class Query:
 def read_query(text: str) -> Query:
     """Parse a search text. Raises `InvalidRequest` if it has no keywords, or too many."""
     if len(text) > LONGEST_QUERY:
-        fault = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
-        raise invalid_value("query", fault)
+        error = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
+        raise invalid_value("query", error)
     words = tuple(folded(text).split())
     if not words:
         raise invalid_value("query", "is needed: give a few words")
     if len(words) > MOST_QUERY_WORDS:
-        fault = f"has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
-        raise invalid_value("query", fault)
+        error = f"has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
+        raise invalid_value("query", error)
     return Query(words=words)
 
 

@@ -282,11 +282,11 @@ class Prompt:
         """Return the validator of arguments by the declared model, or None if there is no model."""
         if self.required_schema is None:
             return None
-        judge = ArgumentValidator(
+        validator = ArgumentValidator(
             parameters, self.name, complete=read_required(self.required_schema, self.name)[1]
         )
-        judge.compile()
-        return judge
+        validator.compile()
+        return validator
 
 
 def keep(declared: object, *names: str) -> None:

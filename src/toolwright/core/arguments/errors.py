@@ -40,19 +40,19 @@ class FieldError:
 class InvalidArguments(Exception):
     """Arguments that the tool rejects, with all their errors."""
 
-    def __init__(self, faults: Sequence[FieldError]) -> None:
-        super().__init__(invalid_text(faults))
-        self.faults = tuple(faults)
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(invalid_text(errors))
+        self.faults = tuple(errors)
 
 
-def invalid_text(faults: Sequence[FieldError]) -> str:
+def invalid_text(errors: Sequence[FieldError]) -> str:
     """Return all errors in one text for the model, without duplicates."""
-    return f"Invalid arguments: {join_errors(faults)}."
+    return f"Invalid arguments: {join_errors(errors)}."
 
 
-def join_errors(faults: Sequence[FieldError]) -> str:
+def join_errors(errors: Sequence[FieldError]) -> str:
     """Return the errors in one line, without duplicates, and the number of further ones."""
-    texts = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
+    texts = list(dict.fromkeys(brief(str(error)) for error in errors[:MAX_TOLD]))
     more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
     return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
 
@@ -110,7 +110,7 @@ def _distance(branch: Branch) -> tuple[int, int]:
 def _listed_ways(ways: list[tuple[FieldError, ...]], above: int) -> str:
     """Return the errors of each of several branches that are equally close, their paths from the union on."""
     texts = [
-        f"({'; '.join(str(FieldError(fault.path[above:], fault.text)) for fault in way)})"
+        f"({'; '.join(str(FieldError(error.path[above:], error.text)) for error in way)})"
         for way in ways[:_MOST_WAYS]
     ]
     more = f" or {len(ways) - _MOST_WAYS} more" if len(ways) > _MOST_WAYS else ""

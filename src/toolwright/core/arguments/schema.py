@@ -31,11 +31,11 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
     """
     try:
         return _compiled(schema, formats=True)
-    except InvalidSchema as fault:
+    except InvalidSchema as error:
         shown = brief(repr(name), _MOST_PLACE)
         raise DefinitionError(
-            sentence(f"Tool {shown}: its parameters are not a valid JSON Schema: {fault}")
-        ) from fault
+            sentence(f"Tool {shown}: its parameters are not a valid JSON Schema: {error}")
+        ) from error
 
 
 def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:

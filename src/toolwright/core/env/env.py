@@ -102,9 +102,9 @@ def name_error(name: object) -> str | None:
 
 def checked_name(name: str, path: str = "env") -> str:
     """Return a valid variable name. Raises `InvalidRequest` if it is invalid."""
-    fault = name_error(name)
-    if fault is not None:
-        raise _invalid_value(path, f"has the name {fault}")
+    error = name_error(name)
+    if error is not None:
+        raise _invalid_value(path, f"has the name {error}")
     return name
 
 
@@ -138,8 +138,8 @@ def _writes(text: str) -> bool:
     return not unwritable(text)
 
 
-def _invalid_value(path: str, fault: str) -> InvalidRequest:
-    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+def _invalid_value(path: str, error: str) -> InvalidRequest:
+    return InvalidRequest(f"{path} {error}.", [{"path": path, "message": error}])
 
 
 @value
@@ -232,9 +232,9 @@ class Variable:
     description: str = ""
 
     def __post_init__(self) -> None:
-        fault = name_error(self.name)
-        if fault is not None:
-            raise DefinitionError(f"A variable has the invalid name {fault}.")
+        error = name_error(self.name)
+        if error is not None:
+            raise DefinitionError(f"A variable has the invalid name {error}.")
         what = f"The variable {self.name!r}"
         if self.type not in get_args(EnvType):
             raise DefinitionError(

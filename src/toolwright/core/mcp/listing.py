@@ -80,17 +80,17 @@ class McpPrompts:
 def read_prompts(listed: Sequence[JSON]) -> McpPrompts:
     """Return the prompts that are listed, at most `MOST_LISTED`."""
     prompts: dict[str, McpPrompt] = {}
-    faults: list[ListingError] = []
+    errors: list[ListingError] = []
     for entry in listed:
         prompt = _prompt(entry)
         if prompt is None or prompt.name in prompts:
-            faults = [ListingError(message="A prompt has no name on one line, or one that is listed before.")]
+            errors = [ListingError(message="A prompt has no name on one line, or one that is listed before.")]
         elif len(prompts) == MOST_LISTED:
-            faults = [ListingError(message=f"The server lists more than {MOST_LISTED} prompts.")]
+            errors = [ListingError(message=f"The server lists more than {MOST_LISTED} prompts.")]
             break
         else:
             prompts[prompt.name] = prompt
-    return McpPrompts(prompts=tuple(prompts.values()), faults=tuple(faults))
+    return McpPrompts(prompts=tuple(prompts.values()), faults=tuple(errors))
 
 
 def _prompt(entry: JSON) -> McpPrompt | None:
@@ -125,12 +125,12 @@ def read_listed(
 ) -> tuple[tuple[Tool, ...], tuple[ListingError, ...]]:
     """Return the listed tools that the agent may use, and the reasons why others are left out."""
     tools: dict[str, Tool] = {}
-    faults: list[ListingError] = []
+    errors: list[ListingError] = []
     count = 0
     for entry in listed:
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(name, str):
-            faults.append(ListingError(message="A tool has no name."))
+            errors.append(ListingError(message="A tool has no name."))
             continue
         if not server.allows(name):
             continue
@@ -139,26 +139,26 @@ def read_listed(
             continue
         shown = brief(name, 60)
         if name in tools:
-            faults.append(ListingError(message="The tool is listed twice; the first one counts.", tool=shown))
+            errors.append(ListingError(message="The tool is listed twice; the first one counts.", tool=shown))
             continue
         try:
             output, ignored = _output(entry)
             tools[name] = read_tool(server, name, entry, output)
         except (DefinitionError, InvalidJSON) as error:
-            faults.append(ListingError(message=error.message, tool=shown))
+            errors.append(ListingError(message=error.message, tool=shown))
             continue
         if ignored is not None:
             message = sentence(f"Its outputSchema is ignored: {ignored}")
-            faults.append(ListingError(message=message, tool=shown))
+            errors.append(ListingError(message=message, tool=shown))
     if count > MOST_LISTED:
         many = f"The server lists {count} tools; an agent has the first {MOST_LISTED}: name others in allowedTools."
-        faults.insert(0, ListingError(message=many))
+        errors.insert(0, ListingError(message=many))
     missing = sorted(server.named_tools - {*_names(listed)})
-    faults += [ListingError(message="The server does not list this tool.", tool=each) for each in missing]
-    if len(faults) > MOST_FAULTS:
-        rest = ListingError(message=f"{len(faults) - MOST_FAULTS} more faults.")
-        faults = [*faults[:MOST_FAULTS], rest]
-    return tuple(tools.values()), tuple(faults)
+    errors += [ListingError(message="The server does not list this tool.", tool=each) for each in missing]
+    if len(errors) > MOST_FAULTS:
+        rest = ListingError(message=f"{len(errors) - MOST_FAULTS} more faults.")
+        errors = [*errors[:MOST_FAULTS], rest]
+    return tuple(tools.values()), tuple(errors)
 
 
 def _names(listed: Sequence[JSON]) -> Iterable[str]:
@@ -319,7 +319,7 @@ def side_by_side(
     """
     counted = Counter(tool.name for listing in listings for tool in listing.tools)
     tools: list[Tool] = []
-    faults: list[tuple[str, ListingError]] = []
+    errors: list[tuple[str, ListingError]] = []
     taken = {*own, *built_in}
     for listing in listings:
         for tool in listing.tools:
@@ -328,14 +328,14 @@ def side_by_side(
                 clash = ListingError(
                     message="Its name is that of a built-in tool, which goes before it.", tool=name
                 )
-                faults.append((listing.server.name, clash))
+                errors.append((listing.server.name, clash))
                 continue
             if counted[name] > 1 or name in own:
                 name = f"{listing.server.name}__{name}"
             if name in taken:
                 clash = ListingError(message=f"Its name {name!r} is taken.", tool=tool.name)
-                faults.append((listing.server.name, clash))
+                errors.append((listing.server.name, clash))
                 continue
             taken.add(name)
             tools.append(tool if name == tool.name else changed(tool, name=name))
-    return tools, faults
+    return tools, errors

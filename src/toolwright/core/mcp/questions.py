@@ -88,9 +88,9 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
         return Elicited(action=action)
     content = answer.get("content")
     entered = _with_defaults({} if content is None else content, schema)
-    faults = ResultValidator(schema, ELICIT).faults(entered)
-    if faults:
-        listed = join_errors(faults)
+    errors = ResultValidator(schema, ELICIT).faults(entered)
+    if errors:
+        listed = join_errors(errors)
         raise InvalidRequest(
             sentence(f"The content of the answer is not what was asked for: {listed}"),
             [{"path": "result.content", "message": listed}],

@@ -117,17 +117,17 @@ def _block(title: str, instance: str | None, value: JSON) -> str:
 
 def as_sent(messages: Sequence[Message]) -> list[Message]:
     """Messages as the model reads them: what it answered as JSON text, the results of its calls as the user's word."""
-    heard: list[Message] = []
+    seen: list[Message] = []
     results: list[Message] = []
     for message in messages:
         if message.role == "tool":
             results.append(message)
             continue
         if results:
-            heard.append(_results(results))
+            seen.append(_results(results))
             results = []
-        heard.append(_answer(message) if message.calls else message)
-    return [*heard, _results(results)] if results else heard
+        seen.append(_answer(message) if message.calls else message)
+    return [*seen, _results(results)] if results else seen
 
 
 def _answer(message: Message) -> Message:

@@ -78,23 +78,23 @@ class ComposedForm:
         if response.calls:
             return FormedAnswer(response=response)
         answer = read_answer(response.text)
-        faults = self._envelope.faults(answer)
-        if faults or not isinstance(answer, dict):
-            raise InvalidAnswer(faults)
+        errors = self._envelope.faults(answer)
+        if errors or not isinstance(answer, dict):
+            raise InvalidAnswer(errors)
         output, calls = answer["output"], _objects(answer["calls"])
         if output is not None:
             found = self._output_judge.faults(output) or self._output.faults(output)
-            faults = [FieldError(("output", *each.path), each.text) for each in found]
+            errors = [FieldError(("output", *each.path), each.text) for each in found]
         asked: list[ModelCall] = []
         for number, call in enumerate(calls):
             tool = self._tools[str(call["_tool"])]
             arguments = _arguments(call, tool)
-            faults += [
+            errors += [
                 FieldError(("calls", number, *each.path), each.text) for each in self._faults(tool, arguments)
             ]
             asked.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
-        if faults:
-            raise InvalidAnswer(faults)
+        if errors:
+            raise InvalidAnswer(errors)
         made = changed(response, calls=tuple(asked))
         return FormedAnswer(response=made, output=output, over=output is not None)
 
@@ -126,8 +126,8 @@ class ComposedForm:
         assert tool.judge is not None, "set when the tool was made"
         try:
             tool.judge.read(arguments)
-        except InvalidArguments as fault:
-            return [*fault.faults]
+        except InvalidArguments as error:
+            return [*error.faults]
         return []
 
 

@@ -61,11 +61,11 @@ class Attachment:
         fields = {"name": name, "mime_type": mime_type, "data": text, "width": width, "height": height}
         for field, given in fields.items():
             whole = _integer(field, given)
-            fault = _fault(field, whole)
-            if fault is None and field == "data" and len(text) <= LARGE and not _is_base64(text):
-                fault = f"base64 text, not {brief_value(text)}."
-            if fault is not None:
-                raise InvalidRequest(f"Attachment {brief_value(name)}: {field} must be {fault}")
+            error = _fault(field, whole)
+            if error is None and field == "data" and len(text) <= LARGE and not _is_base64(text):
+                error = f"base64 text, not {brief_value(text)}."
+            if error is not None:
+                raise InvalidRequest(f"Attachment {brief_value(name)}: {field} must be {error}")
             object.__setattr__(self, field, whole)
 
     @classmethod

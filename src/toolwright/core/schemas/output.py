@@ -58,9 +58,9 @@ class Output:
 
         Raises `ValidatorFailed` if one of these validators is broken.
         """
-        faults = self._judge.faults(output)
-        if faults or self._adapter is None:
-            return faults
+        errors = self._judge.faults(output)
+        if errors or self._adapter is None:
+            return errors
         try:
             self.load(output)
         except ValidationError as error:
@@ -115,8 +115,8 @@ class FormedAnswer:
 class InvalidAnswer(Exception):
     """An invalid answer, with its errors."""
 
-    def __init__(self, faults: Sequence[FieldError]) -> None:
-        super().__init__(join_errors(faults))
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(join_errors(errors))
 
 
 class AnswerForm(Protocol):
@@ -162,9 +162,9 @@ class OutputForm:
         if response.calls:
             return FormedAnswer(response=response)
         output = read_answer(response.text)
-        faults = self._output.faults(output)
-        if faults:
-            raise InvalidAnswer(faults)
+        errors = self._output.faults(output)
+        if errors:
+            raise InvalidAnswer(errors)
         return FormedAnswer(response=response, output=output, over=True)
 
     def as_sent(self, messages: list[Message]) -> list[Message]:
@@ -193,6 +193,6 @@ def _unfenced(text: str) -> str:
     return text if within == rest else within
 
 
-def correction(fault: InvalidAnswer) -> str:
+def correction(error: InvalidAnswer) -> str:
     """Return the user message that reports the errors to a model."""
-    return f"This answer does not fit the schema: {fault}. Give the whole answer again, as JSON that fits."
+    return f"This answer does not fit the schema: {error}. Give the whole answer again, as JSON that fits."

@@ -217,9 +217,9 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     A reference is the whole of a text; list items are addressed by number. Referenced values are not resolved further.
     Raises `InvalidArguments` with each argument and path that does not exist, and for arguments that become too large.
     """
-    faults = _size_faults(arguments, _MOST_BYTES)
-    if faults:
-        raise InvalidArguments(faults)
+    errors = _size_faults(arguments, _MOST_BYTES)
+    if errors:
+        raise InvalidArguments(errors)
     most = len(dumps_unescaped(arguments)) + MAX_STATE
     roots: dict[str, JSON] = {_STATE: state, _INPUT: given}
 
@@ -235,13 +235,13 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
         try:
             return reach(roots[root], root, names)
         except NotFound as error:
-            faults.append(FieldError(path, f"refers to nothing: {error.message.rstrip('.')}"))
+            errors.append(FieldError(path, f"refers to nothing: {error.message.rstrip('.')}"))
             return None
 
     resolved = {name: resolve(each, (name,)) for name, each in arguments.items()}
-    faults = faults or _size_faults(resolved, most)
-    if faults:
-        raise InvalidArguments(faults)
+    errors = errors or _size_faults(resolved, most)
+    if errors:
+        raise InvalidArguments(errors)
     return {name: _copy(each) for name, each in resolved.items()}
 
 

@@ -132,10 +132,10 @@ def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[
 
     Returns the result, or an awaitable if it has files that take milliseconds to validate.
     """
-    signature, judge, handler = tool.signature, tool.judge, tool.handler
-    assert signature is not None and judge is not None and handler is not None, "the tool stands alone"
+    signature, validator, handler = tool.signature, tool.judge, tool.handler
+    assert signature is not None and validator is not None and handler is not None, "the tool stands alone"
     try:
-        keywords = signature.binding.bind(judge.read(arguments))
+        keywords = signature.binding.bind(validator.read(arguments))
     except (InvalidArguments, DefinitionError) as error:
         return refusal(error)
     try:

@@ -126,10 +126,10 @@ ReadApi: TypeAlias = Callable[[ApiEntry, bool], Awaitable[Api]]
 class OpenAPITools(Sequence[Tool]):
     """The tools of an OpenAPI document, in its order, and its `faults`; by number or by name."""
 
-    def __init__(self, tools: Sequence[Tool], faults: Sequence[OperationFault]) -> None:
+    def __init__(self, tools: Sequence[Tool], errors: Sequence[OperationFault]) -> None:
         self._tools = tuple(tools)
         self._by_name = {tool.name: tool for tool in tools}
-        self.faults = tuple(faults)
+        self.faults = tuple(errors)
 
     @overload
     def __getitem__(self, key: int | str) -> Tool: ...

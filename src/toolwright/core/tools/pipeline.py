@@ -140,16 +140,16 @@ async def carry_out(
     return outcome
 
 
-def _validated(name: str, judge: ResultValidator, outcome: ToolResult) -> ToolResult:
+def _validated(name: str, validator: ResultValidator, outcome: ToolResult) -> ToolResult:
     """Return the result, or an error result if the tool's `_output` does not allow it (S1)."""
     try:
-        faults = judge.faults(outcome.result)
+        errors = validator.faults(outcome.result)
     except Exception as error:  # noqa: BLE001 - the guard, as in `prepare`
         return internal_failure(f"judging the result of the tool {name!r}", error)
-    if not faults:
+    if not errors:
         return outcome
     return ToolResult.fail(
-        f"Tool {name!r} returned a result that its _output does not allow: {join_errors(faults)}.",
+        f"Tool {name!r} returned a result that its _output does not allow: {join_errors(errors)}.",
         error_code="invalid_output",
     )
 
@@ -178,13 +178,13 @@ def answer_by_model(prepared: PreparedCall) -> ToolResult:
     return latent_result(tool.meta, call)
 
 
-def missing_tenvs_error(name: str, lacking: MissingTenvs) -> ToolResult:
+def missing_tenvs_error(name: str, missing: MissingTenvs) -> ToolResult:
     """Return the error result of a call whose thread does not have the required tenvs (D4)."""
-    invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
+    invalid: list[JSON] = [{"name": each, "message": message} for each, message in missing.invalid]
     return ToolResult.fail(
-        sentence(f"Tool {name!r} needs tenvs that this thread does not have: {lacking}"),
+        sentence(f"Tool {name!r} needs tenvs that this thread does not have: {missing}"),
         error_code="tenvs_required",
-        error_data={"missing": [*lacking.missing], "invalid": invalid},
+        error_data={"missing": [*missing.missing], "invalid": invalid},
     )
 
 

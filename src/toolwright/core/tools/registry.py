@@ -178,9 +178,9 @@ class HandlerBinding(Binding):
         """
         assert self._interface.meta is not None, "a schema tool has them"
         call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
-        lacking = [name for name, needed in self._named.items() if needed and name not in call.args]
-        if lacking:
-            raise InvalidArguments([FieldError((name,), "is missing") for name in lacking])
+        missing = [name for name, needed in self._named.items() if needed and name not in call.args]
+        if missing:
+            raise InvalidArguments([FieldError((name,), "is missing") for name in missing])
         taken = call.args if self._rest else {n: each for n, each in call.args.items() if n in self._named}
         others = {self._whole: call.args, self._call: call, self._tool: self._interface}
         return {**taken, **{name: each for name, each in others.items() if name is not None}}

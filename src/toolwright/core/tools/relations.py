@@ -31,9 +31,9 @@ Name: TypeAlias = Annotated[str, Field(min_length=1)]
 
 
 def _tenv_name(name: str) -> str:
-    fault = name_error(name)
-    if fault is not None:
-        raise ValueError(f"has the name {fault}")
+    error = name_error(name)
+    if error is not None:
+        raise ValueError(f"has the name {error}")
     return name
 
 

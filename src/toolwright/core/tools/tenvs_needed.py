@@ -46,12 +46,12 @@ class MissingTenvs:
         return "; ".join([*parts, *self.faults])
 
 
-def tenvs_lacking(what: str, lacking: MissingTenvs) -> TenvsRequired:
+def tenvs_lacking(what: str, missing: MissingTenvs) -> TenvsRequired:
     """Return the error for `what`, with all missing and invalid tenvs (S2 §9.3)."""
     return TenvsRequired(
-        sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
-        [*lacking.missing],
-        [{"name": name, "message": message} for name, message in lacking.invalid],
+        sentence(f"{what}, its tenvs are not what its tools need: {missing}"),
+        [*missing.missing],
+        [{"name": name, "message": message} for name, message in missing.invalid],
     )
 
 
@@ -91,12 +91,12 @@ class Needs:
         wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
             judged = self._judge.read(wanted)
-        except InvalidArguments as fault:
-            return _lacking(fault.faults)
+        except InvalidArguments as error:
+            return _lacking(error.faults)
         try:
             return build_model(self._builder, judged)
-        except InvalidArguments as fault:  # a validator of the user's own may repeat the value in any form
-            return _lacking([FieldError(each.path[:1], "is not accepted") for each in fault.faults])
+        except InvalidArguments as error:  # a validator of the user's own may repeat the value in any form
+            return _lacking([FieldError(each.path[:1], "is not accepted") for each in error.faults])
 
     def named(self, built: object) -> dict[str, object]:
         """Return the fields of the instance by their names in Python and in JSON."""
@@ -114,18 +114,18 @@ def merged_errors(needs: Iterable[Needs], values: Mapping[str, JSON]) -> Missing
     return total
 
 
-def _lacking(faults: Iterable[FieldError]) -> MissingTenvs:
+def _lacking(errors: Iterable[FieldError]) -> MissingTenvs:
     """Sort validation errors into missing and invalid tenvs. An error inside a value keeps its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
     texts: list[str] = []
-    for fault in faults:
-        name, below = (str(fault.path[0]), fault.path[1:]) if fault.path else ("tenvs", ())
-        if fault.text == _MISSING and not below:
+    for error in errors:
+        name, below = (str(error.path[0]), error.path[1:]) if error.path else ("tenvs", ())
+        if error.text == _MISSING and not below:
             missing.append(name)
         else:
-            invalid.append((name, str(FieldError(below, fault.text))))
-            texts.append(f"{spell((name, *below))} {fault.text}")
+            invalid.append((name, str(FieldError(below, error.text))))
+            texts.append(f"{spell((name, *below))} {error.text}")
     return MissingTenvs(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(texts)))
 
 

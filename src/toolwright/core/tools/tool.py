@@ -161,10 +161,10 @@ class Tool:
             object.__setattr__(self, "result_judge", _result_validator(self.name, self.meta, self.latent))
         elif self.judge is None or self.judge.schema is not self.parameters:
             made = self.signature
-            judge = ArgumentValidator(self.parameters, self.name, made is not None and made.takes_nothing)
+            validator = ArgumentValidator(self.parameters, self.name, made is not None and made.takes_nothing)
             if made is None:
-                judge.compile()
-            object.__setattr__(self, "judge", judge)
+                validator.compile()
+            object.__setattr__(self, "judge", validator)
 
     @classmethod
     def from_config(cls, config: object, *, prefix: str = "", trusted: bool = True) -> "Tool":
@@ -338,9 +338,9 @@ def _check_way(tool: Tool) -> None:
     if tool.kind == "space" and not tool.visible:
         raise DefinitionError(f"{what} must be visible: people answer it in the space.")
     if tool.execution is not None:
-        fault = tool.execution.error_with(tool.parameters)
-        if fault is not None:
-            raise DefinitionError(f"{what}: its URL {fault}.")
+        error = tool.execution.error_with(tool.parameters)
+        if error is not None:
+            raise DefinitionError(f"{what}: its URL {error}.")
 
 
 def _variables(tool: Tool) -> tuple[Variable, ...]:

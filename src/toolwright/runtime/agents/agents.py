@@ -187,13 +187,13 @@ class Agents:
         """
         check_name(name)
         check_description(description)
-        config, faults = await self.read_apis(config, trusted=trusted)
+        config, errors = await self.read_apis(config, trusted=trusted)
         await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
             if saved is not None:
-                return Saved(agent=saved, created=was is None, faults=faults)
+                return Saved(agent=saved, created=was is None, faults=errors)
 
     async def read_apis(
         self, config: JSON, *, trusted: bool = False
@@ -346,8 +346,8 @@ class Agents:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
-        if agent.toolkits and (lacking := active.missing_home_tenvs):
-            message = f"are not what its tools need in its home thread: {lacking}"
+        if agent.toolkits and (missing := active.missing_home_tenvs):
+            message = f"are not what its tools need in its home thread: {missing}"
             raise invalid_value([{"path": "config.tenvs", "message": message}])
         return agent
 

@@ -27,8 +27,8 @@ def check_name(name: object) -> None:
     if not str(name).strip():
         raise InvalidRequest("name is empty.", [{"path": "name", "message": "is empty"}])
     if len(str(name)) > LONGEST_NAME:
-        fault = f"must have at most {LONGEST_NAME} characters"
-        raise InvalidRequest(f"name {fault}.", [{"path": "name", "message": fault}])
+        error = f"must have at most {LONGEST_NAME} characters"
+        raise InvalidRequest(f"name {error}.", [{"path": "name", "message": error}])
     if not one_line(str(name)):
         raise InvalidRequest(f"name {NOT_ONE_LINE}.", [{"path": "name", "message": NOT_ONE_LINE}])
 
@@ -36,21 +36,21 @@ def check_name(name: object) -> None:
 def check_description(text: object) -> None:
     check_text("description", text)
     if len(str(text)) > MAX_DESCRIPTION:
-        fault = f"must have at most {MAX_DESCRIPTION} characters"
-        raise InvalidRequest(f"description {fault}.", [{"path": "description", "message": fault}])
+        error = f"must have at most {MAX_DESCRIPTION} characters"
+        raise InvalidRequest(f"description {error}.", [{"path": "description", "message": error}])
 
 
 def check_lengths(config: JSON) -> None:
     """Refuse a configuration that is given with a text longer than it may be. Raises `InvalidConfiguration`."""
-    faults = length_faults(config)
-    if faults:
-        raise invalid_value([within_config(fault) for fault in faults])
+    errors = length_faults(config)
+    if errors:
+        raise invalid_value([within_config(error) for error in errors])
 
 
 def check_text(path: str, text: object) -> None:
     if not isinstance(text, str) or unwritable(text):
-        fault = "must be text without NUL and lone surrogates"
-        raise InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+        error = "must be text without NUL and lone surrogates"
+        raise InvalidRequest(f"{path} {error}.", [{"path": path, "message": error}])
 
 
 def read_object(config: JSON) -> JSONObject:
@@ -117,7 +117,7 @@ def values_of(agent: Agent, types: EnvTypes) -> tuple[dict[str, EnvVar], JSON, d
     return types.stored(agent.env), plain(agent.tenvs), tools
 
 
-def within_config(fault: dict[str, str]) -> dict[str, str]:
+def within_config(error: dict[str, str]) -> dict[str, str]:
     """A fault of a configuration, by its path in what holds it."""
-    path = f"config.{fault['path']}" if fault["path"] else "config"
-    return {"path": path, "message": fault["message"]}
+    path = f"config.{error['path']}" if error["path"] else "config"
+    return {"path": path, "message": error["message"]}

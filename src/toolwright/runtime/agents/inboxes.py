@@ -163,10 +163,10 @@ class Deliveries:
         self, entity_id: str, message_id: str, content: JSONObject, *, depth: int, author: str | None
     ) -> Delivery | None:
         agent_id = agent_id_of(entity_id)
-        lacking = await self._agents.missing_home_tenvs(agent_id)
-        if lacking:
+        missing = await self._agents.missing_home_tenvs(agent_id)
+        if missing:
             log.warning(
-                "The agent %s is not woken, because it cannot have a home thread: %s.", agent_id, lacking
+                "The agent %s is not woken, because it cannot have a home thread: %s.", agent_id, missing
             )
             return None
         if not await self._agents.exists(agent_id):
@@ -258,9 +258,9 @@ class Inboxes:
         """
         _check_service(service_name)
         receiver = await self._agents.get(agent)
-        lacking = await self._agents.missing_home_tenvs(receiver.id)
-        if lacking:
-            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", lacking)
+        missing = await self._agents.missing_home_tenvs(receiver.id)
+        if missing:
+            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", missing)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
         answer = await self._effect_commits.commit(Deliver(delivery=delivery))
@@ -308,8 +308,8 @@ class Inboxes:
 def _check_service(name: str) -> None:
     by_kind("serviceName", name, str, "text")
     by_text("serviceName", name)
-    fault = None if one_line(name) else NOT_ONE_LINE
+    error = None if one_line(name) else NOT_ONE_LINE
     if not name.strip() or len(name) > LONGEST_NAME:
-        fault = f"must be a name of 1 to {LONGEST_NAME} characters"
-    if fault is not None:
-        raise InvalidRequest(f"serviceName {fault}.", [{"path": "serviceName", "message": fault}])
+        error = f"must be a name of 1 to {LONGEST_NAME} characters"
+    if error is not None:
+        raise InvalidRequest(f"serviceName {error}.", [{"path": "serviceName", "message": error}])

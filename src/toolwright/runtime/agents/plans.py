@@ -77,8 +77,8 @@ class Plans:
         if plan.thread_id is not None:
             gone = thread is None or thread.is_over
             return f"since the thread {plan.thread_id!r} does not answer any more" if gone else None
-        lacking = await self._agents.missing_home_tenvs(plan.agent_id)
-        return f"without a home thread: {lacking}" if lacking else None
+        missing = await self._agents.missing_home_tenvs(plan.agent_id)
+        return f"without a home thread: {missing}" if missing else None
 
     async def _commit(self, effect: Effect) -> Committed | Conflict:
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))

@@ -156,8 +156,8 @@ def asked(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Term
 
     A call that is waited for in memory is given an hour at most.
     """
-    approval, judge = tool.approval, tool.judge
-    assert approval is not None and judge is not None, "the call needs an approval"
+    approval, validator = tool.approval, tool.judge
+    assert approval is not None and validator is not None, "the call needs an approval"
     in_memory = context.holder is not None or call.id in context.nested
     seconds = approval.expires_in
     if in_memory:
@@ -171,7 +171,7 @@ def asked(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Term
         seconds=seconds,
         edit=approval.edit,
         reason=approval.reason,
-        schema=judge.schema
+        schema=validator.schema
         if approval.edit and tool.meta is None
         else None,  # else references are replaced first
     )

@@ -165,8 +165,8 @@ class Requests:
             agent = await self._agents.usable(birth.agent_id)
             if agent is None:
                 raise _no_request(request.id)
-            lacking = await self._child_start.unresolved_variables(birth, agent, added)
-            return tuple([each for each in lacking if each.name in _names(request.required)])
+            missing = await self._child_start.unresolved_variables(birth, agent, added)
+            return tuple([each for each in missing if each.name in _names(request.required)])
         return await self._missing_here(request, thread, added)
 
     async def _missing_here(
@@ -248,8 +248,8 @@ def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
     return values
 
 
-def _invalid_value(name: str, fault: str) -> InvalidRequest:
-    return InvalidRequest(f"env.{name} {fault}.", [{"path": f"env.{name}", "message": fault}])
+def _invalid_value(name: str, error: str) -> InvalidRequest:
+    return InvalidRequest(f"env.{name} {error}.", [{"path": f"env.{name}", "message": error}])
 
 
 def _no_request(request_id: str) -> NotFound:

@@ -83,8 +83,8 @@ class Subagents:
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
                     )
         except InvalidArguments as fault:
-            faults = [FieldError(("arguments", *each.path), each.text) for each in fault.faults]
-            return ToolResult.fail(invalid_text(faults), error_code="invalid_arguments")
+            errors = [FieldError(("arguments", *each.path), each.text) for each in fault.faults]
+            return ToolResult.fail(invalid_text(errors), error_code="invalid_arguments")
         except (InvalidRequest, NotFound, NoRoom, DefinitionError, CannotSeal) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 
@@ -153,9 +153,9 @@ class Subagents:
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)
-        lacking = agent.missing_tenvs(state.call_env.own_tenvs)
-        if lacking:
-            return missing_tenvs_error(agent.agent.name, lacking)
+        missing = agent.missing_tenvs(state.call_env.own_tenvs)
+        if missing:
+            return missing_tenvs_error(agent.agent.name, missing)
         state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
         return ToolResult.ok(f"{agent.agent.name} answers from now on.")
 
@@ -278,15 +278,15 @@ def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
-def _lacks_tenvs(name: str, lacking: MissingTenvs, relation: AgentCall | None) -> ToolResult:
+def _lacks_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """Return the error of a call whose child would have missing tenvs."""
     way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
         way = "A delegate has no tenvs but those of its agent and prompt."
     error = sentence(
-        f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {lacking}"
+        f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {missing}"
     )
-    return changed(missing_tenvs_error(name, lacking), error=f"{error} {way}")
+    return changed(missing_tenvs_error(name, missing), error=f"{error} {way}")
 
 
 def _with_message(

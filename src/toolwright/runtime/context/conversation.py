@@ -87,10 +87,10 @@ def as_read_by_side(
     side: Side,
     messages: Iterable[Message],
     sides: Mapping[Side, SideConfig],
-    heard: OtherSideCache | None = None,
+    seen: OtherSideCache | None = None,
 ) -> list[Message]:
     """Return the conversation as one side reads it: the other side's texts are user messages, without calls."""
-    messages, known = [*messages], heard or OtherSideCache()
+    messages, known = [*messages], seen or OtherSideCache()
     went_well = {message.call_id for message in messages if message.status == "success"}
     read: list[Message] = []
     for message in messages:
@@ -116,7 +116,7 @@ def as_read(
     active: ActiveAgent | None,
     *,
     is_arranged: bool = False,
-    heard: OtherSideCache | None = None,
+    seen: OtherSideCache | None = None,
 ) -> list[Message]:
     """Return a thread's own conversation as the model of the active agent reads it.
 
@@ -132,7 +132,7 @@ def as_read(
     if last is not None and last.role == "assistant" and last.side not in (None, side):
         last = None  # the other side has spoken: that is heard as a user
     if active is not None and has_sides:
-        messages = as_read_by_side(active.side, messages, active.agent.sides, heard)
+        messages = as_read_by_side(active.side, messages, active.agent.sides, seen)
     return prompted(messages, last)
 
 

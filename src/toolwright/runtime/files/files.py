@@ -48,10 +48,10 @@ class FileKeeper:
         Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first invalid one: the drafts are of no use then.
         """
         if len(attachments) > MOST_FILES:
-            fault = f"must be at most {MOST_FILES} files, not {len(attachments)}"
+            error = f"must be at most {MOST_FILES} files, not {len(attachments)}"
             raise InvalidRequest(
                 f"A message or a result can have at most {MOST_FILES} files, not {len(attachments)}.",
-                [{"path": "attachments", "message": fault}],
+                [{"path": "attachments", "message": error}],
             )
         decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
         # All bytes before the first row: if the file store fails in between, the drafts are as they were.

@@ -73,9 +73,9 @@ class McpOffers:
             held = hold_back(active.agent_id, listings, known, self._clock.now())
         own = {tool.name for tool in active.tools}
         built_in = {*reserved(active.agent.toolkits), *LIFECYCLE}
-        tools, faults = side_by_side(held.listings, own - built_in, built_in)
+        tools, errors = side_by_side(held.listings, own - built_in, built_in)
         key = (*[(each.server.name, each.number) for each in listings], *[each.tool for each in held.tools])
-        return McpOffer(tools, key, listings, faults, held.tools, held.news)
+        return McpOffer(tools, key, listings, errors, held.tools, held.news)
 
     async def prompts(self, server: McpServer, env: ThreadEnv) -> McpPrompts:
         """The prompts that a server offers in a thread with that env; no run waits for them."""

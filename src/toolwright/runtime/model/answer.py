@@ -143,12 +143,12 @@ CORRECTION = "fix_"
 """How the ids of messages begin by which a model is told that its answer breaks its schema."""
 
 
-def correction_message(context: RunContext, fault: InvalidAnswer, step: int, seq: int) -> Message:
+def correction_message(context: RunContext, error: InvalidAnswer, step: int, seq: int) -> Message:
     """The faults of an answer as a user message at the place `seq`, behind the answer."""
     return Message(
         id=context.new_id(CORRECTION.rstrip("_")),
         role="user",
-        content=correction(fault),
+        content=correction(error),
         seq=seq,
         run_id=context.run.id,
         step=step,

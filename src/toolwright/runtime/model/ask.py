@@ -164,7 +164,7 @@ class ModelAnswers:
         root, number = context.root, context.run.step_count + 1
         shown = root.shown(context.side) if root.compactions else root.messages
         said = [*shown, *changes.messages]
-        messages = as_read(said, active, is_arranged=not root.mixed, heard=root.heard)
+        messages = as_read(said, active, is_arranged=not root.mixed, seen=root.heard)
         turn = number
         if context.speaker is not None:
             turn = steps_of(context.speaker, root.messages, context.run) + 1

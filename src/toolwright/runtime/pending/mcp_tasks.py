@@ -178,8 +178,8 @@ class McpTasks:
         """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
         questions, asked = state.questions or {}, dict(task.questions)
         if not questions or len({*asked, *questions}) > MOST_QUESTIONS:
-            fault = "asks too much" if questions else "asks what nobody here can answer"
-            await self._hand_in(call, ToolResult.fail(f"The task {fault}.", error_code="mcp_task_failed"))
+            error = "asks too much" if questions else "asks what nobody here can answer"
+            await self._hand_in(call, ToolResult.fail(f"The task {error}.", error_code="mcp_task_failed"))
             await self._forget(task, target)
             return
         await self._take_back([each for key, each in asked.items() if key not in questions])

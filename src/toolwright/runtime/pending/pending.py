@@ -349,5 +349,5 @@ def _claimable(worker: str, lease: float) -> None:
     by_kind("lease", lease, (int, float), "a number of seconds")
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
         least, most = LEASES
-        fault = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
-        raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])
+        error = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
+        raise InvalidRequest(f"lease {error}.", [{"path": "lease", "message": error}])

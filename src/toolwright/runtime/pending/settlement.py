@@ -104,11 +104,11 @@ def _validated(
     if schema is not None:
         try:
             ArgumentValidator(schema, call.name).read(arguments)
-        except InvalidArguments as fault:
+        except InvalidArguments as error:
             raise InvalidRequest(
-                sentence(f"The tool does not take these arguments: {fault}"),
-                [{"path": "result.args", "message": str(fault)}],
-            ) from fault
+                sentence(f"The tool does not take these arguments: {error}"),
+                [{"path": "result.args", "message": str(error)}],
+            ) from error
     written = clean_arguments(dumps_unescaped(arguments), redactor)
     return None if json.loads(written) == json.loads(call.arguments or "{}") else written
 

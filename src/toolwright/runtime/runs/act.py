@@ -253,21 +253,21 @@ class Actions:
             await self._commits.fail(context, error.message, error.code)
         return None
 
-    async def _model_failed(self, context: RunContext, fault: ToolwrightError) -> None:
+    async def _model_failed(self, context: RunContext, error: ToolwrightError) -> None:
         """Wait until the model is available, with pauses (D21): at most `max_outage` for a message of the thread's own.
 
         A model that refuses such a message is not asked again. One that refuses what the inbox has brought is asked as
         long, since what is set up wrongly can be mended; then the run fails, and it counts against the events, which
         are not waited for again.
         """
-        waiting = outage(context, fault)
+        waiting = outage(context, error)
         is_too_long = lasts_too_long(waiting, self._max_outage)
         was_tried = any(event.attempts for event in context.reading.values())
-        if has_own_message(context) and (is_too_long or not isinstance(fault, ModelUnavailable)):
-            end = End("failed", error=fault.message, error_code=fault.code, fault="model")
+        if has_own_message(context) and (is_too_long or not isinstance(error, ModelUnavailable)):
+            end = End("failed", error=error.message, error_code=error.code, fault="model")
             await self._commits.end(context, Finish, Changes(), end)
-        elif isinstance(fault, ModelRefused) and fault.of_content and (is_too_long or was_tried):
-            await self._commits.fail(context, fault.message, fault.code)
+        elif isinstance(error, ModelRefused) and error.of_content and (is_too_long or was_tried):
+            await self._commits.fail(context, error.message, error.code)
         else:
             await self._commits.wait(context, waiting)
 

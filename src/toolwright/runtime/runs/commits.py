@@ -215,8 +215,8 @@ class RunCommits:
         """Build the unit that refuses outside calls whose input is not JSON."""
         changes = Changes()
         for call, event in zip(self._read(context, changes, events), events, strict=True):
-            fault = f"Invalid arguments: {event.content[FAULT]}"
-            self._calls.settle(context, changes, call, ToolResult.fail(fault, error_code="invalid_arguments"))
+            error = f"Invalid arguments: {event.content[FAULT]}"
+            self._calls.settle(context, changes, call, ToolResult.fail(error, error_code="invalid_arguments"))
         return Next(kind=Result, changes=changes, run=context.run)
 
     def _decline(

@@ -91,20 +91,20 @@ def next_try(context: RunContext) -> datetime:
     return context.clock.now() + timedelta(seconds=backoff.nth(context.thread.faults))
 
 
-def outage(context: RunContext, fault: ToolwrightError) -> JSONObject:
+def outage(context: RunContext, error: ToolwrightError) -> JSONObject:
     """Return what a run waits for whose model has failed: until when, and since when that has been so.
 
     The pause is longer the more often the model has failed; a longer `Retry-After` of its provider counts.
     """
     now = context.clock.now()
-    asked = fault.retry_after if isinstance(fault, ModelUnavailable) else None
+    asked = error.retry_after if isinstance(error, ModelUnavailable) else None
     told = now + timedelta(seconds=min(asked or 0.0, LONGEST_RETRY_AFTER))
     before = context.run.waiting if retries(context.run) else None
     return {
         "reason": "model",
         "retryAt": max(told, next_try(context)).isoformat(),
         "since": (before or {}).get("since") or now.isoformat(),
-        "error": context.redactor.text(fault.message),
+        "error": context.redactor.text(error.message),
     }
 
 

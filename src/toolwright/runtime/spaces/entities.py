@@ -266,7 +266,7 @@ def _metadata(value: object) -> dict[str, JSON]:
     return copy
 
 
-def _invalid_value(path: str, fault: str) -> InvalidRequest:
+def _invalid_value(path: str, error: str) -> InvalidRequest:
     """Named as on the wire, where the same words are said."""
     field = to_camel(path)
-    return InvalidRequest(f"{field} {fault}.", [{"path": field, "message": fault}])
+    return InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])

@@ -277,8 +277,8 @@ class Spaces:
             answer = await self._effect_commits.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
-                heard = [each.thread for each in post.deliveries if each.thread.id in runs]
-                by_agent = {each.agent: runs[each.id] for each in heard}
+                seen = [each.thread for each in post.deliveries if each.thread.id in runs]
+                by_agent = {each.agent: runs[each.id] for each in seen}
                 return PostedMessage(message=changed(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(

@@ -458,17 +458,17 @@ def _plain(path: str, value: JSONObject | None) -> None:
         raise _invalid_value(path, f"must be JSON: {error.message.rstrip('.')}") from error
 
 
-def _invalid_value(path: str, fault: str, message: str | None = None) -> InvalidRequest:
-    return InvalidRequest(message or f"{path} {fault}.", [{"path": path, "message": fault}])
+def _invalid_value(path: str, error: str, message: str | None = None) -> InvalidRequest:
+    return InvalidRequest(message or f"{path} {error}.", [{"path": path, "message": error}])
 
 
 def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
     """Return the arguments as the model that the agent's prompt requires has them; as they are if it requires none."""
-    judge = active.prompt.argument_validator(active.prompt.parameters())
-    if judge is None:
+    validator = active.prompt.argument_validator(active.prompt.parameters())
+    if validator is None:
         return arguments
     try:
-        return judge.read(arguments)
+        return validator.read(arguments)
     except InvalidArguments as error:
         details = [{"path": spell(("arguments", *each.path)), "message": each.text} for each in error.faults]
         listed = join_errors([FieldError(("arguments", *each.path), each.text) for each in error.faults])
@@ -491,9 +491,9 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
         fault = name_error(name)
         if fault is not None:
             raise _invalid_value("tenvs", f"has the name {fault}")
-    lacking = active.missing_tenvs(brought)
-    if lacking:
-        raise tenvs_lacking("The thread cannot be created", lacking)
+    missing = active.missing_tenvs(brought)
+    if missing:
+        raise tenvs_lacking("The thread cannot be created", missing)
     return brought
 
 
@@ -517,10 +517,10 @@ def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
     try:
         by_list("attachments", attachments, Attachment, "attachments")
         return checked_fields(attachments, "Attachment")
-    except InvalidField as fault:
-        number, name = fault.place or (0, "")
-        path = f"attachments.{number}.{to_camel(name)}" if fault.place else "attachments"
-        raise _invalid_value(path, str(fault), f"A file cannot be kept. {fault}") from fault
+    except InvalidField as error:
+        number, name = error.place or (0, "")
+        path = f"attachments.{number}.{to_camel(name)}" if error.place else "attachments"
+        raise _invalid_value(path, str(error), f"A file cannot be kept. {error}") from error
 
 
 def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:

@@ -82,10 +82,10 @@ class AgentServers:
             model = await self._models(named)
         except ToolwrightError:
             return ()  # a model that cannot be made is offered nothing: its runs say why
-        faults = getattr(model, "tool_faults", None)
-        if faults is None:
+        errors = getattr(model, "tool_faults", None)
+        if errors is None:
             return ()
-        return await asyncio.to_thread(faults, tuple([tool.definition for tool in tools]))
+        return await asyncio.to_thread(errors, tuple([tool.definition for tool in tools]))
 
     async def prompt(
         self,
@@ -154,7 +154,7 @@ class AgentServers:
         listing = offer.listings[number]
         name = listing.server.name
         tools = [tool for tool in offer.tools if _server(tool) == name]
-        clashes = [fault for server, fault in offer.faults if server == name]
+        clashes = [error for server, error in offer.faults if server == name]
         is_ready = listing.status == "ready"
         offered = await self._offers.prompts(listing.server, env) if is_ready else McpPrompts()
         return McpServerState(

@@ -297,10 +297,10 @@ class Toolkit:
         if self._active.agent_id in RESERVED:
             raise NotFound(f"There is no agent {self._agent!r}.")
         if self._given_run is None:
-            lacking = self._active.missing_tenvs({})
-            if lacking:
+            missing = self._active.missing_tenvs({})
+            if missing:
                 raise tenvs_lacking(
-                    f"The agent {self._active.agent.name!r} cannot have a thread of its own", lacking
+                    f"The agent {self._active.agent.name!r} cannot have a thread of its own", missing
                 )
             self._mcp_tools = (await parts.mcp.tools_for(self._active, env_of_agent(self._active))).tools
             return self

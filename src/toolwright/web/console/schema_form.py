@@ -90,23 +90,23 @@ def entry_of(field: Field) -> Entry:
 
 def gather(field: Field, entries: Mapping[Path, Entry]) -> JSONObject:
     """Return the entered object. Raises `InvalidArguments` for values that are not JSON, a number or a timestamp."""
-    faults: list[FieldError] = []
-    whole = _gather(field, entries, faults)
-    if faults:
-        raise InvalidArguments(faults)
+    errors: list[FieldError] = []
+    whole = _gather(field, entries, errors)
+    if errors:
+        raise InvalidArguments(errors)
     if not isinstance(whole, dict):
         raise InvalidArguments([FieldError((), "must be a JSON object, such as {}")])
     return whole
 
 
-def _gather(field: Field, entries: Mapping[Path, Entry], faults: list[FieldError]) -> JSON | Absence:
+def _gather(field: Field, entries: Mapping[Path, Entry], errors: list[FieldError]) -> JSON | Absence:
     if field.kind != "group":
         try:
             return _read(field, entries.get(field.path))
         except ValueError as error:
-            faults.append(FieldError(field.path, str(error)))
+            errors.append(FieldError(field.path, str(error)))
             return ABSENT
-    parts = {str(each.path[-1]): _gather(each, entries, faults) for each in field.fields}
+    parts = {str(each.path[-1]): _gather(each, entries, errors) for each in field.fields}
     there: JSONObject = {name: each for name, each in parts.items() if not isinstance(each, Absence)}
     return there if there or field.required else ABSENT
 
@@ -160,13 +160,13 @@ def _int_or_float(text: str) -> int | float:
         return float(text)
 
 
-def _number(text: str, read: type[int] | object, fault: str) -> JSON:
+def _number(text: str, read: type[int] | object, error: str) -> JSON:
     try:
         number = cast("type[int]", read)(text.strip().replace("_", " "))
     except ValueError:
-        raise ValueError(fault) from None
+        raise ValueError(error) from None
     if number - number != 0:
-        raise ValueError(fault)
+        raise ValueError(error)
     return number
 
 
@@ -399,24 +399,24 @@ class SchemaForm:
         """Return the entered value. If it is invalid, show the errors at the fields and raise `InvalidRequest`."""
         try:
             entered = self._judge.read(gather(self._root, self._entries()))
-        except InvalidArguments as fault:
-            self.show(fault.faults)
-            count = quantity(len(fault.faults), "field")
-            raise InvalidRequest(f"Not sent yet: look at {count} of the form.") from fault
+        except InvalidArguments as error:
+            self.show(error.faults)
+            count = quantity(len(error.faults), "field")
+            raise InvalidRequest(f"Not sent yet: look at {count} of the form.") from error
         self.show(())
         return entered
 
-    def show(self, faults: Sequence[FieldError]) -> None:
+    def show(self, errors: Sequence[FieldError]) -> None:
         """Show these errors at their fields, and remove others."""
         texts: dict[Path, list[str]] = {}
         others: list[str] = []
-        for fault in faults:
-            place = self._place(fault.path)
+        for error in errors:
+            place = self._place(error.path)
             if place is None:
-                others.append(brief(str(fault), 300))
+                others.append(brief(str(error), 300))
             else:
-                within = f"{spell(fault.path[len(place) :])} " if len(fault.path) > len(place) else ""
-                texts.setdefault(place, []).append(f"{within}{fault.text}")
+                within = f"{spell(error.path[len(place) :])} " if len(error.path) > len(place) else ""
+                texts.setdefault(place, []).append(f"{within}{error.text}")
         for path, drawn in self._drawn.items():
             drawn.complain(brief("; ".join(texts[path]), 300) if path in texts else None)
         self._faults.text = "\n".join(others)
@@ -466,17 +466,17 @@ def _drawn(field: Field) -> _Drawn:
             element.props["aria-describedby"] = about.html_id
         if isinstance(element, ValidationElement):
             return _Drawn(element, lambda fault: _complain(element, fault))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # NiceGUI says not of what
-        fault = plain_text("", "div", "fault small")
-        fault.props["role"] = "alert"
-        return _Drawn(element, lambda said: _show_error(fault, said))
+        error = plain_text("", "div", "fault small")
+        error.props["role"] = "alert"
+        return _Drawn(element, lambda said: _show_error(error, said))
 
 
-def _complain(element: ValidationElement[Any], fault: str | None) -> None:
-    element.error = fault
+def _complain(element: ValidationElement[Any], error: str | None) -> None:
+    element.error = error
 
 
-def _show_error(line: TextElement, fault: str | None) -> None:
-    line.text = fault or ""
+def _show_error(line: TextElement, error: str | None) -> None:
+    line.text = error or ""
 
 
 def _element(field: Field) -> _Input:

@@ -74,17 +74,17 @@ async def call_result(
     blocks += await _files(files, thread_id, result.attachments)
     output = None if tool is None else output_of(tool)
     structured = clean_json(result.result) if succeeded else None
-    fault = None
+    error = None
     if succeeded and output is not None:
         structured = output.structured(structured)
-        fault = await output.fault(structured)
-    if fault is not None:
-        why = f"The tool has run. Its result is not what the tool's outputSchema promises: {brief(fault, _MOST_FAULT)}"
+        error = await output.fault(structured)
+    if error is not None:
+        why = f"The tool has run. Its result is not what the tool's outputSchema promises: {brief(error, _MOST_FAULT)}"
         blocks.append(TextContent(text=why))
     return CallToolResult(
         content=blocks or [TextContent(text="")],
-        structured_content=structured if fault is None and isinstance(structured, dict) else None,
-        is_error=not succeeded or fault is not None,
+        structured_content=structured if error is None and isinstance(structured, dict) else None,
+        is_error=not succeeded or error is not None,
         _meta=None if succeeded else _error_meta(result),
     )
 

@@ -197,8 +197,8 @@ class Output:
 
     async def fault(self, structured: JSON) -> str | None:
         """Return why structured content is not valid, or None."""
-        faults = await in_thread_if_large(structured, self._judge.faults, structured)
-        return join_errors(faults) if faults else None
+        errors = await in_thread_if_large(structured, self._judge.faults, structured)
+        return join_errors(errors) if errors else None
 
 
 def output_of(tool: Tool) -> Output | None:

@@ -169,11 +169,11 @@ async def change_agent(
     change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
 ) -> Answer:
     """Change a configured agent: its next run sees the change."""
-    config, faults = await runtime.agents.read_apis(change.given_config(request))
+    config, errors = await runtime.agents.read_apis(change.given_config(request))
     changed = await runtime.agents.update(
         agent_id, name=change.name, config=config, description=change.description
     )
-    return answer(_one(await runtime.agents.show(changed.id), faults))
+    return answer(_one(await runtime.agents.show(changed.id), errors))
 
 
 @router.delete("/{agent_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
@@ -206,15 +206,15 @@ async def get_prompt(
     return answer({"prompt": prompt.prompt, "sections": parts})
 
 
-def _one(row: AgentView, faults: Sequence[Fault] = ()) -> JSONObject:
+def _one(row: AgentView, errors: Sequence[Fault] = ()) -> JSONObject:
     agent = row.agent
     body: JSONObject = {
         "agent": agent_json(agent, row.config),
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
-    if faults:
-        body["faults"] = [{"operation": each.operation, "message": each.message} for each in faults]
+    if errors:
+        body["faults"] = [{"operation": each.operation, "message": each.message} for each in errors]
     return body
 
 

@@ -188,8 +188,8 @@ class PydanticAIModel:
             answer = await read_answer(read_response(response, self._aliases, offer.names), form)
         yield answer
 
-    def _worth_another(self, fault: ModelError, number: int) -> bool:
-        return isinstance(fault, ModelUnavailable) and number < self._max_attempts
+    def _worth_another(self, error: ModelError, number: int) -> bool:
+        return isinstance(error, ModelUnavailable) and number < self._max_attempts
 
     def _form(self, request: ModelRequest) -> AnswerForm | None:
         if request.answer is None:
@@ -256,5 +256,5 @@ def _native(settings: ModelSettings) -> NativeSettings:
     return native
 
 
-def _retry_after(fault: ModelError) -> float | None:
-    return fault.retry_after if isinstance(fault, ModelUnavailable) else None
+def _retry_after(error: ModelError) -> float | None:
+    return error.retry_after if isinstance(error, ModelUnavailable) else None

@@ -78,13 +78,13 @@ class ToolOffers:
         else:
             offer = self._make(tools) if len(tools) <= MANY else await asyncio.to_thread(self._make, tools)
             self._offers.put(tools, offer)
-            for fault in offer.faults:
+            for error in offer.faults:
                 about = (
                     "Requests might be refused"
-                    if fault.tool is None
-                    else f"The tool {fault.tool!r} is withheld"
+                    if error.tool is None
+                    else f"The tool {error.tool!r} is withheld"
                 )
-                log.warning("%s (model %s): %s", about, self._name, fault.message)
+                log.warning("%s (model %s): %s", about, self._name, error.message)
         self.names.update(offer.names)
         return offer
 
@@ -120,15 +120,15 @@ class ToolOffers:
         natives: list[NativeTool] = []
         wire: dict[str, ToolDefinition] = {}
         names: dict[str, PropertyNames] = {}
-        faults: list[ToolFault] = []
+        errors: list[ToolFault] = []
         for tool in tools:
             refused = self._refused.get(tool.name)
             if refused is not None and refused[0] == tool:
-                faults.append(refused[1])
+                errors.append(refused[1])
                 continue
             form = provider_form(tool, self._provider)
             if isinstance(form, ToolFault):
-                faults.append(form)
+                errors.append(form)
                 continue
             sent = form.definition
             native = NativeTool(
@@ -144,11 +144,11 @@ class ToolOffers:
         most = MOST_TOOLS.get(self._provider)
         if most is not None and len(natives) > most:
             many = f"There are {len(natives)} tools. Its provider documents at most {most} in one request."
-            faults.append(ToolFault(tool=None, message=many))
+            errors.append(ToolFault(tool=None, message=many))
         body = None
         if len(natives) > 1 and type(self._model).__name__ in _SENT_WHOLE:
             body = [self.native(each) for each in natives]
-        return ToolOffer(natives=natives, wire=wire, body=body, names=names, faults=faults)
+        return ToolOffer(natives=natives, wire=wire, body=body, names=names, faults=errors)
 
 
 def unchanged_settings(

@@ -87,9 +87,9 @@ class Columns:
     def check_values(self, row: Row) -> None:
         """Raise `UnreadableColumn` for a value that has the type of its column, and yet cannot be read."""
         for n, column in enumerate(self._columns):
-            fault = None if row[n] is None else _value_fault(column.type, row[n])
-            if fault is not None:
-                raise UnreadableColumn(n, fault)
+            error = None if row[n] is None else _value_fault(column.type, row[n])
+            if error is not None:
+                raise UnreadableColumn(n, error)
 
 
 def blank(column: Column[Any]) -> str | int | None:  # of any type

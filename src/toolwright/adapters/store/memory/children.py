@@ -160,10 +160,10 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: EffectResult
 
 def _report(effect: Report, unit: Unit, tables: Tables, done: EffectResult) -> None:
     child, parent = tables.thread(effect.thread_id), tables.thread(effect.parent.id)
-    heard = child.report == effect.report and not child.is_over
-    child.report = None if heard or child.run_id is None else child.report
+    seen = child.report == effect.report and not child.is_over
+    child.report = None if seen or child.run_id is None else child.report
     child.state = child.state if child.is_over else effect.state
-    if not heard:
+    if not seen:
         _give_up(child, unit, tables, done)
         return
     _write_new(effect.files, parent)

@@ -154,8 +154,8 @@ def _begin(
 
 def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     here: Params = {"thread_id": effect.thread_id, "state": effect.state}
-    heard = yield Op(sql.children.report, {**here, "report": effect.report})
-    if not heard:
+    seen = yield Op(sql.children.report, {**here, "report": effect.report})
+    if not seen:
         yield Op(sql.children.end_unheard, here, "thread")
         yield from _give_up(effect, unit, sql, done)
         return

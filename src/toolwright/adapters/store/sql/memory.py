@@ -207,8 +207,8 @@ class MemoryQueries:
         vectors = VECTORS.query.where(*_own(place)).order_by(place.desc()).limit(number("limit"))
         self.newest_vectors = compiled(vectors)
         self.vectors_before = compiled(vectors.where(place < number("before")))
-        lacking = or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
-        behind = PASSAGES.query.where(place > number("after"), lacking).order_by(place)
+        missing = or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
+        behind = PASSAGES.query.where(place > number("after"), missing).order_by(place)
         self.unembedded = compiled(behind.limit(number("limit")))
 
     def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:

@@ -73,10 +73,10 @@ class HttpExecution:
     fields: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for path, fault in execution_faults(self.url, self.method, self.headers):
-            raise DefinitionError(f"An HTTP tool's {path} {fault}.")
-        for path, fault in [*self._parameter_faults(), *self._basic_faults()]:
-            raise DefinitionError(f"An HTTP tool's {path} {fault}.")
+        for path, error in execution_faults(self.url, self.method, self.headers):
+            raise DefinitionError(f"An HTTP tool's {path} {error}.")
+        for path, error in [*self._parameter_faults(), *self._basic_faults()]:
+            raise DefinitionError(f"An HTTP tool's {path} {error}.")
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -142,18 +142,18 @@ class HttpExecution:
             if (parameter.place == "path") != (name in self.arguments):
                 yield path, "must be in the path exactly if the URL has it as a placeholder"
             if parameter.place == "header":
-                fault = _header_fault(parameter.name, "")
-                if fault is not None or parameter.name.lower() in headers:
-                    yield path, f"as a header {fault or 'is given twice'}"
+                error = _header_fault(parameter.name, "")
+                if error is not None or parameter.name.lower() in headers:
+                    yield path, f"as a header {error or 'is given twice'}"
                 headers.add(parameter.name.lower())
             if parameter.place == "cookie" and not _NAME.fullmatch(parameter.name):
                 yield path, "is no name of a cookie"
 
     def _basic_faults(self) -> Iterator[tuple[str, str]]:
         for name, text in zip(("username", "password"), self.basic or (), strict=False):
-            fault = _header_fault("X", text)
-            if fault is not None:
-                yield f"basicAuth.{name}", fault
+            error = _header_fault("X", text)
+            if error is not None:
+                yield f"basicAuth.{name}", error
         if self.basic is not None and self._header("authorization") is not None:
             yield "basicAuth", "must not stand beside a header Authorization"
 
@@ -245,16 +245,16 @@ def execution_faults(
     else:
         try:
             read_url(url)
-        except InvalidTemplate as fault:
-            yield "url", str(fault)
+        except InvalidTemplate as error:
+            yield "url", str(error)
     if method not in METHODS:
         yield "method", f"must be one of {', '.join(METHODS)}, not {brief(repr(method), 60)}"
     seen: set[str] = set()
     for name, text in headers:
         path = f"headers.{brief(str(name), 60)}"
-        fault = _header_fault(name, text)
-        if fault is not None:
-            yield path, fault
+        error = _header_fault(name, text)
+        if error is not None:
+            yield path, error
         elif str(name).lower() in seen:
             yield path, "is given twice"
         seen.add(str(name).lower())
@@ -290,8 +290,8 @@ def _header_fault(name: object, text: object) -> str | None:
         return "must not hold line breaks or other control characters"
     try:
         read_header(text)
-    except InvalidTemplate as fault:
-        return str(fault)
+    except InvalidTemplate as error:
+        return str(error)
     return None
 
 

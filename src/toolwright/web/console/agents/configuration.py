@@ -113,9 +113,9 @@ class Servers:
         withheld = await self._visit.runtime.mcp.withheld(self._agent.id)
         self._place.clear()
         with self._place:
-            for fault in withheld[:MOST_SHOWN]:
-                about = "The tools" if fault.tool is None else f"The tool {fault.tool}"
-                plain_text(brief(f"{about}: {fault.message}", 600), "p", "error")
+            for error in withheld[:MOST_SHOWN]:
+                about = "The tools" if error.tool is None else f"The tool {error.tool}"
+                plain_text(brief(f"{about}: {error.message}", 600), "p", "error")
             if not states:
                 plain_text("None.", "p", "quiet")
             for state in states:
@@ -127,9 +127,9 @@ class Servers:
                 plain_text(state.name, "span", "title")
                 badge(state.status, _KINDS[state.status])
                 plain_text(f"{state.transport} {state.protocol or ''}", "span", "quiet small")
-            for fault in state.faults[:MOST_SHOWN]:
-                about = f"{fault.tool}: " if fault.tool else ""
-                plain_text(brief(f"{about}{fault.message}", 600), "p", "error")
+            for error in state.faults[:MOST_SHOWN]:
+                about = f"{error.tool}: " if error.tool else ""
+                plain_text(brief(f"{about}{error.message}", 600), "p", "error")
             for held in state.held[:MOST_SHOWN]:
                 self._held(state, held)
             plain_text(quantity(len(state.tools), "tool"), "p", "quiet small")
@@ -366,11 +366,11 @@ class StoredConfiguration:
         active = await self._visit.runtime.agents.usable(self._agent.id)
         return config if active is None else with_values(config, active.agent)
 
-    def _show(self, faults: Sequence[Mapping[str, str]]) -> None:
+    def _show(self, errors: Sequence[Mapping[str, str]]) -> None:
         self._faults.clear()
         with self._faults:
-            for fault in faults[:50]:
-                plain_text(brief(f"{fault['path']} {fault['message']}", 400), "p")
+            for error in errors[:50]:
+                plain_text(brief(f"{error['path']} {error['message']}", 400), "p")
         self._faults.set_visibility(True)
 
 
