@@ -6,10 +6,17 @@ import json
 import os
 import signal
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+)
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any, TypeAlias, cast
 
 import anyio
@@ -27,7 +34,7 @@ from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.text import brief, error_text, first_error, quantity, sentence
-from toolwright.core.tools.http.addresses import Judge, Resolve
+from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # to one server, which may keep those of calls that were given up
@@ -48,16 +55,12 @@ _NO_ANSWER_OF_ITS = frozenset(
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
-class AddressRefused(Exception):
-    """The host resolves to an address that is not allowed."""
-
-
 class AllowedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects to addresses that are validated after the name was resolved, and to no others."""
 
-    def __init__(self, resolve: Resolve, validator: Judge) -> None:
+    def __init__(self, resolve: Resolve, allows: AllowsAddress) -> None:
         self._resolve = resolve
-        self._judge = validator
+        self._allows = allows
         self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
 
     async def connect_tcp(
@@ -69,19 +72,12 @@ class AllowedNetwork(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,  # as the library has it
     ) -> httpcore2.AsyncNetworkStream:
         """Return a connection to the first of the name's addresses that answers."""
-        try:
-            addresses = await self._resolve(host, port)
-        except (OSError, UnicodeError) as error:
-            raise httpcore2.ConnectError("its name cannot be resolved") from error
-        if not all(self._judge(host, port, ip_address(address)) for address in addresses):
-            raise AddressRefused
-        failed: Exception = httpcore2.ConnectError("its name has no address")
-        for address in addresses:
-            try:
-                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failed = error
-        raise failed
+
+        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
+            return self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+
+        errors = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
+        return await connect_allowed(host, port, self._resolve, self._allows, connect, *errors)
 
     async def connect_unix_socket(
         self,
