@@ -158,7 +158,7 @@ _MODULES = {
 if not TYPE_CHECKING:  # a name that is none is an error of the type checker
 
     def __getattr__(name: str) -> Any:  # whatever the module has under that name
-        """Each name is imported when it is first asked for: a client, say, has no use for what makes tools."""
+        """Return each name is imported when it is first asked for: a client, say, has no use for what makes tools."""
         if name in _MODULES:
             named = getattr(import_module(f"toolwright.{_MODULES[name]}"), name)
         elif name in ("errors", "testing"):
@@ -170,5 +170,5 @@ if not TYPE_CHECKING:  # a name that is none is an error of the type checker
 
 
 def __dir__() -> list[str]:
-    """All names, also those that nobody has asked for yet."""
+    """Return all names, also those that nobody has asked for yet."""
     return sorted({*globals(), *__all__, "errors", "testing"})

@@ -50,7 +50,7 @@ class _Threads(ThreadPoolExecutor):
 
 
 def run(work: Work[T]) -> T:
-    """Carry a command's work out on a loop of its own; what it returns, or raises.
+    """Run a command's coroutine in its own event loop, and return its result.
 
     Tasks that others have left in the loop are cancelled, and have some seconds to end; their threads are left to
     `force_exit`.

@@ -175,7 +175,7 @@ class Runs:
         limit: int = 50,
         offset: int = 0,
     ) -> Items[Run]:
-        """Runs, the newest first, without their steps."""
+        """Return runs, the newest first, without their steps."""
         query = {
             "status": status,
             "agentId": agent,

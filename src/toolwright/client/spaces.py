@@ -177,7 +177,7 @@ class Spaces:
         after_seq: int | None = None,
         before_seq: int | None = None,
     ) -> Items[SpaceMessage]:
-        """Messages in order; the newest page where no place is given."""
+        """Return messages in order; the newest page where no place is given."""
         query = {"limit": limit, "afterSeq": after_seq, "beforeSeq": before_seq}
         answer = await self._http.get(f"{_path(space_id)}/messages", query)
         return read_list(SpaceMessage, answer, "messages")

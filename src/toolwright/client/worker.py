@@ -207,7 +207,7 @@ class Worker:
         return take if function is None else take(function)
 
     async def run(self) -> None:
-        """Work until `stop`, or until it is cancelled. Raises what no other try would change: `Unauthorized`."""
+        """Execute calls until `stop` or cancellation. Raises errors that a retry cannot fix, such as `Unauthorized`."""
         if not self._tools:
             raise DefinitionError("This worker has no tools: give it one with worker.tool(name)(function).")
         if not self._idle.is_set():
@@ -309,7 +309,7 @@ class Worker:
             await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, error=error_text))
 
     async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, repeatedly while the server is away."""
+        """Retry the request while the server is unavailable."""
         failed = 0
         while True:
             try:

@@ -194,7 +194,7 @@ def _path_to(text: bytes) -> Path | None:
 
 
 def _last(text: bytes, rest: str) -> tuple[Path, JSON]:
-    """Path and value of the last part of a text with that rest; null if it is no beginning of JSON."""
+    """Return the path and value of the last part of a text with that rest; null if it is no beginning of JSON."""
     try:
         value: JSON = from_json(text + rest.encode(), cache_strings="keys", allow_partial=True)
     except ValueError:

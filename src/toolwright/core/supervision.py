@@ -137,7 +137,7 @@ class Supervision(Generic[T]):
             self.limit(loop.time() + seconds)
 
     def limit(self, when: float) -> None:
-        """From now on the work's time is over at that time of the loop."""
+        """Set the time of the event loop at which the work times out."""
         if self._deadline is not None:
             self._deadlines.remove(self._deadline)
         self._ends_at = when
@@ -265,7 +265,7 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
 
 
 def abandon(task: "asyncio.Task[Any]") -> None:
-    """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
+    """Abandon the task: neither its event loop nor the interpreter waits for it at exit."""
     log.error("%r ignores its cancellation and is abandoned.", _named(task))
     task.add_done_callback(_log_late_end)
     # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task again at
@@ -282,7 +282,7 @@ def _log_late_end(task: "asyncio.Task[Any]") -> None:
 
 
 def _drop(task: "asyncio.Task[Any]") -> None:
-    """Nobody reads how the task has ended; what it has raised is logged, but for what ends the loop by itself."""
+    """Log the error of an abandoned task, unless the error ends the event loop."""
     if task.cancelled():
         return
     error = task.exception()

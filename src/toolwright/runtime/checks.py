@@ -9,7 +9,7 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 
 def by_id(what: str, value: str) -> str:
-    """The id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
+    """Return the id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
     if type(value) is not str:
         refuse_object(what, value)
     if not can_be_id(value):
@@ -45,7 +45,7 @@ def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
 
 
 def by_text(name: str, value: str | None) -> str | None:
-    """The text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
+    """Return the text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
         raise invalid_value(name, "must be text without NUL characters or halves of characters")

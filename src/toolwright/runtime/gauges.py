@@ -25,7 +25,7 @@ class Gauges:
         self._in_cluster = False
 
     async def run(self) -> None:
-        """Look repeatedly, forever."""
+        """Measure repeatedly, without end."""
         away = False
         while True:
             try:
@@ -37,7 +37,7 @@ class Gauges:
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def measure(self) -> None:
-        """Look once. Raises `StoreError`."""
+        """Measure once. Raises `StoreError`."""
         depths = await self._store.depths()
         self._telemetry.gauge("pending_calls", depths.pending_calls)
         self._telemetry.gauge("inbox_events", depths.inbox_events)

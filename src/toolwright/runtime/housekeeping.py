@@ -74,7 +74,7 @@ class Housekeeper:
         self._semantics = semantics
 
     async def run(self) -> None:
-        """Tidy up now and every hour, forever; secrets are sealed by the newest key whenever a process starts."""
+        """Run retention now and every hour. Secrets are re-encrypted with the newest key at each start."""
         orphans = True  # as long as there may be some
         has_begun = False
         while True:

@@ -38,7 +38,7 @@ class EffectCommits:
         self._new_id = services.new_id
 
     async def commit(self, *effects: Effect) -> Committed | Conflict:
-        """All of them or none."""
+        """Return all of them or none."""
         if self._telemetry is not None:
             effects = tuple(traced(effects, self._telemetry.current()))
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=effects)

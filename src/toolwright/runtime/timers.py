@@ -77,7 +77,7 @@ class ClockWatch:
         self._offset = self._read()
 
     async def run(self) -> None:
-        """Look each second, without end."""
+        """Check the clock each second, without end."""
         while True:
             try:
                 await self.check()

@@ -79,7 +79,7 @@ def internal() -> Answer:
 
 
 def add_fault_handlers(gateway: FastAPI) -> None:
-    """Errors that routes and the framework raise are answered as `answer_error` does."""
+    """Answer the errors of routes and of the framework as `answer_error` does."""
 
     async def of_core(_: Request, error: Exception) -> Answer:
         assert isinstance(error, ToolwrightError), "registered for it"

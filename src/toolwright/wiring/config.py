@@ -93,7 +93,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> DefinitionError:
-    """Error of a module's own fault: where it is and what it says, without the frames of others."""
+    """Return the error of a module's own fault: where it is and what it says, without the frames of others."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -191,7 +191,7 @@ class ConfigFile(Form):
 
 
 def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
-    """Reads the file. Raises `DefinitionError`, one line that names every fault by its path."""
+    """Read the file. Raises `DefinitionError`, one line that names every fault by its path."""
     try:
         given: object = json.loads(
             path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once

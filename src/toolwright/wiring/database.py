@@ -141,7 +141,7 @@ async def cluster(settings: Settings) -> Cluster:
         return Cluster(now=datetime.now(UTC))  # an empty database stays empty
 
     def ignore(_: Sequence[Event]) -> None:
-        """Nothing is committed."""
+        """Do nothing: no unit is committed."""
 
     opening = _postgres("opening")
     store: Store = await opening.open_postgres(settings.database_url, ignore, is_node=True)

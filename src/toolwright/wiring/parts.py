@@ -291,7 +291,7 @@ def warn_without_work(settings: Settings) -> None:
 
 
 async def _check_key(settings: Settings, store: Store) -> None:
-    """A key that is lost must not be replaced in silence: what it has sealed could never be read again."""
+    """Raise an error if the key file is lost: values encrypted with it could not be read with a new key."""
     file = key_file(settings)
     if file is None or file.exists():
         return
@@ -424,7 +424,7 @@ async def _has_file(files: Files, digest: str) -> bool:
 
 
 def file_store(settings: Settings) -> Files:
-    """File store of the settings."""
+    """Return the file store of the settings."""
     folder = settings.files_folder
     if folder is None and not (settings.files_url or "").startswith("s3://"):
         return MemoryFiles()
@@ -451,7 +451,7 @@ def cipher_of(settings: Settings) -> Cipher:
 
 
 def key_file(settings: Settings) -> Path | None:
-    """Path of the key of an SQLite journal for which none is configured; None for any other."""
+    """Return the path of the key of an SQLite journal for which none is configured; None for any other."""
     path = settings.sqlite_path
     return None if path is None or settings.encryption_keys else beside(path, "key")
 

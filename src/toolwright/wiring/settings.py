@@ -439,7 +439,7 @@ class Settings(BaseSettings):
     @field_validator("log", "log_format", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:  # whatever the caller gave
-        """`INFO` is what Python's own logging calls it."""
+        """Accept level names in upper case, as Python's logging has them."""
         return value.strip().lower() if isinstance(value, str) else value
 
     @field_validator("embedder")

@@ -126,7 +126,7 @@ def _partial(target: Path) -> Generator[Path]:
 
 
 async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -> Backup:
-    """Files come before the database and after it: what it names was there at one of these moments."""
+    """Return files come before the database and after it: what it names was there at one of these moments."""
     kept, placed = file_store(settings), beside(target, "files")
     folder = str(placed if placed.is_dir() else partial / "files")
     copies = _Copies(file_store(settings.model_copy(update={"files_url": folder})))
@@ -266,4 +266,4 @@ async def _opened(settings: Settings) -> AsyncGenerator[Store]:
 
 
 def _tell_nobody(_: str | Sequence[Event]) -> None:
-    """Who executes runs finds wakes in the journal, and so do followers their events."""
+    """Do nothing: workers and followers read wake-ups and events from the journal."""

@@ -64,7 +64,7 @@ class QueueFollower:
         self._came.set()
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """Events that have come, or nothing after `timeout` seconds."""
+        """Return events that have come, or nothing after `timeout` seconds."""
         if timeout is None:
             await self._came.wait()
         elif not self._came.is_set():
@@ -78,7 +78,7 @@ class QueueFollower:
         return self.pop_events()
 
     def pop_events(self) -> Sequence[Event]:
-        """Events that have come."""
+        """Return events that have come."""
         self._came.clear()
         self._flush_live()
         taken = tuple(self._waiting)
@@ -180,7 +180,7 @@ class MemoryBus:
         return followers if run_id is None else [*followers, *found(("run", run_id), [])]
 
     def _count(self, n: int) -> None:
-        """Events of all spaces are numbered together: a number left out is another process's event, in any of them."""
+        """Count an event of a space. Spaces share one numbering: a missing number is an event of another process."""
         if n > self._last_number + 1:
             for (kind, _), followers in self._followers.items():
                 if kind in ("space", "spaces"):

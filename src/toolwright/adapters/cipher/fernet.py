@@ -82,7 +82,7 @@ class KeyFileCipher:
             raise CannotUnseal(error.message) from error
 
     def _read(self) -> FernetCipher:
-        """Cipher of the file's keys, read once it is there. Raises `CannotSeal`."""
+        """Return the cipher of the file's keys, read once it is there. Raises `CannotSeal`."""
         if self._cipher is not None:
             return self._cipher
         try:

@@ -198,7 +198,7 @@ class _Call:
         return answer
 
     def _left(self) -> float:
-        """Seconds that the call may take for the files which its result links to."""
+        """Return seconds that the call may take for the files which its result links to."""
         spent = asyncio.get_running_loop().time() - self._began
         return min(LINKS_TIMEOUT, (self._timeout or math.inf) - spent - _SPARE)
 

@@ -202,7 +202,7 @@ async def stream_turn(
     sleep: Callable[[float], Awaitable[object]],
     new_id: Callable[[], str],
 ) -> AsyncGenerator[ModelEvent]:
-    """Say the turn as the answer of the model of that name.
+    """Yield the turn as the answer of the model with that name.
 
     Raises:
         ContextTooLong, ModelRefused, ModelUnavailable: the turn says so.

@@ -366,7 +366,7 @@ def _old_limits(made: JSONObject) -> None:
 
 
 def _json(node: Node) -> JSON:
-    """Part of the document as it was written, with its references as texts."""
+    """Return the part of the document as it was written, with its references as texts."""
     if type(node) is JsonRef:
         return _json(cast("Node", node.__reference__))  # untyped
     if isinstance(node, Mapping):

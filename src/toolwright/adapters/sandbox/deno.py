@@ -166,7 +166,7 @@ async def _stderr_text(process: asyncio.subprocess.Process) -> bytes:
 
 
 def _exit_result(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
-    """Result of a process that ended without an outcome."""
+    """Return the result of a process that ended without an outcome."""
     if exceeded or b"out of memory" in said.lower():
         message = f"The code used more memory than the {memory} bytes that it may."
         return ended(CodeError(code="memory", message=message))

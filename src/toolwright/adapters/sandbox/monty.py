@@ -179,7 +179,7 @@ async def _value(
     functions: Mapping[str, _Function],
     printed: Callable[[Literal["stdout", "stderr"], str], None],
 ) -> object:
-    """Value of the code; a `CodeError` if it is missing the function that is asked for."""
+    """Return the value of the code; a `CodeError` if it is missing the function that is asked for."""
     feed = partial(session.feed_run, external_lookup=dict(functions), print_callback=printed)
     last = await feed(source, inputs=dict(options.globals))
     execute = options.execute or Execute()
@@ -243,7 +243,7 @@ def _bounds(options: CodeOptions) -> ResourceLimits:
 
 
 def _hold(pid: int | None, options: CodeOptions) -> None:
-    """Monty counts what it allocates; the kernel holds its process to it should that fail."""
+    """Limit the memory of the process by the kernel too, in case Monty's own count fails."""
     if pid is not None and options.memory_limit_bytes is not None and options.timeout is not None:
         limit(pid, 2 * options.memory_limit_bytes + _DATA, int(2 * options.timeout) + 5)
 

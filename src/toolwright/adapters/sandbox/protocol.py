@@ -97,7 +97,7 @@ class HostFunctions:
 
 
 async def _supervised(returned: Awaitable[object]) -> object:
-    """Result of an awaitable; a function that swallows its cancellation does not hold the code up."""
+    """Return the result of an awaitable; a function that swallows its cancellation does not hold the code up."""
     work = Supervision(catch_exit(returned), "function of the host")
     await work.end()
     value, error = work.result()
@@ -136,7 +136,7 @@ _WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 
 def longest_line(most: int) -> int:
-    """Bytes that a line has at most, for values of at most `most` bytes."""
+    """Return bytes that a line has at most, for values of at most `most` bytes."""
     return 2 * most + _WHAT_ELSE  # a character that is two bytes may be written as six
 
 

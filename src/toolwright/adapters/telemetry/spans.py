@@ -57,7 +57,7 @@ class CallSpan:
         self.context = set_span_in_context(self._span, parent)
 
     def end(self, call: Call, outcome: str | None = None) -> None:
-        """The call stands so now: its result is in it, or it has none yet, and has come to `outcome`."""
+        """End the span with the call's current state and `outcome`."""
         result = call.result or {}
         code = result.get("error_code")
         if result.get("status") == "error":
@@ -241,7 +241,7 @@ class OpenSpan:
         self._commits, self._seconds = 0, 0.0
 
     def committed(self, seconds: float) -> None:
-        """A commit has taken so long."""
+        """Record the duration of a commit."""
         self._commits += 1
         self._seconds += seconds
 
@@ -394,7 +394,7 @@ class RunSpans:
         self._waiting.put(call.id, context, self._instruments.agent)
 
     def _deliver(self, unit: Advance) -> None:
-        """Calls that somebody else has ended, and whose results the model reads now."""
+        """Record calls that were settled elsewhere, and whose results the model reads now."""
         moved = {change.id for change in unit.changes} | {call.id for call in unit.calls}
         for message in unit.messages:
             if message.call_id is None or message.call_id in moved:

@@ -113,15 +113,15 @@ class OpenTelemetry:
                 span.end()
 
     def incoming(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Within the block the caller's span is the current one, if the headers name one."""
+        """Make the caller's span current within the block, if the headers name one."""
         return _incoming(headers)
 
     def settled(self, call: Call, outcome: str) -> None:
-        """A pending call's end from outside is counted."""
+        """Count a pending call that was settled from outside."""
         self._metrics.call(call, outcome, None, self._waiting.agent(call.id) or UNKNOWN)
 
     def gauge(self, name: Gauge, value: float) -> None:
-        """A figure that is read now and then."""
+        """Register a gauge that is read periodically."""
         self._metrics.gauge(name, value)
 
     def streams(self, change: int) -> None:

@@ -247,7 +247,7 @@ def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
 
 
 def _levels(name: str, numbers: JSONObject) -> JSONObject:
-    """Definitions of JSON that is nested so deep, whose numbers are such: `name-0` to `name-6`."""
+    """Return definitions of JSON that is nested so deep, whose numbers are such: `name-0` to `name-6`."""
     levels: JSONObject = {f"{name}-0": {**numbers, "maxItems": 0, "maxProperties": 0}}
     for level in range(1, _LEVELS + 1):
         below: JSON = {"$ref": f"#/definitions/{name}-{level - 1}"}

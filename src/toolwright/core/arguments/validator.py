@@ -113,7 +113,7 @@ class ArgumentValidator:
         return self._validator
 
     def read(self, raw: RawArguments, resolve: Resolve | None = None) -> JSONObject:
-        """Arguments ready for the handler, after `resolve` if they may hold references.
+        """Return arguments ready for the handler, after `resolve` if they may hold references.
 
         Raises `InvalidArguments`, whose text names every invalid path.
         """

@@ -181,7 +181,7 @@ class EnvTypes:
         return self.declared.get(name) == "secret" and self.type_of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
-        """Env of a caller, checked.
+        """Return the env of a caller, checked.
 
         Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
         secret given as text.

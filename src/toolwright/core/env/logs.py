@@ -90,7 +90,7 @@ class WithoutSecrets(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Always true: the record is kept, without secrets."""
+        """Remove secrets from the record. Always returns True."""
         secrets = _SECRETS.get()
         redactor = None if secrets is None else secrets.redactor()
         if redactor:
@@ -186,7 +186,7 @@ class JsonFormatter(logging.Formatter):
 
 @contextmanager
 def logging_without(secrets: Callable[[], Redactor], run: LogPlace | None = None) -> Generator[None]:
-    """Within the block, and in the tasks that it starts, nothing of these secrets is logged, and `run` is named."""
+    """Redact these secrets from log records of the block and its tasks, and add `run` to them."""
     block = _Secrets(secrets)
     token, placed = _SECRETS.set(block), _PLACE.set(run)
     try:

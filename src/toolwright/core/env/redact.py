@@ -121,7 +121,7 @@ class Unescaped:
         self.text = "".join(parts)
 
     def place(self, inner: int) -> int:
-        """Index in the original text."""
+        """Return the index in the original text."""
         last = bisect_right(self._inner, inner) - 1
         return min(self._outer[last] + inner - self._inner[last], self.whole)
 

@@ -176,7 +176,7 @@ def written_file(
 
 
 def as_bytes(content: object, limit: int) -> bytes:
-    """Content of a file as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest`."""
+    """Return the content of a file as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest`."""
     if isinstance(content, str):
         try:
             content = content.encode()

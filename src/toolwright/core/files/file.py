@@ -73,7 +73,7 @@ class FileChange:
 
 
 def fold(path: str) -> str:
-    """Paths that are equal after Unicode and case folding are equal."""
+    """Return paths that are equal after Unicode and case folding are equal."""
     folded = unicodedata.normalize("NFKC", path).casefold()
     return unicodedata.normalize("NFKC", folded)
 

@@ -167,7 +167,7 @@ def _server(entry: object, path: str, errors: list[Fault], trusted: bool) -> Mcp
 
 @cache
 def _form() -> TypeAdapter[McpServerForm]:
-    """Built once, when the first configuration is read: it takes milliseconds."""
+    """Return the validator, built when the first configuration is read."""
     return TypeAdapter(McpServerForm)
 
 

@@ -116,7 +116,7 @@ def _block(title: str, instance: str | None, value: JSON) -> str:
 
 
 def as_sent(messages: Sequence[Message]) -> list[Message]:
-    """Messages as the model reads them: what it answered as JSON text, the results of its calls as the user's word."""
+    """Return the messages as sent to the model: its answers as JSON text, the results of its calls as user messages."""
     seen: list[Message] = []
     results: list[Message] = []
     for message in messages:

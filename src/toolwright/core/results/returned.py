@@ -138,7 +138,7 @@ def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
 
 
 def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
-    """Texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
+    """Return texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
     parts = checked_parts(parts, "Content")
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     images = [part for part in parts if isinstance(part, ImageContent)]

@@ -300,7 +300,7 @@ def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
 
 
 def _meta(name: str, whole: JSONObject, properties: JSONObject, errors: _Faults) -> Meta:
-    """Meta-properties of the tool: its properties that begin with `_`."""
+    """Return meta-properties of the tool: its properties that begin with `_`."""
     schemas: dict[str, JSONObject] = {}
     for key, schema in properties.items():
         if key == REASONING:

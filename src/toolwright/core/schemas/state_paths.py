@@ -169,7 +169,7 @@ def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
 
 
 def _empty(method: Method, value: JSON) -> JSON:
-    """Initial value of a method where nothing is."""
+    """Return the initial value of a method where nothing is."""
     match method:
         case "set" | "merge":
             return {}

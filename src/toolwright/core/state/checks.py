@@ -22,7 +22,7 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 
 def text(what: str, value: object) -> str:
-    """Text that a journal can hold, also an empty one."""
+    """Return the text that a journal can hold, also an empty one."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{what} must be text, not {brief_value(value)}.")
     if unwritable(value):
@@ -97,7 +97,7 @@ def kept(name: str, value: JSON) -> str | None:
 
 
 def progress(done: object, total: object, comment: object) -> JSONObject:
-    """Progress of a call, without parts that are None."""
+    """Return the progress of a call, without parts that are None."""
     report: JSONObject = {"done": _number("done", done)}
     if total is not None:
         report["total"] = _number("total", total)

@@ -318,12 +318,12 @@ class MemoryState:
         raise ModelError("No model is available here.")
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
-        """There is none."""
+        """Return None: this state has no family."""
         given.text("The reference of a child", reference)
         return None
 
     async def get_parent_thread(self) -> RelatedThread | None:
-        """There is none."""
+        """Return None: this state has no family."""
         return None
 
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:

@@ -95,8 +95,9 @@ class InboxChange:
 
 
 def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
-    """Events that the next run reads: the messages that joined it, and all that was not tried before; what has failed
-    a run is tried again by itself, in its turn (D21)."""
+    """Return the events of the next run: messages that joined it, and those that were not tried before; what has failed
+    a run is tried again by itself, in its turn (D21).
+    """
     own = [event for event in waiting if event.run_id == run_id]
     if not own and waiting and waiting[0].attempts:
         return [waiting[0]]

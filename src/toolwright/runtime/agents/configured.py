@@ -64,7 +64,7 @@ def read_object(config: JSON) -> JSONObject:
 
 
 def without_values(config: JSONObject) -> JSONObject:
-    """The configuration as it is kept in the open."""
+    """Return the configuration as it is kept in the open."""
     kept = {name: part for name, part in config.items() if name not in VALUES}
     tools = kept.get("tools")
     if isinstance(tools, list):
@@ -75,7 +75,7 @@ def without_values(config: JSONObject) -> JSONObject:
 
 
 def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
-    """The entries of `tools` that bring values of their own, with their places."""
+    """Return the entries of `tools` that bring values of their own, with their places."""
     tools = config.get("tools")
     entries = tools if isinstance(tools, list) else []
     return [(n, entry) for n, entry in enumerate(entries) if isinstance(entry, dict) and "env" in entry]
@@ -106,18 +106,18 @@ def bare_agent(row: ConfiguredAgent) -> Agent:
 
 
 def identity_of(row: ConfiguredAgent) -> Identity:
-    """The identity of the configured agent in that row."""
+    """Return the identity of the configured agent in that row."""
     key = row.id.removeprefix("agt_")
     return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
 
 
 def values_of(agent: Agent, types: EnvTypes) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
-    """All values that an agent brings, of these types where they are plain text."""
+    """Return all values that an agent brings, of these types where they are plain text."""
     tools = {name: types.stored(own) for name, own in agent.tool_env.items()}
     return types.stored(agent.env), plain(agent.tenvs), tools
 
 
 def within_config(error: dict[str, str]) -> dict[str, str]:
-    """A fault of a configuration, by its path in what holds it."""
+    """Return a fault of a configuration, by its path in what holds it."""
     path = f"config.{error['path']}" if error["path"] else "config"
     return {"path": path, "message": error["message"]}

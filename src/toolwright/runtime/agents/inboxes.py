@@ -65,7 +65,7 @@ class Deliveries:
         author: str | None = None,
         thread: Thread | None = None,
     ) -> Delivery:
-        """An event for the agent's inbox, or for that thread, which is there. A run that reads it is as deep as `depth`
+        """Return an event for the agent's inbox or for an existing thread. A run that reads it is as deep as `depth`
         says.
         """
         now, home = self._clock.now(), home_thread_id_of(agent_id)
@@ -96,7 +96,7 @@ class Deliveries:
         depth: int | None,
         audience: Audience = "members",
     ) -> tuple[Delivery, ...]:
-        """For every other agent among the members, for the first of them alone if they are to have their turns.
+        """Return deliveries to the other agents among the members, or only to the first if they take turns.
 
         `depth` is that of the run that speaks, None for a person.
         """
@@ -135,7 +135,7 @@ class Deliveries:
         depth: int,
         author: str | None,
     ) -> Delivery | None:
-        """The message for the first of these entities that can be woken; its delivery names those behind it.
+        """Return the message for the first of these entities that can be woken; its delivery names those behind it.
 
         It is required: if that agent ends its home thread at the same moment, the unit is made again, for another.
         """
@@ -182,14 +182,14 @@ class Rounds:
         self._deliveries = deliveries
 
     async def after(self, events: Iterable[InboxEvent]) -> list[Deliver]:
-        """The next turns of the rounds that these events are part of, which nobody will read any more.
+        """Return the next turns of the rounds that these events are part of, which nobody will read any more.
 
         A broken row of the journal holds no round up: whom it stands for is passed over.
         """
         return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
 
     async def _next(self, event: InboxEvent) -> list[Deliver]:
-        """The message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
+        """Return the message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
 
         Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
         """
@@ -213,7 +213,7 @@ class Rounds:
         return [Deliver(delivery=delivery)]
 
     async def _content(self, event: InboxEvent) -> str | None:
-        """What the message says now, or what was heard of it if its row is broken; None once it is deleted."""
+        """Return the current content of the message, the delivered one if its row is broken, None if it was deleted."""
         try:
             message = await self._store.spaces.message(event.event_id)
         except RowBroken:
@@ -243,7 +243,7 @@ class Inboxes:
     async def list(
         self, agent: str, thread_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[InboxEvent]:
-        """All events that ever came to the agent, named by name or id, the oldest first.
+        """Return all events that ever came to the agent, given by name or id, the oldest first.
 
         There are none as long as it has no home thread. Raises `NotFound` for a thread that is not the agent's.
         """

@@ -66,12 +66,12 @@ class Blocks:
     async def list(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Block]:
-        """The blocks that it reads, its own and those of others that it is linked to, by label."""
+        """Return the blocks that it reads, its own and those of others that it is linked to, by label."""
         page(limit, offset)
         return sliced(await self._memory.blocks(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
-        """The block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
+        """Return the block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
         label, agent_id = _label(label), await self._keepers.keeper_id(agent, user_id)
         seen = await self._memory.blocks(agent_id)
         same = [block for block in seen if block.label == label]
@@ -126,7 +126,7 @@ class Blocks:
         await self._commit(label, DropBlock(agent_id=keeper, label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
-        """Have another agent, the `reader`, read this agent's block from now on.
+        """Let another agent, the `reader`, read this agent's block.
 
         Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
         """
@@ -151,7 +151,7 @@ class Blocks:
         return check, LinkBlock(agent_id=agent_id, label=label, reader_id=reader_id)
 
     async def unlink(self, agent: str, label: str, reader: str) -> None:
-        """Have that agent read this agent's block no longer; nothing happens where it does not."""
+        """Stop sharing this agent's block with that agent, if it is shared."""
         agent_id, reader_id = await self._id(agent), await self._id(reader)
         await self._commit(label, UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id))
 
@@ -174,7 +174,7 @@ def check_blocks(seen: Iterable[Block], agent_id: str, label: str, *, compared: 
 
 
 def _label(label: str) -> str:
-    """The label; `InvalidRequest` for what can be none."""
+    """Return the label; `InvalidRequest` for what can be none."""
     by_kind("label", label, str, "text")
     check_label(label)
     return label
@@ -207,14 +207,14 @@ class Passages:
     async def list(
         self, agent: str, limit: int = 50, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Passage]:
-        """Its passages, the newest first."""
+        """Return its passages, the newest first."""
         page(limit, offset)
         return await self._memory.passages(
             await self._keepers.keeper_id(agent, user_id), limit=limit, offset=offset
         )
 
     async def get(self, agent: str, passage_id: str, *, user_id: str | None = None) -> Passage:
-        """One of its passages. Raises `NotFound` if it is not there."""
+        """Return one of its passages. Raises `NotFound` if it is not there."""
         agent_id = await self._keepers.keeper_id(agent, user_id)
         passage = await self._memory.passage(agent_id, by_id("passage", passage_id))
         if passage is None:
@@ -230,7 +230,7 @@ class Passages:
         *,
         user_id: str | None = None,
     ) -> Sequence[Passage]:
-        """Its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
+        """Return its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
 
         There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
         too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too
@@ -247,7 +247,7 @@ class Passages:
     async def add(
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
     ) -> Passage:
-        """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for invalid tags."""
+        """Create a passage. Raises `InvalidRequest` for content of more than 64 KiB and for invalid tags."""
         by_kind("content", content, str, "text")
         by_list("tags", tags, str, "texts")
         check_passage(content, tags)
@@ -274,7 +274,7 @@ class Passages:
 async def rank_passages(
     memory: AgentReads, semantics: "Semantics | None", agent_id: str, query: Query, text: str
 ) -> Rows[Passage]:
-    """What a search finds, the best first: by the words of a query, with an embedder also by what its text means."""
+    """Return matching passages, best first, ranked by keywords and, with an embedder, by semantic similarity."""
     candidates = await memory.matches(agent_id, query, limit=CANDIDATES)
     ranking = ranked(candidates, query, CANDIDATES)
     if semantics is not None:

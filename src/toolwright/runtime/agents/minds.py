@@ -167,7 +167,7 @@ class Minds:
     async def goals(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Goal]:
-        """Its goals, the oldest first."""
+        """Return its goals, the oldest first."""
         page(limit, offset)
         return sliced(await self._minds.goals(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
@@ -185,7 +185,7 @@ class Minds:
     async def memories(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Memory]:
-        """Its memories, by key."""
+        """Return its memories, by key."""
         page(limit, offset)
         return sliced(
             await self._minds.memories(await self._keepers.keeper_id(agent, user_id)), limit, offset
@@ -205,7 +205,7 @@ class Minds:
     async def plans(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Plan]:
-        """Its plans, the next one first."""
+        """Return its plans, the next one first."""
         page(limit, offset)
         return sliced(await self._minds.plans(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 

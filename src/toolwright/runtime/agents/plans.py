@@ -85,7 +85,7 @@ class Plans:
         return await self._store.commit(unit)
 
     def _next_firing(self, plan: Plan) -> Plan | None:
-        """Plan after this firing, None if it ends."""
+        """Return the plan after this firing, or None if it ends."""
         if plan.cron is None:
             return None
         try:
@@ -111,5 +111,5 @@ class Plans:
 
 
 def _plan_effect(plan: Plan, then: Plan | None) -> Effect:
-    """Effect on a plan whose time has gone by."""
+    """Return the effect on a plan whose time has gone by."""
     return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

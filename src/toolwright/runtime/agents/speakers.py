@@ -34,12 +34,12 @@ class Speakers:
         self._requests = requests
 
     def forget(self, thread: Thread) -> None:
-        """The thread's run is over: what only this process has of a request is not needed any more."""
+        """Forget what this process keeps of a finished request."""
         if thread.agent == REQUESTS.id:
             self._requests.release(thread.id)
 
     async def agent_for(self, thread: Thread, run: Run) -> ActiveAgent | str:
-        """The agent as the run began with it, or as it is now; or why it cannot run.
+        """Return the agent as the run began with it, or as it is now; or why it cannot run.
 
         A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
         or have another model, since; so does one that is open again, for calls of the tools that there are now.
@@ -88,7 +88,7 @@ class BuiltinTools:
         self._ready: dict[tuple[int, bool], tuple[ActiveAgent, ActiveAgent]] = {}
 
     def with_builtins(self, agent: ActiveAgent, user_id: str | None = None) -> ActiveAgent:
-        """The agent with its toolkits' tools behind its own; the same one for the same agent.
+        """Return the agent with its toolkits' tools behind its own; the same one for the same agent.
 
         In a thread that belongs to a user it has none of them if it declares so.
         """

@@ -50,7 +50,7 @@ SHOWN = 2_000  # characters of changed arguments that the model is told
 def answer_message(
     context: RunContext, changes: Changes, call: Call, result: ToolResult, at: datetime
 ) -> Message:
-    """The tool message by which the model reads a result, and with which arguments if they are not its own."""
+    """Return the tool message by which the model reads a result, and with which arguments if they are not its own."""
     files: tuple[AttachmentRef, ...] = ()
     if result.attachments:
         files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
@@ -97,7 +97,7 @@ class Instant(Protocol):
 
 
 def wait_outside(prepared: PreparedCall) -> Outcome:
-    """Someone outside carries the call out and submits its result, a service or a person (S3 `isAsync`)."""
+    """Return the wait for a call that a service or a person executes and submits (S3 `isAsync`)."""
     tool = prepared.tool
     return Pending(wait=None if tool.is_async else tool.timeout, expires_in=tool.expires_in)
 
@@ -239,13 +239,13 @@ class Calls:
         self._move(changes, call, "running", context.clock.now())
 
     def _ask(self, context: RunContext, changes: Changes, call: Call, tool: Tool) -> None:
-        """The call waits for an approval before it begins."""
+        """Suspend the call until it is approved."""
         terms, now = asked(context, changes, call, tool), context.clock.now()
         expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
         self._move(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 
     def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
-        """An outcome that was made at once: no error in it is worth a file. A success is cut for the model alone."""
+        """Return an immediate outcome as recorded: errors are cut, a success is cut for the model only."""
         if not isinstance(outcome, ToolResult):
             return outcome
         result = context.redactor.result(outcome)
@@ -308,12 +308,12 @@ class Calls:
             self._armed.pop(call_id, None)
 
     def begin_again(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """A call that a dead process had begun, and that may run again."""
+        """Restart a repeatable call that was interrupted by a crash."""
         self._move(changes, call, "running", context.clock.now())
         changes.events.append(tool_event("tool.started", call.id, call.name))
 
     def settle(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
-        """A call has its result: the call's row, its message, its event. No secret is in any of them."""
+        """Record a call's result: its row, message and event, all redacted."""
         self._put_result(context, changes, call, context.redactor.result(result))
 
     def _put_result(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
@@ -385,7 +385,7 @@ class Calls:
     def end_open_calls(
         self, context: RunContext, changes: Changes, words: AbandonedCallResults, below: Iterable[Call] = ()
     ) -> None:
-        """The run ends: every call without an answer gets one, in words that fit how far it came.
+        """Give every unfinished call a result that tells how far it came, because the run ends.
 
         So do those `below` them.
         """
@@ -453,7 +453,7 @@ class Calls:
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
     def refusal(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> ToolResult | None:
-        """A call that is waited for in memory does not wait for variables: its caller reads what is missing (D4)."""
+        """Return the error of a call awaited in memory whose variables are missing, or None (D4)."""
         tool = tools.get(call.name)
         missing = () if tool is None else missing_for(context, tool)
         if not missing:
@@ -534,12 +534,12 @@ def _status_after(changes: Changes, call: Call) -> str:
 
 
 def _inject(context: RunContext, changes: Changes) -> None:
-    """Puts the handler's messages in the thread behind its result."""
+    """Put the handler's messages in the thread behind its result."""
     for each in changes.injected:
         context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
 
 
 def _with_space(changes: Changes, call: Call) -> Call:
-    """The call with the space that it is shown in, also if it is posted in this very move."""
+    """Return the call with the space that it is shown in, also if it is posted in this very move."""
     space_id = None if changes.shown is None else changes.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

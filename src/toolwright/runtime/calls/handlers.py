@@ -65,7 +65,7 @@ class Handlers:
     def state(
         self, context: RunContext, call: Call, invoke: Invoke, children: Sequence[Thread] = ()
     ) -> RunState:
-        """The thread as the handler of that call sees it."""
+        """Return the thread as the handler of that call sees it."""
         return RunState(
             context,
             call,
@@ -120,7 +120,7 @@ class Handlers:
             await state.close()  # of one that is left behind, or cut off while it closed
 
     def _grace(self, tool: Tool, state: RunState) -> float:
-        """Seconds between the abort signal and the cancellation of the tool's handler."""
+        """Return seconds between the abort signal and the cancellation of the tool's handler."""
         if tool.grace is not None:
             return tool.grace
         return self._abort_grace if state.execution.reads_abort else 0.0
@@ -137,7 +137,7 @@ class Handlers:
     async def keep(
         self, context: RunContext, ran: HandlerOutcome, call: Call, outcome: Outcome
     ) -> tuple[Outcome, Changes]:
-        """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
+        """Return an outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
 
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
@@ -189,7 +189,7 @@ class Handlers:
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:
-    """Changes of values without those that were for a child: it does not begin."""
+    """Return changes of values without those that were for a child: it does not begin."""
     return tuple([each for each in env if each.owner == thread_id or each.row is None])
 
 

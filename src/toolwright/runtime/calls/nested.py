@@ -40,7 +40,7 @@ class Nested:
         self._with_reader = with_reader
 
     async def frame(self, context: RunContext, call: Call, prepared: PreparedCall) -> Frame | ToolResult:
-        """The conversation within this call of a prompt tool, from its beginning or from where it was.
+        """Return the conversation within this call of a prompt tool, from its beginning or from where it was.
 
         An error result if it cannot begin.
         """
@@ -76,7 +76,7 @@ class Nested:
         return [(await drafts.get(path)).ref for path in named]
 
     async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
-        """Result of a prompt tool's call, once its model has said its last word."""
+        """Return the result of a prompt tool's call, once its model has said its last word."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
         call_id, prepared = frame.call.id, context.prepared.get(frame.call.id)
         assert prepared is not None, "the call goes on"
@@ -95,7 +95,7 @@ class Nested:
     async def recorded(
         self, context: RunContext, state: RunState, name: str, arguments: str
     ) -> tuple[str, int, Call | None]:
-        """The id and the number of the next call that a handler makes, and its row if it was made before.
+        """Return the id and the number of the next call that a handler makes, and its row if it was made before.
 
         The `arguments` are without secrets; those of the row may have values that have become secrets since.
         """
@@ -133,7 +133,7 @@ def _chat(context: RunContext) -> list[Message]:
 
 
 def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> list[Call]:
-    """The calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
+    """Return the calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
     assert frame.call is not None and frame.active is not None, "a prompt tool's conversation has both"
     first = sum(len(message.calls) for message in frame.messages) + 1
     calls: list[Call] = []
@@ -170,7 +170,7 @@ def nested_message(
 
 
 def config_of(tool: Tool) -> SubpromptConfig:
-    """The configuration of a prompt that is called as a tool."""
+    """Return the configuration of a prompt that is called as a tool."""
     assert isinstance(tool.relation, PromptCall), "a tool of the kind `prompt` calls a prompt"
     return tool.relation.config
 
@@ -183,7 +183,7 @@ def opening(
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
-    """The first messages of a prompt tool: of the chat what it asks for, then its arguments as the user's message."""
+    """Return the first messages of a prompt tool: the part of the chat that it asks for, then its arguments."""
     past = chat_for(active, chat)
     text = spoken(arguments, config.init_user_message_property)
     message = Message(
@@ -199,7 +199,7 @@ def opening(
 
 
 def chat_for(active: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
-    """The conversation before the step that is open, with its words, with its calls, with both or neither."""
+    """Return the conversation before the step that is open, with its words, with its calls, with both or neither."""
     words, tools = active.prompt.include_chat, active.prompt.include_past_tools
     if not words and not tools:
         return []
@@ -216,7 +216,7 @@ def chat_for(active: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
 
 
 def _closed(chat: Sequence[Message]) -> Sequence[Message]:
-    """The messages before the first whose calls are not all answered."""
+    """Return the messages before the first whose calls are not all answered."""
     answered = {message.call_id for message in chat}
     for place, message in enumerate(chat):
         if any(call.id not in answered for call in message.calls):
@@ -225,7 +225,7 @@ def _closed(chat: Sequence[Message]) -> Sequence[Message]:
 
 
 def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
-    """The message within arguments: the property that is one, `message`, or all of them as JSON."""
+    """Return the message within arguments: the property that is one, `message`, or all of them as JSON."""
     for name in (property_, "message"):
         value = None if name is None else arguments.get(name)
         if isinstance(value, str) and value:
@@ -236,7 +236,7 @@ def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
 
 
 def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
-    """The paths of files within arguments: one text, or a list of texts."""
+    """Return the paths of files within arguments: one text, or a list of texts."""
     value = None if property_ is None else arguments.get(property_)
     if isinstance(value, str):
         return [value] if value else []
@@ -246,7 +246,7 @@ def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
 def answer_of(
     config: SubpromptConfig, frame: Frame, calls: Sequence[Call], results: Mapping[str, ToolResult]
 ) -> ToolResult:
-    """The result for the caller of a prompt: its text, with its calls and their errors where there are any."""
+    """Return the result for the caller of a prompt: its text, with its calls and their errors where there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
     nested: Mapping[str, ActiveAgent] = {} if frame.active is None else frame.active.nested
@@ -283,7 +283,7 @@ def result_as_read(call: Call, frame: Frame) -> ToolResult | None:
 
 
 def _error_in(text: str) -> str:
-    """The error in a tool message, as `model_text` writes it."""
+    """Return the error in a tool message, as `model_text` writes it."""
     try:
         written: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -301,7 +301,7 @@ def _call_json(call: Call, result: ToolResult, errors_too: bool, nested: Mapping
 
 
 def _without_errors(result: JSON, active: ActiveAgent) -> JSON:
-    """The result of a prompt that is called within a prompt, without the errors of its calls."""
+    """Return the result of a prompt that is called within a prompt, without the errors of its calls."""
     if not isinstance(result, dict):
         return result
     errors, made = result.get("errors"), result.get("toolCalls")

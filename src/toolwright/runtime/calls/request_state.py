@@ -29,7 +29,7 @@ from toolwright.runtime.context.context import RunContext
 def resolver(
     context: RunContext, changes: Changes, call: Call
 ) -> Callable[[Tool, JSONObject], JSONObject] | None:
-    """Replaces the references in a call's arguments, as the state is after the changes; None where none can be."""
+    """Replace the references in a call's arguments, as the state is after the changes; None where none can be."""
     if context.values is None or not may_refer(call.arguments):
         return None
     return partial(_resolved, context, changes)
@@ -65,7 +65,7 @@ def write_output(context: RunContext, changes: Changes, call: Call, result: Tool
 
 
 def written_size(before: Sequence[object], changes: Changes) -> int:
-    """Characters, as JSON, of the value that has been written since there were the effects `before`; 0 for none."""
+    """Return the size, in characters of JSON, of the value written since the effects `before`; 0 if none."""
     if changes.effects is before:
         return 0
     last = changes.effects[-1]
@@ -81,7 +81,7 @@ def _put(changes: Changes, effect: SetValue) -> None:
 def _effect(
     context: RunContext, changes: Changes, place: OutputPath, instance: str | None, value: JSON
 ) -> SetValue:
-    """The new value of the place's first name. No secret is in it, also none that is put together there."""
+    """Return the new value of the place's first name. No secret is in it, also none that is put together there."""
     name = place.path[0]
     key = value_key(name, instance)
     if key in context.unwritten:
@@ -97,7 +97,7 @@ def _effect(
 def state_of(
     context: RunContext, changes: Changes, instance: str | None, key: str | None = None
 ) -> JSONObject:
-    """An instance's state as it is after the changes; with a `key` only that value is looked for in them."""
+    """Return an instance's state as it is after the changes; with a `key` only that value is looked for in them."""
     assert context.values is not None, "they are there in a run with schema tools"
     values = {**context.values.get(instance, {})}
     for effect in changes.effects:

@@ -19,7 +19,7 @@ class Sampling:
         self._model_answers = model_answers
 
     async def answer(self, state: RunState, arguments: Mapping[str, JSON]) -> ToolResult:
-        """The model's answer: its text, and its name. Raises `ModelError`."""
+        """Return the model's answer: its text, and its name. Raises `ModelError`."""
         context = state.run_context
         response = await self._model_answers.ask_beside(context, _request(context, arguments))
         if response is None:

@@ -35,12 +35,12 @@ EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
 def without_value(
     env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None
 ) -> tuple[Variable, ...]:
-    """The required ones that have no value. An empty text is one; one that cannot be read is none."""
+    """Return the required ones that have no value. An empty text is one; one that cannot be read is none."""
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
 
 def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
-    """The variables that a call of the tool is missing, by what is known of the env."""
+    """Return the variables that a call of the tool is missing, by what is known of the env."""
     below = context.active.nested.get(tool.name)
     if below is not None:
         return missing_of(context.env_for, below)
@@ -48,7 +48,7 @@ def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
 
 
 def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
-    """The variables that a call of the tool asks for."""
+    """Return the variables that a call of the tool asks for."""
     below = context.active.nested.get(tool.name)
     return tool.variables if below is None else below.variables
 
@@ -60,7 +60,7 @@ def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
 
 
 async def missing_variables(context: RunContext) -> tuple[Variable, ...]:
-    """The variables that are missing before a model is asked, the env read again."""
+    """Return the variables that are missing before a model is asked, the env read again."""
     await context.retry_until_available(context.reload_env)
     active = context.active
     return missing_of(context.env_for, active) if active.variables else ()
@@ -90,7 +90,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
 
 
 def typed(types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()) -> tuple[Variable, ...]:
-    """The variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
+    """Return the variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
     among = {*needed, *[each.name for each in missing]}
     return tuple([changed(each, type=types.type_of(each.name, among)) for each in missing])
 
@@ -152,7 +152,7 @@ async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> 
 
 
 def asked(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
-    """The terms on which the call waits for its approval; its timer and its event are put into the changes.
+    """Return the terms on which the call waits for its approval; its timer and its event are put into the changes.
 
     A call that is waited for in memory is given an hour at most.
     """

@@ -22,7 +22,7 @@ from toolwright.wire.space import edited_event, message_event
 
 
 def outside_any_space(tool: Tool) -> ToolResult:
-    """The answer to a visible call of an agent that has not entered a space (S3 "Visible Tool Without a Space")."""
+    """Return the error of a visible call whose agent is in no space (S3 "Visible Tool Without a Space")."""
     return ToolResult.fail(
         f'Tool "{tool.name}" is visible but you are not in a space. Call enter_space first.'
     )
@@ -55,14 +55,14 @@ def show(
 def posted(
     context: RunContext, call: Call, space_id: str, status: CallShown, *, asks: bool = False
 ) -> Showing:
-    """The message of a call that begins, or that `asks` for an approval before it does."""
+    """Return the message of a call that begins, or that `asks` for an approval before it does."""
     silent = asks or context.is_streamed(call.id)
     started = () if silent else (tool_event("tool.started", call.id, call.name),)
     return shown(call, space_id, status, context.author, source_of(context), started, asks=asks)
 
 
 def started_message(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
-    """The message of a call that begins once it was approved, with the arguments that it was approved with."""
+    """Return the message of a call that begins once it was approved, with the arguments that it was approved with."""
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Edit:
@@ -94,7 +94,7 @@ def shown(
 
 
 def finished(call: Call, result: ToolResult, author: Entity | None, source: Source) -> Sequence[Showing]:
-    """The message of a call that has its result; nothing for one that is not shown."""
+    """Return the message of a call that has its result; nothing for one that is not shown."""
     space_id = call.space_id
     if space_id is None:
         return ()

@@ -79,7 +79,7 @@ class Waiting:
                 return over
 
     async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
-        """Result that ends the wait for a call, put into the changes; None while it is to be waited for."""
+        """Return the result that ends the wait for a call, put into the changes; None while it is to be waited for."""
         if not call.has_child:
             return (
                 None

@@ -83,7 +83,7 @@ class Requests:
         )
 
     async def list(self, thread_id: str) -> Sequence[VariablesRequest]:
-        """The open requests of a thread, the oldest first."""
+        """Return the open requests of a thread, the oldest first."""
         thread = await self._store.thread(by_id("thread", thread_id))
         if thread is not None and thread.is_over:
             return []
@@ -115,7 +115,7 @@ class Requests:
         return Answered(request_id=request.id, child_thread_id=child_id)
 
     async def run(self) -> None:
-        """Look again as soon as this process drives the journal: the app may be another one than before."""
+        """Check the waiting requests once this process executes runs: the app may have changed."""
         away = False
         while True:
             try:
@@ -190,7 +190,7 @@ class Requests:
         return still_missing(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
     def _rows(self, request: VariablesRequest, values: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
-        """The rows of the values: the thread's own, or those of the child to be."""
+        """Return the rows of the values: the thread's own, or those of the child to be."""
         birth, now = self._birth(request), self._clock.now()
         owner = request.thread_id if birth is None else birth.thread_id
         changes = [self._environment.change(owner, name, var, now) for name, var in values.items()]
@@ -234,12 +234,12 @@ class Requests:
         return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> NewChildRows | None:
-        """The child that is put off."""
+        """Return the child that is put off."""
         return None if request.child is None else birth_from_json(request.child, self._clock)
 
 
 def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
-    """The given values, of the types that were asked for; nothing but what was asked for."""
+    """Return the given values, of the types that were asked for; nothing but what was asked for."""
     values = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
     asked = {each.name for each in request.required}
     for name in values:
@@ -269,7 +269,7 @@ def _put(row: EnvRow) -> EnvChange:
 
 
 def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
-    """The names that have a value in some layer of these agents."""
+    """Return the names that have a value in some layer of these agents."""
     voices = [active for each in agents for active in each.voices]
     layers = [layer for active in voices for layer in (*active.env, *active.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])
@@ -291,7 +291,7 @@ async def drop_expired(store: Store, clock: Clock, new_id: NewId) -> int:
 
 
 async def _end(request: VariablesRequest, store: Store, clock: Clock, token: str) -> SetEnv:
-    """It is taken once, so nothing is given to it afterwards. A child that never begins has no values."""
+    """End a request, so that no values can be given afterwards. A child that never starts has no values."""
     child_id = None if request.child is None else birth_from_json(request.child, clock).thread_id
     rows: Sequence[EnvRow] = [] if child_id is None else await store.env_of(child_id)
     return SetEnv(

@@ -55,7 +55,7 @@ class ChildStart:
     async def unresolved_variables(
         self, birth: NewChildRows, agent: ActiveAgent, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
-        """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
+        """Return the scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
         if not any(each.scoped for side in agent.sides.values() for each in side.variables):
             return ()
         stored = [*await self._store.env_of(birth.thread_id), *added]
@@ -73,7 +73,7 @@ class ChildStart:
         return merged([each for missing in sides for each in missing if each.scoped])
 
     async def spawn(self, birth: NewChildRows, report: str | None) -> Spawn:
-        """The effect with which it begins; `report` is the call that waits for its end."""
+        """Return the effect with which it begins; `report` is the call that waits for its end."""
         drafts = FileDrafts(NoFiles())
         refs = await copy_files(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
         run = first_run(
@@ -93,7 +93,7 @@ class ChildStart:
     def request(
         self, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
     ) -> VariablesRequest:
-        """The request for what it is missing."""
+        """Return the request for what it is missing."""
         now = self._clock.now()
         return VariablesRequest(
             id=request_id,
@@ -126,7 +126,7 @@ class ChildStart:
 
 
 def birth_json(birth: NewChildRows) -> JSONObject:
-    """A birth that is put off, for the journal."""
+    """Return a birth that is put off, for the journal."""
     files: list[JSON] = [
         [each.path, each.name, each.mime_type, each.size, each.digest, each.width, each.height]
         for each in birth.files
@@ -147,7 +147,7 @@ def birth_json(birth: NewChildRows) -> JSONObject:
 
 
 def birth_from_json(written: JSONObject, clock: Clock) -> NewChildRows:
-    """The birth that `birth_json` wrote."""
+    """Return the birth that `birth_json` wrote."""
     kept = cast("dict[str, Any]", written)  # as written above
     return NewChildRows(
         thread_id=kept["threadId"],

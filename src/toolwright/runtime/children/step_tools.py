@@ -58,7 +58,7 @@ class StepTools:
         self._ready: OrderedDict[object, tuple[ActiveAgent, ActiveAgent]] = OrderedDict()
 
     async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
-        """The active agent with what it may call now; the same one while nothing changes."""
+        """Return the active agent with what it may call now; the same one while nothing changes."""
         offered = await self._offered(context, base)
         rows = context.root.compactions
         reads = rows or any(call.name == READ_RESULT for call in context.root.unanswered())
@@ -107,7 +107,7 @@ class StepTools:
         return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
 
     async def immediate(self, context: RunContext) -> list[ImmediateCall]:
-        """The calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
+        """Return the calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
         active = context.active
         calls: list[ImmediateCall] = []
         for each in active.relations:
@@ -146,13 +146,13 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
 
 
 def callable_tools(active: ActiveAgent) -> Toolset:
-    """All tools that the agent may call at some step: also those that a flag turns on, or that make agents."""
+    """Return all tools that the agent may call at some step: also those that a flag turns on, or that make agents."""
     resumable = [each for each in active.relations if each.config.resumable]
     return Toolset([*active.tools, *lifecycle_tools(resumable, resumable)]) if resumable else active.tools
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
-    """The tools: `relations` are there, of those `free` one more may be created."""
+    """Return the tools: `relations` are there, of those `free` one more may be created."""
     message = Tool(
         name=SUBAGENT_MESSAGE,
         description="Send a message to an agent that you have created, by its reference. An idle one goes on with it.",
@@ -198,7 +198,7 @@ _PATHS: JSONObject = {
 
 
 def _agent_line(each: AgentCall) -> str:
-    """A line about an agent, with what its arguments must be."""
+    """Return a line about an agent, with what its arguments must be."""
     wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
     return f"\n- {each.config.name}: {each.about}{wanted}"
 
@@ -224,7 +224,7 @@ class Group:
 
 
 def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
-    """One for each suffix that all names have; a single one where no values are related.
+    """Return one group for each suffix that all names share, or a single group if no values are related.
 
     Raises `InvalidRequest` where a value that a model would be shown is a secret.
     """
@@ -245,7 +245,7 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
 def immediate_arguments(
     relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
 ) -> JSONObject:
-    """The arguments of the call: the first message is the group's, the thread's argument, or what was said last.
+    """Return the arguments of the call: the first message is the group's, the thread's argument, or what was said last.
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """
@@ -267,7 +267,7 @@ def immediate_arguments(
 
 
 def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
-    """Arguments of the thread that an agent takes; None for one without a schema."""
+    """Return arguments of the thread that an agent takes; None for one without a schema."""
     if schema is None:
         return None
     properties = schema.get("properties")
@@ -276,7 +276,7 @@ def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | No
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
-    """Suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
+    """Return suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
     set_names = env.names()
     suffixes = [
         {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names

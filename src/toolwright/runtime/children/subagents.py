@@ -58,7 +58,7 @@ class Subagents:
         self._max_depth = max_depth
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
-        """The executor of tools of the kind `agent`."""
+        """Return the executor of tools of the kind `agent`."""
         if not isinstance(state, RunState):
             return ToolResult.fail("Agents can only be called within a run.", error_code="outside_run")
         outcome = await self._carried_out(prepared, state)
@@ -131,7 +131,7 @@ class Subagents:
     async def _speech(
         self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
     ) -> Speak:
-        """The message as an effect, made again where one of its files has lost its name to another."""
+        """Return the message as an effect, made again where one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
             raise InvalidRequest(f"The subagent {child_id!r} is now busy. Send the message again.")
@@ -176,7 +176,7 @@ class Subagents:
         named: Sequence[str],
         arguments: JSONObject,
     ) -> Outcome:
-        """A child begins; or its missing values are asked for, and it begins when they are given."""
+        """Return a child begins; or its missing values are asked for, and it begins when they are given."""
         if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
@@ -230,7 +230,7 @@ class Subagents:
         return len(above) >= self._max_depth
 
     async def _spawned(self, relation: AgentCall | None, birth: NewChildRows, report: str | None) -> Spawn:
-        """The child's beginning, while there is room for it: others may have begun meanwhile."""
+        """Return the child's beginning, while there is room for it: others may have begun meanwhile."""
         if relation is not None:
             await self._check_room(birth.parent_id, relation)
         return await self._child_start.spawn(birth, report)
@@ -274,7 +274,7 @@ class Subagents:
 
 
 def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
-    """The tenvs that a child of that relation is given: fixed ones, and those that the caller passes on."""
+    """Return the tenvs that a child of that relation is given: fixed ones, and those that the caller passes on."""
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
@@ -292,7 +292,7 @@ def _lacks_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -
 def _with_message(
     schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON
 ) -> JSONObject:
-    """The arguments, with the message as the property that is one, where they do not have it themselves."""
+    """Return the arguments, with the message as the property that is one, where they do not have it themselves."""
     name = config.init_user_message_property or "message"
     wanted = schema.get("properties")
     if not message or name in arguments or not isinstance(wanted, dict) or name not in wanted:
@@ -301,7 +301,7 @@ def _with_message(
 
 
 def link_of(relation: AgentCall) -> Link:
-    """The link to its parent of a child of that relation."""
+    """Return the link to its parent of a child of that relation."""
     config = relation.config
     immediate, resumable = config.immediate, config.resumable
     hidden: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ class Delegates:
         return agent, self._birth_of(state, agent.agent_id, message, call.args, link)
 
     async def _agent(self, name_or_id: str) -> ActiveAgent:
-        """The agent that is the delegate: of the app, or configured over HTTP."""
+        """Return the agent that is the delegate: of the app, or configured over HTTP."""
         try:
             agent = await self._agents.usable((await self._agents.get(name_or_id)).id)
         except NotFound:
@@ -89,7 +89,7 @@ class Delegates:
     def _request(
         self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller
     ) -> tuple[ActiveAgent, NewChildRows]:
-        """A request in a thread of its own, of the caller's model unless it names one."""
+        """Return a request in a thread of its own, of the caller's model unless it names one."""
         base = anonymous_request(tool) if name == ANONYMOUS else self._catalog.requests[name]
         context = state.run_context
         model = base.config.model
@@ -123,7 +123,7 @@ class Delegates:
 
 
 def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> Caller:
-    """The context of the call, as far as its scopes can name it."""
+    """Return the context of the call, as far as its scopes can name it."""
     request, active = context.request, context.active
     data: list[JSONObject] = []
     tools: list[JSONObject] = [

@@ -177,7 +177,7 @@ class RunContext(RunRecord):
         return self.env_for(self.frame.active)
 
     def env_for(self, active: ActiveAgent | None) -> ThreadEnv:
-        """Env of the thread for that active agent."""
+        """Return the env of the thread for that active agent."""
         env = self._envs.get(id(active))
         if env is None:
             env = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
@@ -221,11 +221,11 @@ class RunContext(RunRecord):
         return self._waits.setdefault(call_id, self.clock.monotonic())
 
     def stream_call(self, call_id: str, space_id: str) -> None:
-        """A call is shown in that space while the model writes it."""
+        """Show a call in that space while the model writes it."""
         self._streamed[call_id] = space_id
 
     def abort_stream(self, call_id: str) -> None:
-        """Forgets the stream of a call, which was taken back."""
+        """Forget the stream of a call, which was taken back."""
         self._streamed.pop(call_id, None)
 
     def is_streamed(self, call_id: str) -> bool:
@@ -250,7 +250,7 @@ class RunContext(RunRecord):
 
     @contextmanager
     def reserve(self, keys: Iterable[str]) -> Generator[None]:
-        """While a handler waits for a call within it, the values of these keys are its own: it has set them."""
+        """Reserve values that a handler has set while it waits for a call of its own."""
         before, self.unwritten = self.unwritten, self.unwritten.union(keys)
         try:
             yield
@@ -374,7 +374,7 @@ class RunContext(RunRecord):
         )
 
     def add_redacted(self, changes: Changes, message: Message) -> None:
-        """Puts a message whose texts have all come without secrets through another door (decision 8)."""
+        """Put a message whose texts have all come without secrets through another door (decision 8)."""
         changes.messages.append(message)
         changes.events.append(LazyEventDraft("message", message_payload, message))
 

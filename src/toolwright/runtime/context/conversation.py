@@ -153,7 +153,7 @@ def as_formed(messages: list[Message], active: ActiveAgent | None, redactor: Red
 
 
 def _user_text(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:
-    """Words of a side, also those of the tool that ends its turn."""
+    """Return words of a side, also those of the tool that ends its turn."""
     if side is None or side.stop_tool is None:
         return message.content
     for call in message.calls:
@@ -214,7 +214,7 @@ class Frame:
     def create(
         cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]
     ) -> "Frame":
-        """The frame of these messages."""
+        """Return the frame of these messages."""
         frame = cls(active, [*messages], {}, {})
         frame.begin(calls, {message.call_id for message in messages})
         frame.mixed = frame.mixed or is_mixed(messages)
@@ -236,11 +236,11 @@ class Frame:
         return sum(message.role == "assistant" and message.by is not None for message in self.messages)
 
     def unanswered(self) -> list[Call]:
-        """The calls of the step that the model has no answer to yet, in order."""
+        """Return the calls of the step that the model has no answer to yet, in order."""
         return [*self.open.values()]
 
     def begin(self, calls: Iterable[Call], answered: Container[str | None]) -> None:
-        """A step has made these calls, some of which are `answered` already."""
+        """Set the calls of the step, some of which are already `answered`."""
         self.calls, self.open = {}, {}
         for call in calls:
             self.calls[call.id] = call
@@ -256,7 +256,7 @@ class Frame:
             self.open[call.id] = call
 
     def append(self, message: Message) -> None:
-        """A message has been said in it."""
+        """Append a committed message."""
         self.messages.append(message)
         if message.call_id is not None:
             if message.call_id != next(iter(self.open), None):  # one of those before it is waited for

@@ -117,7 +117,7 @@ class RunRecord:
         self.holder = next((each.holder for each in reversed(self._frames) if each.holder is not None), None)
 
     def joined(self) -> list[InboxEvent]:
-        """Messages that joined this run and have not been read."""
+        """Return messages that joined this run and have not been read."""
         return [event for event in self._joined() if event.type != "call"]
 
     def joined_calls(self) -> list[InboxEvent]:
@@ -128,7 +128,7 @@ class RunRecord:
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
 
     def next_seq(self, changes: Changes) -> int:
-        """The place in the thread of the next message of these changes."""
+        """Return the place in the thread of the next message of these changes."""
         return self.seq + len(changes.messages) + 1
 
     def leaving(self, now: datetime) -> Leaving:
@@ -145,7 +145,7 @@ class RunRecord:
         token: str,
         at: datetime,
     ) -> Advance:
-        """The unit of that kind that makes these changes, at that moment."""
+        """Return the unit of that kind that makes these changes, at that moment."""
         lives, held = run.lives if kind is Takeover else 0, changes.leaving is None
         if run.lives != lives or run.held != held:
             run = changed(run, lives=lives, held=held)
@@ -197,7 +197,7 @@ class RunRecord:
         return begun
 
     def _absorb_rest(self, unit: Advance) -> None:
-        """Absorbs what few units do: to messages that were said, to the inbox and to the thread."""
+        """Absorb what few units do: to messages that were said, to the inbox and to the thread."""
         for edited in unit.edited:
             if self._older is not None:
                 self._older = [edited if each.id == edited.id else each for each in self._older]
@@ -292,7 +292,7 @@ class RunRecord:
         self.root.messages = sorted([*older, *said], key=lambda each: each.seq or 0)
 
     def put_values(self, texts: Mapping[str, str]) -> None:
-        """The thread's values were read, as JSON text by their keys; raises `RowBroken` if one is none."""
+        """Set the thread's values, given as JSON text by key. Raises `RowBroken` for invalid JSON."""
         values: dict[str | None, dict[str, JSON]] = {}
         for key, text in texts.items():
             try:
@@ -327,13 +327,13 @@ class RunRecord:
         return [call for frame in self._frames for call in frame.unanswered()] + below
 
     def _frame_of(self, call_id: str | None) -> Frame:
-        """The conversation within that call, the thread's own for None."""
+        """Return the conversation within that call, the thread's own for None."""
         if call_id is None:
             return self.root
         return next(frame for frame in reversed(self._frames) if frame.id == call_id)
 
     def put_inbox(self, unread: Iterable[InboxEvent]) -> None:
-        """The inbox was read again."""
+        """Set the unread events."""
         self.inbox = _by_id(unread)
 
 

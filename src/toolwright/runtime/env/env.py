@@ -67,7 +67,7 @@ class ThreadEnv:
         self.redactor = redactor
 
     def get(self, name: str, *, own: bool = True, tool: str | None = None) -> EnvVar | None:
-        """The value that holds: the thread's, one's above it, its user's, the app's, the agent's, that tool's or the
+        """Return the effective value. Lookup order: thread, parents, user, app, agent, then that tool or the
         prompt's (D5).
 
         The way up ends at the first thread where the name is scoped. Without `own` the thread's value is passed over.
@@ -86,7 +86,7 @@ class ThreadEnv:
         return self._hidden(name)
 
     def names(self) -> set[str]:
-        """All names that have a value in some layer; whether that is reached is another question."""
+        """Return all names that have a value in some layer; whether that is reached is another question."""
         layers = [*[values for values, _ in self._threads], *self._layers]
         return {name for layer in layers for name in layer}
 
@@ -194,7 +194,7 @@ class Environment:
             return error
 
     def values(self, rows: Sequence[EnvRow]) -> tuple[dict[str, EnvVar], JSONObject]:
-        """The env and the tenvs of some rows, without what cannot be read."""
+        """Return the env and the tenvs of some rows, without what cannot be read."""
         env: dict[str, EnvVar] = {}
         tenvs: JSONObject = {}
         for row in rows:
@@ -234,7 +234,7 @@ def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
 
 
 def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
-    """The values of the names that are meant."""
+    """Return the values of the names that are meant."""
     return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and named(n)}
 
 
@@ -244,7 +244,7 @@ def _hides(hidden: frozenset[str], name: str) -> bool:
 
 
 def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
-    """Tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
+    """Return tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
     return {
         name: EnvVar(value=dumps(value), type="secret" if name in secrets else "text")
         for name, value in values.items()
@@ -252,7 +252,7 @@ def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
 
 
 def _secret(row: EnvRow, var: EnvVar) -> str:
-    """Secret text: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
+    """Return the secret text: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
     if row.kind == "env":
         return var.value
     value = json.loads(var.value)

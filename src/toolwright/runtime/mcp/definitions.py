@@ -65,7 +65,7 @@ def hold_back(
 
 
 def pin(agent_id: str | None, tool: Tool, at: datetime) -> tuple[PinMcpTool, ...]:
-    """The effect that remembers the definition of a tool which is called, where its server's changes are held back."""
+    """Return the effect that stores the definition of a called tool whose server's changes are held back."""
     call = tool.relation
     if agent_id is None or not isinstance(call, McpCall) or not call.server.hold_changes:
         return ()
@@ -85,14 +85,14 @@ USUAL = 1.0  # where it says nothing
 
 
 def next_check(now: datetime, seconds: float | None) -> datetime:
-    """The time of the next question, after so many seconds as the server has said."""
+    """Return the time of the next question, after so many seconds as the server has said."""
     return now + timedelta(seconds=min(max(USUAL if seconds is None else seconds, LEAST), MOST))
 
 
 def follow(
     call: Call, agent_id: str, task: RemoteTask, space_id: str | None, now: datetime
 ) -> tuple[Effect, ...]:
-    """Effects by which the task of a call is asked about from now on; its questions are shown in that space."""
+    """Return effects by which the task of a call is asked about from now on; its questions are shown in that space."""
     row = McpTask(
         call_id=call.id,
         thread_id=call.thread_id,

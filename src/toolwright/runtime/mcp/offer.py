@@ -61,7 +61,7 @@ class McpOffers:
         self._first_wait = first_wait
 
     async def tools_for(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
-        """The tools that the agent has in a thread with that env."""
+        """Return the tools that the agent has in a thread with that env."""
         if not active.mcp:
             return NO_SERVERS
         listings: Sequence[McpListing] = await asyncio.gather(
@@ -78,7 +78,7 @@ class McpOffers:
         return McpOffer(tools, key, listings, errors, held.tools, held.news)
 
     async def prompts(self, server: McpServer, env: ThreadEnv) -> McpPrompts:
-        """The prompts that a server offers in a thread with that env; no run waits for them."""
+        """Return the prompts that a server offers in a thread with that env; no run waits for them."""
         target = target_in(server, env)
         return (
             McpPrompts()
@@ -89,7 +89,7 @@ class McpOffers:
     async def prompt(
         self, server: McpServer, env: ThreadEnv, name: str, arguments: Mapping[str, str]
     ) -> McpPromptText:
-        """A prompt of a server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
+        """Return a prompt of a server with these arguments. Raises `McpUnavailable` and `McpRefused`."""
         target = target_in(server, env)
         if isinstance(target, ListingError):
             raise McpUnavailable(target.message)
@@ -103,12 +103,12 @@ class McpOffers:
 
 
 def env_of_agent(active: ActiveAgent) -> ThreadEnv:
-    """The values of an agent alone, of no thread."""
+    """Return the values of an agent alone, of no thread."""
     return ThreadEnv([({}, active.scoped)], ({}, *active.env), active.tenvs, NOTHING, active.tool_env)
 
 
 def target_in(server: McpServer, env: ThreadEnv) -> McpTarget | ListingError:
-    """The server with the values of a thread; why there is none."""
+    """Return the server with the values of a thread; why there is none."""
     values: dict[str, str] = {}
     secret: set[str] = set()
     for name in server.variables:

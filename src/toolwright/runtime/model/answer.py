@@ -32,7 +32,7 @@ def new_call(
     parent_id: str | None = None,
     tools: Mapping[str, Tool] | None = None,
 ) -> Call:
-    """The row of a call that `active` makes: `ids` are ours and the model's, `place` is its step and its position.
+    """Return the row of a call of `active`: `ids` are ours and the model's, `place` is its step and position.
 
     `tools` are those that it is found among, the ones of `active` if there are none.
     """
@@ -98,7 +98,7 @@ def checked(response: ModelResponse, name: str) -> ModelResponse:
 
 
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:
-    """The calls that the model asks for. A call id that it repeats, or leaves out, gets a new one (D3)."""
+    """Return the calls that the model asks for. A call id that it repeats, or leaves out, gets a new one (D3)."""
     calls: list[Call] = []
     seen: set[str] = set()
     active = context.active
@@ -116,7 +116,7 @@ def calls_of(context: RunContext, response: ModelResponse, step: int, at: dateti
 def assistant_message(
     context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int, at: datetime
 ) -> Message:
-    """The answer as a message at the place `seq`."""
+    """Return the answer as a message at the place `seq`."""
     return Message(
         id=context.new_id("msg"),
         role="assistant",
@@ -144,7 +144,7 @@ CORRECTION = "fix_"
 
 
 def correction_message(context: RunContext, error: InvalidAnswer, step: int, seq: int) -> Message:
-    """The faults of an answer as a user message at the place `seq`, behind the answer."""
+    """Return the faults of an answer as a user message at the place `seq`, behind the answer."""
     return Message(
         id=context.new_id(CORRECTION.rstrip("_")),
         role="user",
@@ -198,7 +198,7 @@ def asked_call(
     parent: Call | None = None,
     tools: Mapping[str, Tool] | None = None,
 ) -> Call:
-    """A call that no model has asked for, but a handler or a prompt's definition."""
+    """Return a call that no model has asked for, but a handler or a prompt's definition."""
     call_id = context.new_id("call") if call_id is None else call_id
     step = context.run.step_count if parent is None else parent.step
     parent_id = None if parent is None else parent.id
@@ -224,7 +224,7 @@ def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
 
 
 def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) -> list[Call]:
-    """The calls of that step that were made from outside, without the secrets that are known by now."""
+    """Return the calls of that step that were made from outside, without the secrets that are known by now."""
     active, first, at = context.root.active, len(context.root.calls), context.clock.now()
     tools = () if active is None else active.by_name
     calls: list[Call] = []
@@ -240,7 +240,7 @@ def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) 
 
 
 def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
-    """Calls as the message has them that asks for them."""
+    """Return calls as the message has them that asks for them."""
     return tuple(
         [
             MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
@@ -250,7 +250,7 @@ def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
 
 
 def step_row(context: RunContext, response: ModelResponse, number: int, at: datetime) -> Step:
-    """The step's row."""
+    """Return the step's row."""
     return Step(
         run_id=context.run.id,
         number=number,
@@ -263,5 +263,5 @@ def step_row(context: RunContext, response: ModelResponse, number: int, at: date
 
 
 def total_cost(before: float | None, cost: float | None) -> float | None:
-    """The sum, None while no price is known."""
+    """Return the sum, None while no price is known."""
     return before if cost is None else (before or 0.0) + cost

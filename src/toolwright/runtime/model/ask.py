@@ -73,7 +73,7 @@ class AnswerLimit:
         self._again = now + silence * SLACK
 
     def begin(self, reading: "Supervision[Any]") -> None:
-        """Limits this reading."""
+        """Limit this reading."""
         self._reading = reading
         reading.limit(min(self._loop.time() + self._ring, self._end))
         self._abort.within(reading)
@@ -90,7 +90,7 @@ class AnswerLimit:
         return True
 
     def over(self) -> None:
-        """The answer is there, or will not be."""
+        """Stop limiting the answer, which has ended."""
         if self._reading is not None:
             self._abort.left(self._reading)
 
@@ -160,7 +160,7 @@ class ModelAnswers:
     def _next_request(
         self, context: RunContext, active: ActiveAgent, changes: Changes, system: str, stable: str | None
     ) -> ModelRequest:
-        """The request for the next step of the thread's own conversation."""
+        """Return the request for the next step of the thread's own conversation."""
         root, number = context.root, context.run.step_count + 1
         shown = root.shown(context.side) if root.compactions else root.messages
         said = [*shown, *changes.messages]
@@ -264,7 +264,7 @@ class ModelAnswers:
         turn: int,
         stable: str | None = None,
     ) -> ModelRequest:
-        """The request; `stable` is the beginning of the system text that does not change, None for all of it."""
+        """Return the request; `stable` is the beginning of the system text that does not change, None for all of it."""
         form = active.form
         if context.redactor.secrets:
             system, stable = _redacted(system, stable, context.redactor)
@@ -327,7 +327,7 @@ class ModelAnswers:
         return response
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> tuple[str, str]:
-        """System prompt of an agent with toolkits, and the part of it that does not change.
+        """Return the system prompt of an agent with toolkits, and the part of it that does not change.
 
         A space that it may be in no longer it is put out of (D10).
         """
@@ -339,7 +339,7 @@ class ModelAnswers:
     async def _redacted_system(
         self, context: RunContext, active: ActiveAgent, most: int
     ) -> tuple[str, int | None]:
-        """System prompt for a request of at most so many tokens, and the length of the part that does not change."""
+        """Return the system prompt for a request of at most `most` tokens, and the length of its stable part."""
         system, stable = await self._sections(context, active, most)
         if context.redactor.secrets:
             system, beginning = _redacted(system, stable, context.redactor)
@@ -396,7 +396,7 @@ async def _read(
 
 
 def _redacted(system: str, stable: str | None, redactor: Redactor) -> tuple[str, str | None]:
-    """The system text without secrets and its stable beginning, which is None if a secret reaches across its end."""
+    """Return the redacted system text and its stable beginning, or None if a secret crosses its end."""
     clean = redactor.text(system)
     beginning = None if stable is None else redactor.text(stable)
     return clean, beginning if beginning is not None and clean.startswith(beginning) else None

@@ -229,7 +229,7 @@ class ContextWindows:
         return request
 
     def accepted(self, frame: Frame, active: ActiveAgent, model: Model) -> None:
-        """Learn that the model takes requests of the last one's budget, after it has refused longer ones.
+        """Record that the model accepted the last request's size, after it rejected longer ones.
 
         Not before: what it refuses for the size of a file says nothing of other conversations. A limit below a request
         that it has taken is forgotten.

@@ -330,7 +330,7 @@ def named_by(refused: ContextTooLong, estimate: int) -> tuple[int | None, int | 
 
 
 def row_of_loop(messages: Sequence[Message]) -> Compaction:
-    """The row of a conversation outside: what its header says is left out of it."""
+    """Return the row of a conversation outside: what its header says is left out of it."""
     first = messages[0]
     summary, omitted = read_header(first.content) if first.id.startswith(HEADER) else (None, 0)
     model = None if summary is None else "before"

@@ -103,7 +103,7 @@ class AppCalls:
             yield CallWatch(self, call, follower)
 
     async def row(self, call: AppCall) -> Call | None:
-        """The call as it is now; None before it has begun."""
+        """Return the call as it is now; None before it has begun."""
         return await self._parts.store.call(call.id)
 
     async def lost(self, call: AppCall) -> bool:
@@ -112,7 +112,7 @@ class AppCalls:
         return event is None or event.status == "failed"
 
     async def find(self, call_id: str, users: Sequence[str] | None) -> Call:
-        """The call of that id, made by a host as one of these users; `NotFound` for any other."""
+        """Return the call of that id, made by a host as one of these users; `NotFound` for any other."""
         call = await self._calls.get(call_id)
         if call.parent_id is not None:
             raise NotFound(f"There is no call {call_id!r}.")
@@ -127,16 +127,16 @@ class AppCalls:
             raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def list(self, sees: CallVisibility | None, limit: int, offset: int) -> Sequence[Call]:
-        """Calls that hosts have made, the oldest first; those that `sees` may see if it is given."""
+        """Return calls that hosts have made, the oldest first; those that `sees` may see if it is given."""
         return await self._calls.list(status=EVERY, agent=APP_TOOLS.id, sees=sees, limit=limit, offset=offset)
 
     async def below(self, call: Call | AppCall, limit: int) -> Sequence[Call]:
-        """Other calls of the same run, in order: those that the call has made."""
+        """Return other calls of the same run, in order: those that the call has made."""
         calls = await self._calls.list(status=EVERY, run_id=call.run_id, limit=limit)
         return [each for each in calls if each.id != call.id]
 
     def result(self, call: Call) -> ToolResult | None:
-        """The result of the call, None as long as it has none."""
+        """Return the result of the call, None as long as it has none."""
         return None if call.result is None else result_from_json(call.result)
 
     async def cancel(self, call: Call | AppCall) -> None:
@@ -161,7 +161,7 @@ class CallWatch:
         return await self._follower.next(timeout)
 
     async def row(self) -> Call | None:
-        """The call as it is now; None before it has begun."""
+        """Return the call as it is now; None before it has begun."""
         return await self._calls.row(self._call)
 
 

@@ -215,7 +215,7 @@ class McpTasks:
             log.info("The task of the call %s rejected an answer: %s", task.call_id, error)
 
     async def _author(self, task: McpTask) -> Entity | None:
-        """The agent as it is seen in the task's space, None where it is seen in none."""
+        """Return the agent as it is seen in the task's space, None where it is seen in none."""
         active = None if task.space_id is None else await self._agents.usable(task.agent_id)
         author = None if active is None else entity_of(active.agent)
         if task.space_id is None or author is None:
@@ -299,7 +299,7 @@ class McpTasks:
 
 
 def _shown(asked: AskBelow, author: Entity | None) -> Sequence[Showing]:
-    """The message of a question, in the space where those of a call in progress are."""
+    """Return the message of a question, in the space where those of a call in progress are."""
     call = asked.call
     if call.space_id is None:
         return ()
@@ -318,7 +318,7 @@ def _question_id(call: Call, key: str) -> str:
 
 
 def _answer_of(call: Call) -> JSONObject:
-    """The answer that a question was given, as the protocol has it."""
+    """Return the answer that a question was given, as the protocol has it."""
     asked = question_of(call)
     if asked is None or call.result is None:
         return _UNANSWERED

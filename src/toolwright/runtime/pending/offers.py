@@ -57,7 +57,7 @@ class OfferQueue:
         return True
 
     def put(self, event: Event, size: int) -> None:
-        """Never blocks: a reader that lags too far is cut off, and finds what is on offer when it comes again."""
+        """Queue an event without blocking. A reader that lags too far is disconnected and re-reads the offers later."""
         if self._waiting and (len(self._waiting) >= BACKLOG or self._bytes + size > MOST_BYTES):
             self._waiting.clear()
             self._overrun.set()
@@ -66,7 +66,7 @@ class OfferQueue:
         self._came.set()
 
     def pop_events(self) -> Sequence[Event]:
-        """Events that came."""
+        """Return events that came."""
         self._came.clear()
         taken = tuple(self._waiting)
         self._waiting.clear()
@@ -74,7 +74,7 @@ class OfferQueue:
         return taken
 
     async def next(self) -> Sequence[Event]:
-        """Events, once there are some."""
+        """Return events, once there are some."""
         await self._came.wait()
         return self.pop_events()
 
@@ -113,7 +113,7 @@ class Offers:
         self._again: dict[str, datetime] = {}  # the ends of leases of which they were told
 
     def opened(self, call: Call, agent: str) -> None:
-        """A call has been opened here: its row is in the journal."""
+        """Announce a call that this process has opened and committed."""
         if call.kind == "external" and not call.is_asked:
             if self._queues:
                 self._announce(Offer(call=call, agent=agent))
@@ -221,7 +221,7 @@ class Offers:
                 yield event
 
     async def _page(self, queue: OfferQueue, after: tuple[datetime, str]) -> list[Offer]:
-        """The next page of what is open, at this reader's turn: however many come, the journal is read at a pace."""
+        """Return the next page of open calls. Readers take turns, so that many of them do not overload the journal."""
         names = None if queue.tools is None else sorted(queue.tools)
         async with self._turn:
             now, begun = self._clock.now(), self._store.offers.begun

@@ -90,7 +90,7 @@ class PendingCalls:
         self._new_id = services.new_id
 
     async def get(self, call_id: str) -> Call:
-        """The call, whatever its status."""
+        """Return the call, whatever its status."""
         refuse_object("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
@@ -108,7 +108,7 @@ class PendingCalls:
         limit: int = 200,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first; the open ones unless asked otherwise, those that `sees` may see if it is given.
+        """Return calls, oldest first; by default the open ones; with `sees`, those that it may see.
 
         These are as they are shown in their spaces. `agent` is an agent's name or id.
         """
@@ -129,7 +129,7 @@ class PendingCalls:
         return calls if sees is None else await self._as_shown(calls)
 
     async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """The calls without the secrets of those who are in their spaces."""
+        """Return the calls without the secrets of those who are in their spaces."""
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
         redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
@@ -252,7 +252,7 @@ class PendingCalls:
         raise _refusal(call)
 
     def _over(self, call: Call, outcome: str, answer: Committed) -> None:
-        """The call has its end. Its run counts it if it waits for it."""
+        """Finish a settled call: notify telemetry and wake its run."""
         self._motor.wake(call.thread_id)
         if self._telemetry is not None and answer.route == "inbox":
             self._telemetry.settled(call, outcome)
@@ -274,7 +274,7 @@ class PendingCalls:
         return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
 
     async def _cleaned(self, redactor: Redactor, outcome: ToolResult) -> ToolResult:
-        """The result without secrets, as it can be recorded."""
+        """Return the result without secrets, as it can be recorded."""
         parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
         return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 

@@ -46,7 +46,7 @@ class Settling:
 def settlement(
     kind: type[S], call: Call, outcome: ToolResult, settling: Settling, files: Sequence[FileChange] = ()
 ) -> S:
-    """The unit that ends the call so. What the agent's inbox gets is in it, for the case that the call is pending."""
+    """Return the unit that ends the call. It has the event for the agent's inbox, in case the call is pending."""
     return kind(
         token=settling.token,
         at=settling.at,
@@ -61,7 +61,7 @@ def settlement(
 
 
 def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
-    """The inbox event for the result of a call whose run has gone on."""
+    """Return the inbox event for the result of a call whose run has gone on."""
     content: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
     return InboxEvent(
         thread_id=call.thread_id,
@@ -79,14 +79,14 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
 
 
 def dropped_timers(call: Call) -> tuple[Effect, ...]:
-    """A call that has a time to expire has a timer, which it needs no longer."""
+    """Return a call that has a time to expire has a timer, which it needs no longer."""
     return () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
 
 
 async def edited_arguments(
     call: Call, terms: Terms, answer: ApprovalAnswer, redactor: Redactor
 ) -> str | None:
-    """The arguments, without secrets, that the answer brings instead of the call's own; None if it brings no others.
+    """Return the approver's edited arguments, redacted, or None if they were not edited.
 
     Raises `InvalidRequest` if the tool does not take them.
     """
@@ -116,7 +116,7 @@ def _validated(
 def approval(
     call: Call, answer: ApprovalAnswer, arguments: str | None, redactor: Redactor, token: str, at: datetime
 ) -> Approve:
-    """The unit by which the call is approved, with these arguments if they are not its own."""
+    """Return the unit by which the call is approved, with these arguments if they are not its own."""
     told: JSONObject = {}
     if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # a longer one is read with the call
         told["args"] = json.loads(arguments)

@@ -48,7 +48,7 @@ class ChannelHistory:
         self._agents = agents
 
     async def last(self, entity_id: str, places: Sequence[Place]) -> list[RecentMessages]:
-        """The last messages of those of the places that the entity may read, the places in their order."""
+        """Return the last messages of those of the places that the entity may read, the places in their order."""
         said = [await self._last(entity_id, place) for place in places[-MOST_PLACES:]]
         return [each for each in said if each is not None]
 
@@ -75,7 +75,7 @@ class ChannelHistory:
         )
 
     async def _under(self, message_id: str) -> Sequence[SpaceMessage]:
-        """The message, if it is there still, and the last answers to it."""
+        """Return the message, if it is there still, and the last answers to it."""
         messages = all_of(await self._store.spaces.answers(message_id, MOST_MESSAGES))
         if any(each.id == message_id for each in messages):
             return messages
@@ -83,7 +83,7 @@ class ChannelHistory:
         return messages if message is None else [message, *messages[1:]]
 
     async def name(self, entity_id: str) -> str:
-        """The name of an agent or a person, their id if there is none any more."""
+        """Return the name of an agent or a person, their id if there is none any more."""
         try:
             return (await self._agents.get(agent_id_of(entity_id))).name
         except NotFound:
@@ -92,7 +92,7 @@ class ChannelHistory:
 
 
 def distinct(names: Mapping[str, str]) -> dict[str, str]:
-    """The names by entity, each with its id behind it if another's looks like it, or if it may be read as more."""
+    """Return the names by entity, each followed by its id if it is ambiguous."""
     counts = Counter(map(seen_name, names.values()))
     return {
         entity_id: f"{speaker_name(name)} ({entity_id})"

@@ -43,7 +43,7 @@ class Prompts:
         self._mcp = mcp
 
     async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> PromptPreview:
-        """The prompt of the agent in its home thread, as if it were in that space; without one, where it is.
+        """Return the prompt of the agent in its home thread, as if it were in that space; without one, where it is.
 
         With a `user_id` it is that of a new thread which belongs to that user. Raises `NotFound` for an agent that is
         not there, and for a space that it cannot be in.

@@ -107,7 +107,7 @@ class SystemPrompts:
         return home
 
     async def _spaces(self, entity_id: str, person: str | None, *, public: bool) -> Sequence[Space]:
-        """The spaces that the agent is in, with all `public` ones where they are asked for.
+        """Return the spaces that the agent is in, with all `public` ones where they are asked for.
 
         For a person they are those that they share with the agent, and public ones.
         """
@@ -191,12 +191,12 @@ def _of_state(agent: ActiveAgent, home: Home, space_id: str | None, budget: int 
 
 
 def prompt(parts: Sequence[Section]) -> str:
-    """The parts as one text."""
+    """Return the parts as one text."""
     return "\n\n".join(part.text for part in parts if part.text)
 
 
 def stable_part(parts: Sequence[Section]) -> str:
-    """The beginning of the parts' text that is the same at the next step: it ends before the first that can change."""
+    """Return the part of the text that stays the same at the next step: all before the first changing part."""
     return prompt([*takewhile(lambda part: not part.changes, parts)])
 
 
@@ -278,7 +278,7 @@ def _block(block: Block, owner: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The lines of what another agent or a server wrote, so marked that none of them seems a part of the prompt."""
+    """Return the lines of another agent or a server, marked so that none looks like a part of the prompt."""
     return "\n".join([f"> {line}" for line in clean_text(text).splitlines()])
 
 

@@ -532,7 +532,7 @@ def _ended(context: RunContext, end: End) -> Next:
 def _read_joined(
     context: RunContext, changes: Changes, joined: Sequence[InboxEvent], cleaned: Mapping[str, str]
 ) -> None:
-    """Messages that joined the run are read with the next answer (D22)."""
+    """Read the messages that joined the run with the next answer (D22)."""
     step = context.run.step_count + 1
     for event in joined:
         changes.read += (event.event_id,)

@@ -56,7 +56,7 @@ def _log_limit(context: RunContext, end: End) -> None:
 
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
-    """The changes and the run's row that end it, and leave the thread."""
+    """Return the changes and the run's row that end it, and leave the thread."""
     over = changed(
         run,
         status=end.status,
@@ -82,7 +82,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
 
 
 def _left_out(context: RunContext, changes: Changes) -> Changes:
-    """If skipping was the run's only call, no later model reads of this run; but of what joined it unread (D12)."""
+    """Drop the messages of a run whose only call was to skip, but not those that joined it unread (D12)."""
     if context.run.step_count != 1 or len(context.root.calls) != 1 or not is_home(context):
         return changes
     of_run = [message for message in context.root.messages if message.run_id == context.run.id]
@@ -98,7 +98,7 @@ def is_home(context: RunContext) -> bool:
 
 
 def presence(context: RunContext, space_id: str | None, type_: EventType) -> list[Effect]:
-    """Word to the space in which the agent is seen, if it is in any: it is in progress, or is no longer."""
+    """Return the event for the agent's space, if it is in one, that it is active or no longer active."""
     if space_id is None:
         return []
     entity_id = None if context.author is None else context.author.id
@@ -107,7 +107,7 @@ def presence(context: RunContext, space_id: str | None, type_: EventType) -> lis
 
 
 def abandoned_results(context: RunContext, end: End) -> AbandonedCallResults:
-    """Last answers of the calls that have none yet when the run ends so."""
+    """Return last answers of the calls that have none yet when the run ends so."""
     stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
     match end.status:
         case "cancelled":
@@ -274,14 +274,14 @@ class RunCommits:
     async def _end_changes(
         self, context: RunContext, changes: Changes, run: Run, end: End
     ) -> tuple[Changes, Run]:
-        """The changes and the run's row that end it, with what that does to other threads of the family."""
+        """Return the changes and the run's row that end it, with what that does to other threads of the family."""
         all_changes, over = ended(context, changes, run, end)
         return await self.with_family_effects(context, all_changes, over, terminated=end.terminated), over
 
     async def with_family_effects(
         self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
     ) -> Changes:
-        """The changes that end this run, with what that does to other threads: of the family, and in a round."""
+        """Return the changes that end this run, with what that does to other threads: of the family, and in a round."""
         effects = await self._next_turns(context, changes, terminated=terminated)
         if tried_again(context, changes, over):
             return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
@@ -297,7 +297,7 @@ class RunCommits:
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     async def _next_turns(self, context: RunContext, changes: Changes, *, terminated: bool) -> list[Effect]:
-        """The turns of those whom this thread has held up: it is done with these events, or with all."""
+        """Return the effects that let the next participants of rounds take their turn after these events."""
         left = [change.event_id for change in changes.inbox if change.now in ("processed", "failed")]
         events = [context.reading.get(each) or context.inbox.get(each) for each in left]
         if terminated:

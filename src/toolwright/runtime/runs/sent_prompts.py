@@ -71,7 +71,7 @@ class _History:
     )
 
     def row(self, sent: Sent | None) -> Compaction | None:
-        """The compaction that was in force for a request."""
+        """Return the compaction that was in force for a request."""
         return None if sent is None else self.rows.get(sent.compaction)
 
     def before(self, place: int, *, with_dropped: bool = True) -> list[Message]:
@@ -92,13 +92,13 @@ class _History:
         return message
 
     def clean(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages without the secrets of the thread."""
+        """Return the messages without the secrets of the thread."""
         if not self.redactor.secrets:
             return [*messages]
         return [clean_message(each, self.redactor) for each in messages]
 
     def text(self, digest: str) -> str:
-        """The text with that digest, without secrets."""
+        """Return the text with that digest, without secrets."""
         return self.redactor.text(self.texts.get(digest, ""))
 
 

@@ -60,7 +60,7 @@ LAST_WORD = 5.0  # seconds to give a run back
 
 
 def _agent_name(context: RunContext) -> str:
-    """The name of the active agent, or the agent's id if it is not configured any more."""
+    """Return the name of the active agent, or the agent's id if it is not configured any more."""
     active = context.root.active
     return context.run.agent if active is None else active.agent.name
 
@@ -155,7 +155,7 @@ class RunWorker:
         return NOTHING if context is None else context.redactor
 
     def nudge(self, thread_id: str) -> None:
-        """The thread was woken while it is being drained: perhaps a result came, or a cancel."""
+        """Handle a wake-up of a thread in progress: a result or a cancellation may have arrived."""
         context = self._holds.get(thread_id)
         if context is None:
             return
@@ -219,7 +219,7 @@ class RunWorker:
         return settled if settled > 0 else math.inf
 
     async def _leave_nothing(self, thread_id: str) -> Verdict:
-        """The thread was deleted: a wake that came to it just then would be due forever."""
+        """Remove the wake-up of a deleted thread; it would otherwise stay due forever."""
         wake = await self._store.wake(thread_id)
         return "done" if wake is None else await self._leave(thread_id, Leaving(gen=wake.gen))
 
@@ -383,7 +383,7 @@ class RunWorker:
             )
 
     async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
-        """The changes with which the run begins; of events that are too long the whole is kept in files."""
+        """Return the changes with which the run begins; of events that are too long the whole is kept in files."""
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
         bounded = [
             await within_limit(event, thread_id, self._files, drafts, context.redactor) for event in waiting
@@ -448,7 +448,7 @@ def _log_place(context: RunContext) -> LogPlace:
 
 
 def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: Mapping[str, str]) -> Changes:
-    """The changes with which a run begins by reading these events."""
+    """Return the changes with which a run begins by reading these events."""
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:

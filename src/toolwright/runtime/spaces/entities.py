@@ -50,11 +50,11 @@ class Entities:
         self._new_id = services.new_id
 
     async def create(self, **fields: Unpack[EntityFields]) -> Entity:
-        """A human; where the external id is known, that one, with the fields given."""
+        """Return a human; where the external id is known, that one, with the fields given."""
         return (await self.register(**fields)).entity
 
     async def register(self, **fields: Unpack[EntityFields]) -> Registered:
-        """A human as by `create`, and whether it is new. Of those who race with one external id, one makes it."""
+        """Return a person as by `create`, and whether they are new. Concurrent calls create one per external id."""
         checked = _checked(fields)
         now = self._clock.now()
         new = Entity(id=self._new_id("ent"), type="human", metadata={}, created_at=now, updated_at=now)
@@ -70,14 +70,14 @@ class Entities:
                 return Registered(entity=saved, created=False)
 
     async def get(self, entity_id: str) -> Entity:
-        """The entity, a human or an agent."""
+        """Return the entity, a human or an agent."""
         entity = await self.known(by_id("entity", entity_id))
         if entity is None:
             raise NotFound(f"There is no entity {entity_id!r}.")
         return entity
 
     async def find(self, entity: str) -> Entity:
-        """The entity of that id, or the agent of that name or id."""
+        """Return the entity of that id, or the agent of that name or id."""
         with_id = await self.known(entity) if can_be_id(entity) else None
         if with_id is not None:
             return with_id
@@ -87,7 +87,7 @@ class Entities:
             raise NotFound(f"There is no entity {entity!r}.") from None
 
     async def known(self, entity_id: str) -> Entity | None:
-        """The entity of that id, None if there is none, or none any more."""
+        """Return the entity of that id, or None if there is none, or none any more."""
         entity = await self._store.entity(entity_id)
         if entity is not None:
             return entity
@@ -103,15 +103,15 @@ class Entities:
             return None
 
     async def human(self, entity_id: str) -> Entity | None:
-        """The human of that id."""
+        """Return the human of that id."""
         return await self._store.entity(entity_id) if can_be_id(entity_id) else None
 
     async def named(self, external_id: str) -> Entity | None:
-        """The human whom tokens call so."""
+        """Return the human whom tokens call so."""
         return await self._store.entity_named(external_id) if can_be_id(external_id) else None
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        """The agents, declared and configured, then the humans, the oldest first."""
+        """Return the agents, declared and configured, then the humans, the oldest first."""
         page(limit, offset)
         agent_rows = await self._agents.list(ALL)
         agents = [entity_of(agent) for agent in agent_rows]
@@ -151,7 +151,7 @@ class Entities:
             refused = isinstance(await self._store.commit(unit), Conflict)
 
     async def env(self, entity_id: str) -> Mapping[str, EnvType]:
-        """The names that were set for a human, and whether each is a secret; never a value."""
+        """Return the names that were set for a human, and whether each is a secret; never a value."""
         await self._human(entity_id)
         return {row.name: row.type for row in await self._store.env_of(entity_id)}
 
@@ -184,7 +184,7 @@ class Entities:
         return entity
 
     async def _change(self, was: Entity, fields: EntityFields) -> Entity | Guard:
-        """The entity as it is then, or the guard that failed."""
+        """Return the entity as it is then, or the guard that failed."""
         entity = _with(was, fields, was.updated_at)
         if entity == was:
             return was
@@ -207,7 +207,7 @@ def _after(last: datetime | None, now: datetime) -> datetime:
 
 
 def _checked(fields: Mapping[str, object]) -> EntityFields:
-    """The fields, if every journal can keep them. Callers may pass anything."""
+    """Return the fields, if every journal can keep them. Callers may pass anything."""
     checked: EntityFields = {}
     for name, given_value in fields.items():
         match name:

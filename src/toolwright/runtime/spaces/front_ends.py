@@ -25,7 +25,7 @@ class FrontEnds:
     async def register(
         self, entity_id: str, name: str | None = None, metadata: JSONObject | None = None
     ) -> FrontEnd:
-        """A new front-end of that entity."""
+        """Create a front-end of that entity."""
         entity = await self._entities.get(entity_id)
         made = FrontEnd(
             id=self._new_id("cli"),
@@ -40,7 +40,7 @@ class FrontEnds:
         return made
 
     async def get(self, id: str) -> FrontEnd:
-        """The front-end."""
+        """Return the front-end."""
         front_end = await self._store.front_ends.front_end(by_id("client", id))
         if front_end is None:
             raise NotFound(f"There is no client {id!r}.")
@@ -49,7 +49,7 @@ class FrontEnds:
     async def list(
         self, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
-        """Front-ends, the oldest first; those of one entity if it is named."""
+        """Return front-ends, the oldest first; those of one entity if it is named."""
         page(limit, offset)
         asked = by_text("entityId", entity_id)
         return await self._store.front_ends.front_ends(entity_id=asked, limit=limit, offset=offset)

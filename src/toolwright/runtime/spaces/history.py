@@ -38,7 +38,7 @@ class History:
     async def messages(
         self, space_id: str, limit: int, after: int | None, before: int | None
     ) -> Sequence[MessageView]:
-        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         page(limit)
         for name, seq in (("after", after), ("before", before)):
             whole_number(name, 0 if seq is None else seq)
@@ -47,19 +47,19 @@ class History:
         return await self.shown(rows)
 
     async def newest(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """A page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
         page(limit, offset)
         return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
 
     async def message(self, message_id: str) -> SpaceMessage:
-        """The message, else `NotFound`."""
+        """Return the message, else `NotFound`."""
         row = await self._store.spaces.message(by_id("message", message_id))
         if row is None:
             raise NotFound(f"There is no message {message_id!r}.")
         return row
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
-        """Messages with their authors and reactions."""
+        """Return messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
         authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
         rows = [

@@ -43,7 +43,7 @@ class Membership:
         return reach_of(agent, None if user_id is None else await person_of(self._store, user_id))
 
     async def open_to(self, space_id: str, entity_id: str, person: str | None = None) -> Space | None:
-        """The space, if that entity may read and speak there, and the person for whom it does so if there is one."""
+        """Return the space if the entity may read and write there, and the person it acts for, or None."""
         if person is not None and await self.open_to(space_id, person) is None:
             return None
         space = await self._store.spaces.space(space_id)
@@ -65,11 +65,11 @@ class Membership:
             raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", missing)
 
     async def redactor(self, space_id: str) -> Redactor:
-        """The redactor of what must not be said in the space."""
+        """Return the redactor of what must not be said in the space."""
         return await self.redactor_of(all_of(await self._store.spaces.members(space_id)))
 
     async def redactor_of(self, members: Sequence[Member]) -> Redactor:
-        """The redactor of a space with these members: the secrets that the agents among them and the app have."""
+        """Return a redactor for a space with these members: for the secrets of its agents and of the app."""
         secrets: set[tuple[str, str]] = set()
         for member in members:
             if member.type == "agent" and (agent := await self._agents.usable(agent_id_of(member.entity_id))):
@@ -77,7 +77,7 @@ class Membership:
         return self._redactor(frozenset(secrets)) if secrets else NOTHING
 
     async def settled(self, intended: Sequence[Intended]) -> list[Effect]:
-        """The intended effects, as they may be shown to who is in their space."""
+        """Return the intended effects, as they may be shown to who is in their space."""
         spaces = {each.space_id for each in intended if isinstance(each, Showing)}
         redactors = {space_id: await self.redactor(space_id) for space_id in spaces}
         return [

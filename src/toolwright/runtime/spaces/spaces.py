@@ -93,7 +93,7 @@ class Spaces:
         members: Sequence[str] = (),
         delivery: DeliveryOrder = "all",
     ) -> Space:
-        """A new space, with these entities in it (ids of entities, names or ids of agents).
+        """Create a space, with these entities in it (ids of entities, names or ids of agents).
 
         What a person says reaches its agents all at once, or with the `delivery` `sequential` one after another: each
         when the one before is done, and so with its answer before them. A `dm` has two members. Raises `AlreadyExists`
@@ -127,7 +127,7 @@ class Spaces:
         return await sweep_rows(self._store, self._clock, self._new_id)
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
-        """The space; `NotFound` also if an entity is named that may not read and speak there."""
+        """Return the space; `NotFound` also if an entity is named that may not read and speak there."""
         by_id("space", space_id)
         read, membership = self._store.spaces.space, self._membership
         space = await (read(space_id) if seen_by is None else membership.open_to(space_id, seen_by))
@@ -141,7 +141,7 @@ class Spaces:
             raise NotFound(f"There is no space {space_id!r}.")
 
     async def list(self, limit: int = 50, offset: int = 0, *, seen_by: str | None = None) -> Sequence[Space]:
-        """Spaces, the oldest first; those that an entity sees if its id is given."""
+        """Return spaces, the oldest first; those that an entity sees if its id is given."""
         page(limit, offset)
         return await self._store.spaces.spaces(seen_by=seen_by, limit=limit, offset=offset)
 
@@ -165,12 +165,12 @@ class Spaces:
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """The members of the space, in the order in which they came."""
+        """Return the members of the space, in the order in which they came."""
         await self._require_existing(space_id)
         return await self._store.spaces.members(space_id)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        """The memberships of an entity."""
+        """Return the memberships of an entity."""
         return await self._store.spaces.memberships(entity_id)
 
     async def share_a_space(self, entity_id: str, other_id: str) -> bool:
@@ -182,7 +182,7 @@ class Spaces:
         return await self._store.spaces.member(space_id, entity_id) is not None
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
-        """An entity (its id, or an agent's name or id) joins, or gets that role.
+        """Return an entity (its id, or an agent's name or id) joins, or gets that role.
 
         Raises `AlreadyExists` for a third member of a `dm`, `TenvsRequired` for an agent that can have no home thread.
         """
@@ -201,12 +201,12 @@ class Spaces:
                 return effect.member if existing is None else changed(existing, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
-        """A member gets another role."""
+        """Change a member's role."""
         await self.member(space_id, entity_id)
         return await self.add_member(space_id, entity_id, role)
 
     async def member(self, space_id: str, entity_id: str) -> Member:
-        """A member of the space, an agent also by its name or id."""
+        """Return a member of the space, an agent also by its name or id."""
         await self.get(space_id)
         row = await self._store.spaces.member(space_id, by_id("member", entity_id))
         if row is None:
@@ -217,13 +217,13 @@ class Spaces:
         return row
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
-        """A member leaves."""
+        """Remove a member."""
         gone = (await self.member(space_id, entity_id)).entity_id
         events = (left_event(gone),)
         await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
-        """A member has read up to that place; never back, never beyond the last message."""
+        """Mark messages as read up to a position. Never moves back, nor beyond the last message."""
         whole_number("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
@@ -256,7 +256,7 @@ class Spaces:
         metadata: JSONObject | None = None,
         parent_id: str | None = None,
     ) -> PostedMessage:
-        """An entity speaks in a space; every other agent in it is woken.
+        """Return an entity speaks in a space; every other agent in it is woken.
 
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
         """
@@ -284,29 +284,29 @@ class Spaces:
     async def messages(
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
     ) -> Sequence[MessageView]:
-        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        """Return messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         await self._require_existing(space_id)
         return await self._history.messages(space_id, limit, after, before)
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[MessageView]:
-        """A page of what was said, in order, which ends `offset` messages before the newest."""
+        """Return a page of what was said, in order, which ends `offset` messages before the newest."""
         await self.get(space_id)
         return await self._history.newest(space_id, limit, offset)
 
     async def entity(self, entity_id: str) -> Entity | None:
-        """The entity of that id, None if there is none any more."""
+        """Return the entity of that id, or None if there is none any more."""
         return await self._entities.known(by_id("entity", entity_id))
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
-        """Messages with their authors and reactions."""
+        """Return messages with their authors and reactions."""
         return await self._history.shown(messages)
 
     async def message(self, message_id: str) -> SpaceMessage:
-        """The message."""
+        """Return the message."""
         return await self._history.message(message_id)
 
     async def edit(self, message_id: str, content: str) -> MessageView:
-        """Another text for a message. That of a call cannot be edited."""
+        """Change the text of a message. A message that shows a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")

@@ -36,7 +36,7 @@ class Speech:
         source: Source = NOBODY,
         audience: Audience = "members",
     ) -> Post:
-        """Effect that posts the message without the secrets of the agents that are there, and wakes its audience.
+        """Return the effect that posts the message, redacted for the agents in the space, and wakes its audience.
 
         `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
         there; in a public space it becomes a member by speaking, or `TenvsRequired` if it cannot be one.
@@ -79,7 +79,7 @@ class Speech:
 
 
 def message_content(content: object, path: str = "content") -> str:
-    """The content of a message: text that is not empty; `path` is what the caller calls it."""
+    """Return the content of a message: text that is not empty; `path` is what the caller calls it."""
     text = text_of(path, content)
     if text is None or not text.strip():
         raise invalid_value(path, "is empty")
@@ -87,7 +87,7 @@ def message_content(content: object, path: str = "content") -> str:
 
 
 def own_metadata(value: object) -> JSONObject:
-    """The metadata that a caller may give a message: not that it shows a call."""
+    """Return the metadata that a caller may give a message: not that it shows a call."""
     metadata = metadata_of(value)
     if metadata.get("type") == "tool_call":
         raise invalid_value("metadata.type", "must not be 'tool_call': such messages show calls of agents")

@@ -42,7 +42,7 @@ class CallEnv:
         return self._context.env.own_tenvs
 
     async def get(self, name: str) -> EnvVar | None:
-        """The value of a name as it is now, None if no layer has it."""
+        """Return the value of a name as it is now, or None if no layer has it."""
         if self._set.get(name) is not None:
             return self._set[name]
         await self._context.reload_env()
@@ -86,7 +86,7 @@ class CallEnv:
         return (*own, *self._brought, *self._dropped)
 
     def passed_on(self, names: Iterable[str]) -> JSONObject:
-        """The tenvs of these names, as the call sees them; those that are not there are left out."""
+        """Return the tenvs of these names, as the call sees them; those that are not there are left out."""
         tenvs = self._context.env_for(self._active).tenvs
         return {name: tenvs[name] for name in names if name in tenvs}
 

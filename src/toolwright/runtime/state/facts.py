@@ -57,7 +57,7 @@ class Facts:
         return MissingTenvs() if at_home or active is None else active.missing_home_tenvs
 
     async def reach(self) -> Reach:
-        """The spaces and memory that the calling agent may reach in this thread, for built-in tools."""
+        """Return the spaces and memory that the calling agent may reach in this thread, for built-in tools."""
         base = self._context.base
         assert base is not None, "an agent that is not there makes no calls"
         return await self._context.where.reach(base.agent)
@@ -131,7 +131,7 @@ class Facts:
         return source_of(self._context)
 
     def clean(self, text: str) -> str:
-        """The text without secrets, for built-in tools."""
+        """Return the text without secrets, for built-in tools."""
         return self._context.redactor.text(text)
 
 
@@ -166,7 +166,7 @@ class CallsWithin:
                 self._inside = None
 
     async def close(self) -> None:
-        """The handler has returned: what it has left in progress within its call ends with it."""
+        """End the calls that the handler has left in progress."""
         if self._inside is not None:
             self._inside.cancel()
             async with self._one:
@@ -194,12 +194,12 @@ class CallMessages:
         self._unchecked: set[str] = set()  # edited messages that are not among those that were read
 
     def messages(self, limit: int, offset: int) -> Sequence[Message]:
-        """The messages with what this call has said and changed, oldest first."""
+        """Return the messages with what this call has said and changed, oldest first."""
         given.page(limit, offset)
         return tuple([self._edited(each) for each in self._all()[offset : offset + limit]])
 
     def message(self, message_id: str) -> Message | None:
-        """One of them."""
+        """Return one of them."""
         wanted = given.text("The id of a message", message_id)
         message = next((each for each in self._all() if each.id == wanted), None)
         return None if message is None else self._edited(message)
@@ -250,7 +250,7 @@ class CallMessages:
         return [clean_message(each, self._context.redactor) for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
-        """Messages, with those of this call, which have no place yet."""
+        """Return messages, with those of this call, which have no place yet."""
         there = self._context.all_messages
         if not self._injected:
             return there
@@ -274,7 +274,7 @@ def _no_message(message_id: str) -> NotFound:
 
 
 def injected_message(context: RunContext, injected: Injected, seq: int | None = None) -> Message:
-    """An injected message at its place, if it has one."""
+    """Return an injected message at its place, if it has one."""
     return Message(
         id=injected.id,
         role=injected.role,

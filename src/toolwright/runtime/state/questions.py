@@ -48,7 +48,7 @@ class Questions(Facts):
         return sampled(await self._calls.make(SAMPLE, asked, built_in=True))
 
     async def ask(self, asked: JSONObject) -> Elicited:
-        """The same for a question that is read already. Raises `InvalidRequest` for an invalid schema."""
+        """Return the same for a question that is read already. Raises `InvalidRequest` for an invalid schema."""
         check_question(asked)
         with self._context.abort.clocks_paused():
             result = await self._calls.make(ELICIT, asked, built_in=True)

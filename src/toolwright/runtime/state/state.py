@@ -141,7 +141,7 @@ class RunState(Questions):
         return self._env.tenvs
 
     async def env(self, name: str) -> str | None:
-        """The value of a name as it is now, None if no layer has it."""
+        """Return the value of a name as it is now, or None if no layer has it."""
         var = await self._env.get(given.text("The name of a value", name))
         return None if var is None else var.value
 
@@ -176,7 +176,7 @@ class RunState(Questions):
         return self._drafts
 
     async def read_file(self, path: str) -> bytes:
-        """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
+        """Return the bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
         return await self._files.read(await self.drafts.get(path))
 
     @writes_later
@@ -194,15 +194,15 @@ class RunState(Questions):
         return await self._files.write(self.thread_id, self.drafts, path, data, mime_type)
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
-        """The files in a folder and below, by path."""
+        """Return the files in a folder and below, by path."""
         return await self.drafts.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
-        """The files whose path, or name if the pattern has no slash, matches."""
+        """Return the files whose path, or name if the pattern has no slash, matches."""
         return await self.drafts.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """Metadata of a file, None if there is none."""
+        """Return the metadata of a file, or None if there is none."""
         file = await self.drafts.at(path)
         return None if file is None else file.ref
 
@@ -212,7 +212,7 @@ class RunState(Questions):
         return await self.drafts.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        """The thread's messages, oldest first, those of the running step included."""
+        """Return the thread's messages, oldest first, those of the running step included."""
         await self._context.read_all()
         return self._words.messages(limit, offset)
 
@@ -256,11 +256,11 @@ class RunState(Questions):
         return self._family.children
 
     async def get_child_thread(self, reference: str) -> RelatedThread | None:
-        """The child of that reference, None if there is none."""
+        """Return the child of that reference, or None if there is none."""
         return await self._family.child(reference)
 
     async def get_parent_thread(self) -> RelatedThread | None:
-        """The thread that has made this one, None if none has."""
+        """Return the thread that has made this one, or None if none has."""
         return await self._family.parent()
 
     @writes_later
@@ -281,7 +281,7 @@ class RunState(Questions):
         self._family.ends(self.thread_id)
 
     async def get_value(self, key: str) -> JSON:
-        """A value that this thread has kept, None if it has none of that name."""
+        """Return a value that this thread has kept, or None if it has none of that name."""
         return await self.values.get(key)
 
     @writes
@@ -314,7 +314,7 @@ class RunState(Questions):
         return await self._calls.make(name, arguments)
 
     async def close(self) -> None:
-        """The handler has returned: what it has left in progress within its call ends with it."""
+        """End the calls that the handler has left in progress."""
         self.execution.over = True
         if self._calls_or_none is not None:
             await self._calls_or_none.close()
@@ -328,7 +328,7 @@ class RunState(Questions):
         self._calls.queue(name, arguments, self._context.redactor)
 
     async def adopt(self, below: RunExecution) -> None:
-        """Takes over the requests of a call within this one, and what it queued."""
+        """Adopt the requests of a call within this one, and what it queued."""
         self.execution.adopt(below)
         self.execution.queued = (*self.execution.queued, *below.queued)
 
@@ -353,7 +353,7 @@ class RunState(Questions):
             await self._words_or_none.check()
 
     def written(self) -> Changes:
-        """Changes of the call, as its unit takes them, without the secrets that are known by now."""
+        """Return changes of the call, as its unit takes them, without the secrets that are known by now."""
         changes = Changes()
         if self._emitted:
             redactor = self._context.redactor
@@ -377,7 +377,7 @@ class RunState(Questions):
         self._makers.append(make)
 
     async def effects(self) -> list[Effect]:
-        """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
+        """Return the effects so far, redacted. Raises the errors of those that are created now."""
         done = [clean_effect(effect, self._context.redactor) for effect in self._effects]
         if self._values_or_none is not None:
             done += self._values_or_none.effects

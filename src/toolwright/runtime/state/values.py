@@ -31,7 +31,7 @@ class CallValues:
         self._set: dict[str, str | None] = {}
 
     async def get(self, key: object) -> JSON:
-        """A value, None if there is none of that key."""
+        """Return a value, or None if there is none of that key."""
         own_key = value_key(given.key(key), self._instance)
         if own_key in self._set:
             kept = self._set[own_key]
@@ -62,7 +62,7 @@ class CallValues:
 
 
 def _instance(active: ActiveAgent | None, call: Call) -> str | None:
-    """The instance whose call it is, None for calls of none, and of tools that are no schema tools."""
+    """Return the instance whose call it is, or None for calls of none, and of tools that are no schema tools."""
     tool = None if active is None else active.by_name.get(call.name)
     if tool is None or tool.meta is None:
         return None

@@ -44,7 +44,7 @@ class Events:
         self._motor = motor
 
     async def list(self, topic: Topic, after: int = 0, limit: int = PAGE, offset: int = 0) -> Sequence[Event]:
-        """Recorded events with a number above `after`, in order, without the first `offset` of them."""
+        """Return recorded events with a number above `after`, in order, without the first `offset` of them."""
         page(limit, after)
         page(limit, offset)
         _check_topic(topic)

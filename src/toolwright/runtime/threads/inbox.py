@@ -42,7 +42,7 @@ async def cleaned_texts(events: Iterable[InboxEvent]) -> dict[str, str]:
 def own_message(
     event: InboxEvent, run: Run, step: int, seq: int, cleaned: Mapping[str, str] | None = None
 ) -> Message:
-    """A message of the thread's own as a user message of the run that reads it, at the place `seq`; it keeps its id.
+    """Return a message of the thread as a user message of the run that reads it, at position `seq`, with the same id.
 
     It has nothing that people do not see and a model reads; of long ones that is `cleaned` already.
     """
@@ -77,7 +77,7 @@ def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
 
 
 def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -> Message:
-    """All else that waits as one user message: people first, then results, plans and services, agents last.
+    """Return all else that waits as one user message: people first, then results, plans and services, agents last.
 
     A home thread reads it as in S3, "Result via Inbox".
     """
@@ -160,7 +160,7 @@ def line(event: InboxEvent) -> str:
 
 
 def _of_subagent(content: JSONObject) -> str:
-    """Text of a child's message or result."""
+    """Return the text of a child's message or result."""
     name = content.get("name")
     who = "Subagent" if name is None else f"Subagent: {speaker_name(str(name))}"
     at = f"reference: {content.get('reference')}, status: {content.get('status')}"
@@ -180,7 +180,7 @@ def preview(events: Sequence[InboxEvent]) -> str | None:
 
 
 def depth_of(events: Sequence[InboxEvent], run: Run) -> int:
-    """Depth of the run in a chain of agents that wake each other: that of what it reads (D15)."""
+    """Return the depth of the run in a chain of agents that wake each other: that of what it reads (D15)."""
     return max([run.chain_depth, *[event.depth for event in events]])
 
 
@@ -195,7 +195,7 @@ def _quoted(text: JSON) -> str:
 
 
 def kept_ref(ref: AttachmentRef) -> JSONObject:
-    """A file of a message as its inbox event carries it."""
+    """Return a file of a message as its inbox event carries it."""
     return {**attachment_to_json(ref), "digest": ref.digest}
 
 

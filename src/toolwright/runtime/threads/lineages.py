@@ -20,7 +20,7 @@ class Lineages:
         self._environment = environment
 
     async def resolver(self, thread: Thread) -> Resolve:
-        """Resolver of the thread's env for an agent, given the rows of all who have a say."""
+        """Return the resolver of the thread's env for an agent, given the rows of all who have a say."""
         above = await self._above(thread) if thread.parent_id is not None else []
         _, hidden = await self._agent(thread.agent)
 
@@ -33,12 +33,12 @@ class Lineages:
         return resolve
 
     async def env(self, thread: Thread, active: ActiveAgent | None) -> ThreadEnv:
-        """Env of the thread now."""
+        """Return the env of the thread now."""
         resolve = await self.resolver(thread)
         return resolve(thread, active, await self._store.env(thread.id))
 
     async def _above(self, thread: Thread) -> list[ParentScope]:
-        """The threads above it, the nearest first."""
+        """Return the threads above it, the nearest first."""
         return [await self._scope_of(each) for each in await self._store.children.lineage(thread.id)]
 
     async def _scope_of(self, thread: Thread) -> ParentScope:
@@ -49,7 +49,7 @@ class Lineages:
         return ParentScope(thread.id, scoped, hidden, private)
 
     async def _agent(self, agent_id: str) -> tuple[frozenset[str], frozenset[str]]:
-        """The names that are scoped by an agent, and those that it hides."""
+        """Return the names that are scoped by an agent, and those that it hides."""
         try:
             agent = await self._agents.find(agent_id)
         except (InvalidRequest, DefinitionError):

@@ -65,7 +65,7 @@ class Runs:
         self._new_id = services.new_id
 
     async def get(self, run_id: str) -> Run:
-        """The run."""
+        """Return the run."""
         run = await self._store.run(by_id("run", run_id))
         if run is None:
             raise NotFound(f"There is no run {run_id!r}.")
@@ -148,7 +148,7 @@ class Runs:
             return run, None
 
     async def _awaited_runs(self, run: Run) -> Sequence[Run]:
-        """The run, and those of children that a call of it waits for, the outer ones first."""
+        """Return the run, and those of children that a call of it waits for, the outer ones first."""
         runs = [run]
         for each in runs:  # grows meanwhile
             calls = {call.id for call in await self._waiting_calls(each) if call.has_child}
@@ -178,7 +178,7 @@ class Runs:
         return await self._store.calls(run_id=run.id, status=("waiting",), limit=PAGE)
 
     async def _until(self, run_id: str, types: frozenset[str], enough: Callable[[Run], bool]) -> Run:
-        """The run once it is as is wished, which events of these types may tell of."""
+        """Return the run once it is as is wished, which events of these types may tell of."""
         with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
             while not enough(run := await self.get(run_id)):
                 await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)

@@ -103,7 +103,7 @@ class Threads:
         tags: Sequence[str] | None = None,
         arguments: JSONObject | None = None,
     ) -> Thread:
-        """A new thread of that agent, named by name or id, with the values that it brings.
+        """Create a thread of that agent, given by name or id, with the values that it brings.
 
         Arguments are validated by the `required_schema` of the agent's first prompt and get its defaults. Raises
         `InvalidRequest` for invalid ones, `TenvsRequired`, which names all that its tools would miss (S2 §9.3), and
@@ -138,7 +138,7 @@ class Threads:
         return thread
 
     async def env(self, thread_id: str) -> Mapping[str, EnvType]:
-        """The names that were set in the thread, and whether each is a secret; never a value."""
+        """Return the names that were set in the thread, and whether each is a secret; never a value."""
         await self.get(thread_id)
         rows = await self._store.env_of(thread_id)
         return {row.name: row.type for row in rows if row.kind == "env"}
@@ -160,7 +160,7 @@ class Threads:
         return await self.env(thread_id)
 
     async def get(self, thread_id: str) -> Thread:
-        """The thread."""
+        """Return the thread."""
         thread = await self._store.thread(by_id("thread", thread_id))
         if thread is None:
             raise NotFound(f"There is no thread {thread_id!r}.")
@@ -208,7 +208,7 @@ class Threads:
         return await self._store.threads(users=users, agent=agent, order=order, limit=limit, offset=offset)
 
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
-        """The threads that this one has made, the oldest first."""
+        """Return the threads that this one has made, the oldest first."""
         page(limit, offset)
         await self._require_existing(thread_id)
         return await self._store.children.children(thread_id, limit=limit, offset=offset)
@@ -216,7 +216,7 @@ class Threads:
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
-        """The thread's messages, the oldest first, those of one run if it is named; none that no run has read yet."""
+        """Return the messages of the thread, or of one run, oldest first, without those that no run has read."""
         page(limit, offset)
         by_text("run_id", run_id)
         await self._require_existing(thread_id)
@@ -478,7 +478,7 @@ def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
 
 
 def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
-    """The given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
+    """Return the given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
     try:
         brought = plain_names({} if value is None else value)
     except InvalidJSON as error:

@@ -55,7 +55,7 @@ class CallEnds:
             del self._readers[thread_id]
 
     def _waited_calls(self, thread_id: str) -> list[str]:
-        """The calls of the thread that are waited for."""
+        """Return the calls of the thread that are waited for."""
         waiting = self._waiting.items()
         return [each for each, (event, end) in waiting if event.thread_id == thread_id and not end.done()]
 
@@ -73,7 +73,7 @@ class CallEnds:
                 waiting[1].set_result(result)
 
     async def _result(self, call_id: str, event: InboxEvent) -> ToolResult | None:
-        """The result of the call, None as long as it has none."""
+        """Return the result of the call, None as long as it has none."""
         call = await self._store.call(call_id)
         if call is not None:
             return self._shown(call) if is_over(call.status) or call.status == "pending" else None

@@ -52,7 +52,7 @@ async def call_event(
     names: Sequence[str],
     at: datetime,
 ) -> InboxEvent:
-    """The call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
+    """Return the call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
     arguments = written.arguments
     content: JSONObject = {
         "callId": call_id,
@@ -75,7 +75,7 @@ def post_of(
     new_id: NewId,
     telemetry: Telemetry | None,
 ) -> PostCall:
-    """The unit that has the call made in that run, which asks no model."""
+    """Return the unit that has the call made in that run, which asks no model."""
     traceparent = None if telemetry is None else telemetry.current()
     run = changed(first_run(thread, run_id, 0, clock), calls_only=True, traceparent=traceparent)
     return PostCall(token=new_id("unit"), at=clock.now(), event=event, run=run, queued=run_event(run))

@@ -109,7 +109,7 @@ def _is_header(message: Message) -> bool:
 
 
 def _form(written: object, index: int) -> JSONObject:
-    """The message as JSON."""
+    """Return the message as JSON."""
     try:
         form = plain(written)
     except InvalidJSON as error:
@@ -206,7 +206,7 @@ def _call(call_id: JSON, name: JSON, arguments: JSON) -> MessageCall:
 
 
 def _text(content: JSON) -> str:
-    """The text of a content; of a block that is none its JSON, but for files and calls."""
+    """Return the text of a content; of a block that is none its JSON, but for files and calls."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts: list[str] = []

@@ -49,7 +49,7 @@ class AgentServers:
         self._new_id = services.new_id
 
     async def of(self, agent: str, thread_id: str | None = None) -> Sequence[McpServerState]:
-        """The servers of that agent, with the values of one of its threads; without one, with its own.
+        """Return the servers of that agent, with the values of one of its threads; without one, with its own.
 
         Raises `NotFound` for an agent or a thread that is not there.
         """
@@ -136,7 +136,7 @@ class AgentServers:
                 return
 
     async def _held(self, agent_id: str, offer: McpOffer, server: str, tool: str) -> str:
-        """The digest that waits to be accepted: as the server lists the tool now, else as it was listed last."""
+        """Return the digest that waits to be accepted: as the server lists the tool now, else as it was listed last."""
         for each in (*offer.held, *await self._store.mcp.definitions(agent_id)):
             if (each.server, each.tool) == (server, tool) and each.held is not None:
                 return each.held
@@ -171,7 +171,7 @@ class AgentServers:
 
 
 def _texts(arguments: object) -> Mapping[str, str]:
-    """The arguments of a prompt. Raises `InvalidRequest`."""
+    """Return the arguments of a prompt. Raises `InvalidRequest`."""
     if arguments is None:
         return {}
     if isinstance(arguments, Mapping):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
 
 _BY_MEANING = (
-    "Search the passages that you have stored: found are those in which each of your words stands, also in their tags, "
-    "and those that mean something alike."
+    "Search your stored passages. Returns passages whose content or tags contain every keyword, and passages with a "
+    "similar meaning."
 )
 
 
@@ -35,19 +35,19 @@ class MemoryToolkit:
         self.tools: tuple[Tool, ...] = (builtin(self.update_memory), search, builtin(self.store_memory))
 
     async def update_memory(self, state: ThreadState, label: str, content: str) -> ToolResult:
-        """Write one of your own core memory blocks, which you are shown at every step. The content replaces what
-        the block of that label holds; a new label makes a new block.
+        """Write one of your own core memory blocks, which you see at every step. The content replaces the block with
+        that label; a new label creates a block.
         """
         return await within_run(state, lambda run: self._update(run, label, content))
 
     async def search_memory(self, state: ThreadState, query: str) -> ToolResult:
-        """Search the passages that you have stored, by keywords: each of them must stand in a passage or its tags."""
+        """Search your stored passages by keywords: each keyword must occur in a passage or its tags."""
         return await within_run(state, lambda run: self._search(run, query))
 
     async def store_memory(
         self, state: ThreadState, content: str, tags: list[str] | None = None
     ) -> ToolResult:
-        """Store a passage that you can search for later, with tags if you like."""
+        """Store a passage for later searches, with optional tags."""
         return await within_run(state, lambda run: self._store(run, content, tags or []))
 
     async def _update(self, run: BuiltinState, label: str, content: str) -> JSON:

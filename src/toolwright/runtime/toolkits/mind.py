@@ -39,10 +39,10 @@ C = TypeVar("C")
 class GivenGoal(BaseModel):
     """A goal."""
 
-    id: str | None = Field(default=None, description="The goal to change; without one, a new goal is made.")
-    description: str | None = Field(default=None, description="What is wanted. A new goal needs it.")
-    status: str | None = Field(default=None, description="How far it is, such as 'active' or 'done'.")
-    priority: str | None = Field(default=None, description="How much it matters, such as 'high'.")
+    id: str | None = Field(default=None, description="The goal to update; omit it to create a new goal.")
+    description: str | None = Field(default=None, description="The goal. Required for a new goal.")
+    status: str | None = Field(default=None, description="Status, such as 'active' or 'done'.")
+    priority: str | None = Field(default=None, description="Priority, such as 'high'.")
 
     @property
     def change(self) -> GoalChange:
@@ -53,8 +53,8 @@ class GivenGoal(BaseModel):
 class GivenMemory(BaseModel):
     """A memory."""
 
-    key: str = Field(description="What it is about; an existing one is replaced.")
-    value: str = Field(description="What is to be remembered.")
+    key: str = Field(description="Key of the memory; an existing one is replaced.")
+    value: str = Field(description="The value to remember.")
 
     @property
     def change(self) -> MemoryChange:
@@ -67,24 +67,25 @@ class GivenPlan(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    id: str | None = Field(default=None, description="The plan to change; without one, a new plan is made.")
-    name: str | None = Field(default=None, description="A short name. A new plan needs it.")
+    id: str | None = Field(default=None, description="The plan to update; omit it to create a new plan.")
+    name: str | None = Field(default=None, description="A short name. Required for a new plan.")
     instruction: str | None = Field(
-        default=None, description="What you will be told when it runs. A new plan needs it."
+        default=None, description="The instruction that you receive when it runs. Required for a new plan."
     )
     run_after: int | float | str | None = Field(
-        default=None, description="Run once, after milliseconds or a text such as '5 hours' or '1h30m'."
+        default=None,
+        description="Run once, after a number of milliseconds or a text such as '5 hours' or '1h30m'.",
     )
     scheduled_at: str | None = Field(
-        default=None, description="Run once, at this instant: ISO 8601 with an offset, or with a timezone."
+        default=None, description="Run once, at this time: ISO 8601 with an offset, or with a timezone."
     )
     cron: str | None = Field(
         default=None,
-        description="Run again and again: minute, hour, day of month, month, day of week, or '@daily'.",
+        description="Run repeatedly: minute, hour, day of month, month, day of week, or '@daily'.",
     )
     timezone: str | None = Field(
         default=None,
-        description="The IANA time zone of cron, or of scheduledAt without an offset; else it is UTC.",
+        description="The IANA time zone of cron, or of scheduledAt without an offset. Default: UTC.",
     )
 
     @property
@@ -112,35 +113,36 @@ class MindToolkit:
         )
 
     async def set_goals(self, state: ThreadState, goals: list[GivenGoal]) -> ToolResult:
-        """Make new goals for yourself, or change some: what you leave out stays as it is. Answers with all goals."""
+        """Create or update your goals; omitted fields keep their values. Returns all goals."""
         changes = [each.change for each in goals]
         return await within_run(state, lambda run: self._set(run, GOALS, changes, goal_json))
 
     async def delete_goals(self, state: ThreadState, ids: list[str]) -> ToolResult:
-        """Give up goals, by their ids. Answers with those that are left."""
+        """Delete goals by id. Returns the remaining goals."""
         return await within_run(state, lambda run: self._delete(run, GOALS, ids, goal_json))
 
     async def set_memories(self, state: ThreadState, memories: list[GivenMemory]) -> ToolResult:
-        """Remember values by key, also in later runs; a key that is there gets the new value. Answers with all."""
+        """Store values by key for later runs; an existing key gets the new value. Returns all memories."""
         changes = [each.change for each in memories]
         return await within_run(state, lambda run: self._set(run, MEMORIES, changes, memory_json))
 
     async def delete_memories(self, state: ThreadState, keys: list[str]) -> ToolResult:
-        """Forget memories, by their keys. Answers with those that are left."""
+        """Delete memories by key. Returns the remaining memories."""
         return await within_run(state, lambda run: self._delete(run, MEMORIES, keys, memory_json))
 
     async def set_plans(self, state: ThreadState, plans: list[GivenPlan]) -> ToolResult:
-        """Plan to be told an instruction later, once (runAfter or scheduledAt) or repeatedly (cron), or change
-        plans: what you leave out stays as it is. Answers with all plans, the next one first.
+        """Schedule an instruction to yourself, once (runAfter or scheduledAt) or repeatedly (cron), or update plans.
+
+        Omitted fields keep their values. Returns all plans, soonest first.
         """
         return await within_run(state, lambda run: self._set_plans(run, [each.change for each in plans]))
 
     async def delete_plans(self, state: ThreadState, ids: list[str]) -> ToolResult:
-        """Give up plans, by their ids. Answers with those that are left, the next one first."""
+        """Delete plans by id. Returns the remaining plans, soonest first."""
         return await within_run(state, lambda run: self._delete(run, PLANS, ids, plan_json))
 
     async def get_plans(self, state: ThreadState) -> ToolResult:
-        """Your plans, the next one first."""
+        """Return your plans, soonest first."""
         return await within_run(state, self._get_plans)
 
     async def _set(

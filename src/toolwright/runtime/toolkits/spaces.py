@@ -46,8 +46,8 @@ class SpacesToolkit:
     # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def enter_space(self, state: ThreadState, spaceId: str, limit: Page = 50) -> ToolResult:  # noqa: N803 - as S3 spells it
-        """Enter a space: what you say and your visible tools appear there. Answers with who is in it and what was
-        said last.
+        """Enter a space, in which your messages and visible tool calls then appear. Returns its members and latest
+        messages.
         """
         return await within_run(state, lambda run: self._enter(run, spaceId, limit))
 
@@ -56,21 +56,21 @@ class SpacesToolkit:
         return await within_run(state, self._leave)
 
     async def send_message(self, state: ThreadState, text: str) -> ToolResult:
-        """Say something in the space that you are in. Its other members read it."""
+        """Send a message to the space that you are in. Its other members read it."""
         return await within_run(state, lambda run: self._send(run, text))
 
     async def read_messages(
         self,
         state: ThreadState,
         spaceId: str,  # noqa: N803 - as S3 spells it
-        offset: Annotated[int, Field(ge=0, description="How many of the newest to leave out.")] = 0,
+        offset: Annotated[int, Field(ge=0, description="Number of newest messages to skip.")] = 0,
         limit: Page = 50,
     ) -> ToolResult:
-        """Read what was said in a space, the newest page first."""
+        """Read the messages of a space, newest page first."""
         return await within_run(state, lambda run: self._read(run, spaceId, offset, limit))
 
     async def skip(self, state: ThreadState, reason: str | None = None) -> ToolResult:
-        """End here and stay silent: there is nothing to do or to say."""
+        """End the turn without a message, because nothing needs to be done or said."""
         return await within_run(state, lambda run: self._skip(run, reason))
 
     # ── what they do ────────────────────────────────────────────────────────────────────────────────────────
@@ -132,7 +132,7 @@ class SpacesToolkit:
         return {"skipped": True}
 
     async def _accessible_space(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
-        """The space, if the agent may read and speak there, and the person too whose thread it is."""
+        """Return the space, if the agent may read and speak there, and the person too whose thread it is."""
         me = "" if run.author is None else run.author.id
         person = (await run.reach()).person
         try:

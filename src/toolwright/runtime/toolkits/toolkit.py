@@ -160,7 +160,7 @@ class Toolkit:
         return self.definitions_for("anthropic")
 
     def definitions_for(self, format: Format) -> list[JSONObject]:
-        """The same for OpenAI's chat completions, Anthropic's messages or MCP.
+        """Return the same for OpenAI's chat completions, Anthropic's messages or MCP.
 
         Once `fit` has left something out, `read_result` is among them.
         """
@@ -250,7 +250,7 @@ class Toolkit:
                     return answer
 
     def _tool_tokens(self) -> int:
-        """The estimated tokens of the definitions with `read_result`, counted once for each toolset."""
+        """Return the estimated tokens of the definitions with `read_result`, counted once for each toolset."""
         tools = self.tools
         if self._measured[0] is not tools:
             offered: list[JSON] = [*Toolset([*tools, self._parts.reader]).definitions("anthropic")]
@@ -323,7 +323,7 @@ class Toolkit:
         return self
 
     async def _place(self) -> tuple[Thread, str]:
-        """The thread and the id of the run that a call is made in now."""
+        """Return the thread and the id of the run that a call is made in now."""
         async with self._placing:
             thread = None if self._thread_id is None else await self._thread(self._thread_id)
             if thread is None or thread.answering != thread.agent:
@@ -339,7 +339,7 @@ class Toolkit:
             return thread, self._run_id
 
     async def _own_thread(self) -> Thread:
-        """A new thread of the agent's, for a run of the toolkit's own."""
+        """Return a new thread of the agent's, for a run of the toolkit's own."""
         parts, now = self._parts, self._parts.clock.now()
         assert self._active is not None, "it was found"
         thread = Thread(id=parts.new_id("thr"), agent=self._active.agent_id, created_at=now)
@@ -379,7 +379,7 @@ class Toolkit:
             await follower.next(LOOK_AGAIN)
 
     async def _next_run(self, run_id: str) -> None:
-        """A run that has ended otherwise than completed records no more; a toolkit of its own begins another."""
+        """Return the next run. A run that did not complete records nothing more; its toolkit starts another one."""
         if self._given_run is not None:
             run = await self._parts.store.run(run_id)
             raise NotFound(f"There is no run {run_id!r}.") if run is None else _over(run)

@@ -236,7 +236,7 @@ class ProviderKeys:
 
 
 def over_http(url: str) -> Fetch:
-    """Fetches the key set at that URL: within a time, up to a size, without following redirects."""
+    """Fetch the key set at that URL: within a time, up to a size, without following redirects."""
     context = httpx.create_ssl_context()  # once: it takes a while
 
     async def fetch() -> bytes:

@@ -220,7 +220,7 @@ class Visit:
         return self._view
 
     def begin_view(self) -> "View":
-        """Another view is shown: what ran for the last one ends."""
+        """Start another view and end the tasks of the last one."""
         self._view.close()
         self._view = View(self._client)
         return self._view
@@ -364,7 +364,7 @@ class View:
         self._at_end.append(end)
 
     def close(self) -> None:
-        """Another view is shown."""
+        """End the view's tasks."""
         self.closed = True
         for task in self._tasks:
             task.cancel()

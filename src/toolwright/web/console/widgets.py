@@ -120,7 +120,7 @@ def file_url(thread_id: str, path: str, call_id: str | None = None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes, as people count them."""
+    """Return bytes, as people count them."""
     amount = float(count)
     for unit in ("B", "KB", "MB"):
         if amount < 1000:

@@ -96,7 +96,7 @@ class ToolCalls:
     async def _resume(
         self, context: Context, tool: Tool, params: CallToolRequestParams, call_id: str
     ) -> Answer:
-        """Go on with the call that the state names, of this caller: it may have been made in another process."""
+        """Resume the caller's call that the state names, also one of another process."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
         try:
             row = await runtime.app_calls.find(call_id, caller.users)
@@ -163,7 +163,7 @@ class _Following:
             look = not events or any(event.type == "tool.started" for event in events)
 
     def close(self) -> None:
-        """Nobody is asked any more."""
+        """Stop following the call."""
         for task in self._asked.values():
             task.cancel()
 

@@ -79,7 +79,7 @@ class McpParts:
         return await Permits(self.runtime).tool(self.caller(context), tool, delegate)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Do something that the end of a request does not end."""
+        """Start a task that outlives the request."""
         task = asyncio.create_task(work)
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)

@@ -43,7 +43,7 @@ class Form(BaseModel):
     def _few_unknown(
         cls, value: Any, validator: ModelWrapValidatorHandler[Self]
     ) -> Self:  # whatever was sent
-        """Of thousands of unknown fields, as many are validated as are told of."""
+        """Validate only as many unknown fields as errors are reported."""
         return validator(known_and_few(value, cls))
 
 

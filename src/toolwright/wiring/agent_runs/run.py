@@ -473,7 +473,7 @@ async def _thread(runtime: Runtime, order: _Order) -> str:
 
 
 def _owner(agent: object, app: object) -> Owner:
-    """Whose catalog is in progress: the app's, else that of the agent alone."""
+    """Return the owner of the catalog: the app, or the agent alone."""
     if not isinstance(app, App | NoneType):
         raise DefinitionError(f"app= must be a toolwright.App, not {brief_value(app)}.")
     if app is None and not isinstance(agent, Agent):

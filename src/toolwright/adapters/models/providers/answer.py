@@ -184,7 +184,7 @@ def _json_text(arguments: str | dict[str, object]) -> str:
 
 
 def _cost(response: NativeResponse) -> float | None:
-    """US dollars; None where the price is not known. A price must never cost a run its answer."""
+    """Return US dollars; None where the price is not known. A price must never cost a run its answer."""
     try:
         return float(response.cost().total_price)
     except Exception:  # noqa: BLE001  genai-prices raises LookupError, ValueError, AssertionError and others

@@ -157,7 +157,7 @@ def _literals(schema: JSONObject) -> JSONObject:
 
 
 def _one_type_each(schema: JSONObject) -> JSONObject:
-    """Alternatives for a list of types with objects or lists among them: providers document lists of scalars only."""
+    """Return alternatives for a list of types that has objects or lists; providers only document lists of scalars."""
     kinds = schema.get("type")
     if not isinstance(kinds, list) or "anyOf" in schema or not {"object", "array"} & {*map(str, kinds)}:
         return schema
@@ -232,7 +232,7 @@ def schema_for(model: Model, schema: JSONObject) -> JSONObject:
 
 
 def strictness(model: Model) -> bool | None:
-    """Value of a tool's `strict`: None, except where silence would close its objects."""
+    """Return the value of a tool's `strict`: None, except where silence would close its objects."""
     fitted = model.profile.get("json_schema_transformer")
     return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None
 

@@ -57,7 +57,7 @@ class Recent(Generic[Source, Made]):
         self._cache: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
 
     def get(self, source: Source) -> Made:
-        """Result of `make` for this very object (which is kept alive, so its id stays its own)."""
+        """Return the result of `make` for this very object (which is kept alive, so its id stays its own)."""
         key = id(source)
         entry = self._cache.get(key)
         if entry is not None:
@@ -127,7 +127,7 @@ class Transcript:
         return converted
 
     def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
-        """Long texts are not kept alive for the sake of a few microseconds."""
+        """Return long texts are not kept alive for the sake of a few microseconds."""
         if self._names and any(
             name in self._names for name in (message.tool_name, *[c.name for c in message.calls])
         ):

@@ -32,7 +32,7 @@ def size_of(row: Row) -> int:
 
 
 def micros(instant: datetime) -> int:
-    """Microseconds since 1970."""
+    """Return microseconds since 1970."""
     return (instant - EPOCH) // MICROSECOND
 
 
@@ -79,7 +79,7 @@ def read_text(written: str) -> str:
 
 
 def any_json(parsed: JSON) -> JSON:
-    """Any JSON."""
+    """Return any JSON."""
     return parsed
 
 

@@ -93,7 +93,7 @@ class Columns:
 
 
 def blank(column: Column[Any]) -> str | int | None:  # of any type
-    """Placeholder for a value that cannot be read."""
+    """Return the placeholder for a value that cannot be read."""
     if column.nullable:
         return None
     return 0 if isinstance(column.type, Integer | Float | Boolean) else ""

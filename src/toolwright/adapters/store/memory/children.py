@@ -69,7 +69,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: EffectResult) 
 
 
 def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectResult) -> None:
-    """Do one effect."""
+    """Perform one effect."""
     match effect:
         case Spawn():
             if effect.thread_id not in tables.threads:

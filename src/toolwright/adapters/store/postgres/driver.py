@@ -120,7 +120,7 @@ class PostgresDriver:
         return await self._patiently(lambda: self._snapshot(reading))
 
     async def shrink(self) -> bool:
-        """Postgres' own vacuum does that."""
+        """Do nothing: Postgres vacuums by itself."""
         return False
 
     async def close(self) -> None:
@@ -249,7 +249,7 @@ class PostgresDriver:
         task.add_done_callback(self._tasks.discard)
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work persistently, and give up after a while: callers must be told, and workers try again."""
+        """Do the work persistently, for at most `patience` seconds. Then the caller gets an error and can retry."""
         if self._closed:
             raise StoreError("The journal is closed.")
         try:
@@ -380,7 +380,7 @@ def _answer(commit: Commit, outcome: Committed | Conflict | BaseException) -> No
 
 
 def _not_in_time() -> StoreError:
-    """The error of a unit that may be in the journal or not."""
+    """Return the error of a unit that may be in the journal or not."""
     return StoreError("The journal has not answered in time.")
 
 

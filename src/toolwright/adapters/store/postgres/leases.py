@@ -166,7 +166,7 @@ class PostgresLeases:
         return self._is_waiting
 
     def turned(self, busy: int) -> None:
-        """The event loop turns, with so many threads in progress."""
+        """Record that the event loop runs, and the number of threads in progress."""
         self._turned, self.busy = time.monotonic(), busy
 
     async def acquire(self) -> bool:

@@ -88,7 +88,7 @@ class SpaceNumbering:
             await self._work
 
     async def _serve(self) -> None:
-        """One pass after another while somebody asks: a pass serves all who asked before it began."""
+        """Run passes while callers wait. A pass serves all callers who asked before it began."""
         while self._asked is not None:
             asked, self._asked = self._asked, None
             try:

@@ -46,7 +46,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
 def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """Do one effect."""
+    """Perform one effect."""
     here: Params = {"thread_id": effect.thread_id}
     match effect:
         case Spawn():
@@ -85,7 +85,7 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Effect
 
 
 def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
-    """Threads that wait for one of these names look again."""
+    """Wake the threads that wait for one of these names."""
     for name in sorted({change.name for change in env if change.kind == "env"}):
         yield Op(sql.children.wake_askers, {"name": name, **_wake_params(unit)})
 
@@ -109,7 +109,7 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
 
 
 def _give_up(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
-    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
+    """Cancel the late calls and unread events of a finished thread."""
     calls = yield from cancel_late_calls(
         sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done
     )

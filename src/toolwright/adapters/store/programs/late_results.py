@@ -86,7 +86,7 @@ def shown(
 
 
 def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
-    """Ids of calls and of the spaces that show them."""
+    """Return ids of calls and of the spaces that show them."""
     places = {call.id: call.space_id for call in (*stored, *unit.calls, *unit.nested)}
     places |= {change.id: change.space_id for change in unit.changes if change.space_id is not None}
     return [(call_id, space_id) for call_id, space_id in places.items() if space_id is not None]

@@ -60,7 +60,7 @@ def _may_go(unit: DropThread, sql: Statements) -> Steps:
 
 
 def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
-    """Rows of what was deleted first; the note of it goes when it has none left."""
+    """Return rows of what was deleted first; the note of it goes when it has none left."""
     found = yield Op(sql.retention.next_dropped, {})
     if not found:
         return UnitResult(Committed())

@@ -334,7 +334,7 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
 
 
 def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
-    """Like an entity's row, an agent's is taken away and put back."""
+    """Replace the agent's row, as an entity's row is replaced."""
     params = AGENTS.params(unit.agent)
     if unit.was is not None:
         yield Op(sql.agents.drop_agent_seen, {"agent_id": unit.agent.id, "was": unit.was}, "agent")
@@ -385,7 +385,7 @@ def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
 
 
 def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequence[Effect] = ()) -> Program:
-    """Effects on spaces, and `before` these others, which end what is there of who leaves."""
+    """Return effects on spaces, and `before` these others, which end what is there of who leaves."""
     found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
     done = yield from perform([*before, *left], unit, sql)
@@ -425,7 +425,7 @@ def _prune(unit: Prune, sql: Statements) -> Program:
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
-    """New room is taken before that of the last probe is given back: a row in its place would always fit.
+    """Return new room is taken before that of the last probe is given back: a row in its place would always fit.
 
     The text is one that no database can make shorter.
     """

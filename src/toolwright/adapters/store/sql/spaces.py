@@ -274,7 +274,7 @@ class SpaceStatements:
         self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == string("name")))
 
     def _lock_threads(self, count: int) -> Statement:
-        """So many threads, locked in the order of their ids."""
+        """Lock a number of threads in the order of their ids."""
         ids = or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
         return self._compiled(select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
 

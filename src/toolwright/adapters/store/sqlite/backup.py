@@ -28,7 +28,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def merge_wal(path: Path) -> None:
-    """See to it that the file is all there is of a database that nobody has open: none beside it belongs to it.
+    """Merge the write-ahead log into the file of a database that is not open, so that the file is complete.
 
     Raises `InvalidRequest` for what is no database, `StoreError` for one that is in use.
     """

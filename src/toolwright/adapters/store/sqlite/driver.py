@@ -63,7 +63,7 @@ class SqliteDriver:
         self._writer.start()
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
-        """Units of one turn of the loop go to the writer together: none of them is synced before the others come."""
+        """Queue the unit for the writer. Units of one turn of the event loop are committed together."""
         future: asyncio.Future[Committed | Conflict] = self._loop.create_future()
         if not self._turn:
             self._loop.call_soon(self._hand_over)
@@ -167,7 +167,7 @@ class SqliteDriver:
         return [self._commit([unit])[0] for unit in units]
 
     def _check_file(self) -> None:
-        """A file that was deleted or replaced takes commits that nobody will ever read."""
+        """Raise an error if the file was deleted or replaced: its commits would be lost."""
         if self._path.stat().st_ino != self._inode:
             raise sqlite3.OperationalError("the database file was replaced under this process")
 
@@ -221,7 +221,7 @@ class SqliteDriver:
             self._loop.call_soon_threadsafe(self._deliver, group, outcomes)
 
     def _deliver(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
-        """In the event loop: events first, in commit order, then word to those who wait."""
+        """Publish the events in commit order, then answer the callers. Runs in the event loop."""
         try:
             for outcome in outcomes:
                 if isinstance(outcome, UnitResult) and outcome.events:

@@ -114,7 +114,7 @@ def argument_text(value: JSON) -> str | None:
 
 
 def query_of(arguments: JSONObject) -> list[tuple[str, str]]:
-    """Arguments as parameters of a query: lists are repeated, objects are JSON, null is left out."""
+    """Return arguments as parameters of a query: lists are repeated, objects are JSON, null is left out."""
     pairs: list[tuple[str, str]] = []
     for name, argument in arguments.items():
         texts = [argument_text(each) for each in (argument if isinstance(argument, list) else [argument])]

@@ -60,7 +60,7 @@ async def count_requests(visit: Visit) -> int:
 
 
 async def _parked(visit: Visit) -> Sequence[Run]:
-    """Runs that wait for values, the newest first."""
+    """Return runs that wait for values, the newest first."""
     caller, runtime = visit.caller, visit.runtime
     if caller.users is None:
         runs = await runtime.runs.list(status="waiting", limit=200)
@@ -241,7 +241,7 @@ class _Pending:
         self._next: int | None = -1
 
     async def keep_looking(self) -> None:
-        """Look repeatedly: forever."""
+        """Refresh repeatedly, without end."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             try:

@@ -129,7 +129,7 @@ class MessageList:
         return None if row is None else row.said
 
     async def draw_all(self, messages: Sequence[RoomMessage]) -> None:
-        """These and no others."""
+        """Draw these messages only."""
         self.is_cut = False
         self._rows.clear()
         self._list.clear()
@@ -138,7 +138,7 @@ class MessageList:
             await asyncio.sleep(0)  # others have their turn
 
     async def draw_before(self, messages: Sequence[RoomMessage]) -> None:
-        """Earlier ones, in front of all; as many of the newest go as there would be too many."""
+        """Draw earlier messages before the others, and remove the newest beyond the maximum."""
         later = [*self._rows.values()]
         self._rows.clear()
         for index, said in enumerate(messages):

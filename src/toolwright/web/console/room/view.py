@@ -276,7 +276,7 @@ class Room:
                 pass
 
     async def _look_whether_gone(self) -> None:
-        """They were taken out of the space, which they may read all the same if it is public."""
+        """Check whether the visitor was removed from the space; a public one can still be read."""
         try:
             await self._visit.permits.space(self._visit.caller, self._space.id)
         except NotFound:

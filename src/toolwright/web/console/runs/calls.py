@@ -145,7 +145,7 @@ async def _may_see(visit: Visit, thread_id: str) -> bool:
 
 
 def gist(args: JSON) -> str:
-    """Arguments in a line."""
+    """Return arguments in a line."""
     if isinstance(args, dict):
         few = [f"{brief(name, 30)}: {_short(args[name])}" for name in [*args][:4]]
         return brief(", ".join(few), GIST)
@@ -163,7 +163,7 @@ def _short(content: JSON) -> str:
 
 
 def _outcome(row: Call) -> tuple[JSON, str | None, str | None, tuple[AttachmentRef, ...]]:
-    """Result, error, stack and files of a call."""
+    """Return the result, error, stack and files of a call."""
     if row.result is None:
         return (
             None,

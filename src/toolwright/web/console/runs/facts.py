@@ -78,7 +78,7 @@ CALL_WORDS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "wa
 
 
 def tokens(usage: Usage) -> str:
-    """Tokens that were read and written, such as `1,200 in (1,000 cached) · 80 out`; nothing if there were none."""
+    """Return the tokens read and written, such as `1,200 in (1,000 cached) · 80 out`, or an empty text."""
     if not usage.input_tokens and not usage.output_tokens:
         return ""
     cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""

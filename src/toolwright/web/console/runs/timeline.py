@@ -139,7 +139,7 @@ class RunDetail:
         )
 
     def _add_message(self, message: Message) -> None:
-        """Results are in their calls, and what a prompt tool says is theirs too."""
+        """Add a message. Results and messages of prompt tools are shown in their calls."""
         self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
         if message.role != "tool" and message.within is None and (message.content or message.attachments):
             short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
@@ -435,7 +435,7 @@ class Turns:
         self._since = time.perf_counter()
 
     async def give(self) -> None:
-        """Others get their turn, if this work had the loop for long enough."""
+        """Yield to other tasks if this work has used the event loop long enough."""
         if time.perf_counter() - self._since > LONGEST:
             await asyncio.sleep(0)
             self._since = time.perf_counter()

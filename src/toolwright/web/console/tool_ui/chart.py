@@ -136,7 +136,7 @@ def _rows(described: JSONObject) -> tuple[Sequence[JSON], Sequence[_Row]]:
 
 
 def _objects(listed: JSON, kind: ChartKind) -> Sequence[_Row]:
-    """Series that are objects with points, or lists of points."""
+    """Return series that are objects with points, or lists of points."""
     rows: list[_Row] = []
     for each in _list(listed)[:MOST_SERIES]:
         if isinstance(each, list):

@@ -40,7 +40,7 @@ class CallFacts:
 
 
 async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
-    """Facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
+    """Return facts of a call that the visitor may see; its arguments and result are shown as they are in this row."""
     result = _result_of(row)
     owns, attachments = await _reads_thread(visit, row), _attachments(result)
     has_files = owns or await _has_files(visit, row, attachments)
@@ -94,7 +94,7 @@ async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
 
 
 def facts_of_stream(payload: JSONObject) -> CallFacts:
-    """Facts of a call that a model is still writing: the payload of a `tool.started` or `tool.streaming` event."""
+    """Return the facts of a call that a model is still writing, from a `tool.started` or `tool.streaming` event."""
     partial = payload.get("partialArgs")
     call = ShownCall(
         id=str(payload.get("streamId")),
