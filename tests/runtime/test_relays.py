@@ -110,7 +110,7 @@ async def test_a_process_whose_messages_the_server_refuses_says_so_once(
             await asyncio.sleep(0.2)
     finally:
         started.kill()
-    assert sum(said.startswith("NATS refuses") for said in caplog.messages) == 1
+    assert sum(said.startswith("NATS rejected") for said in caplog.messages) == 1
 
 
 @pytest.mark.parametrize("why", ["closed", "password", "silent"])
