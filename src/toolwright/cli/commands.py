@@ -8,7 +8,11 @@ import typer
 
 from toolwright.core.errors import DISTRIBUTION
 
-cli = typer.Typer(add_completion=False, help="Tools for AI agents that never lose a result.")
+cli = typer.Typer(
+    add_completion=False,
+    help="Tools for AI agents that never lose a result.",
+    epilog="Error codes, their causes and remedies: docs/reference/errors.md.",
+)
 tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
 keys = typer.Typer(help="Keys of the server.")
