@@ -48,8 +48,6 @@ from toolwright.core.limits import PAGE_BYTES
 T = TypeVar("T")
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
-
-
 MOST_GROUPS = 2  # on their way at once: with more of them each is smaller, and a unit costs more
 MOST_UNITS = 64  # of a group
 
@@ -63,6 +61,11 @@ class Commit:
     thread: str
     deadline: float
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether it is still to be sent: its caller was not told that time is up."""
+        return not self.outcome.done() or self.outcome.cancelled()
 
 
 Group: TypeAlias = list[tuple[Commit, UnitStatement]]
@@ -79,12 +82,10 @@ class PostgresDriver:
         self._limits = limits
         self._sql = statements(Statements, "postgresql")
         self._numbering = SpaceNumbering(pools.commits, publish, limits)
-        self._threads: dict[
-            str, deque[Commit]
-        ] = {}  # with a commit on its way: those that follow it, in order
-        self._ready: dict[
-            str, Group
-        ] = {}  # by the text of their statement, the group that waited longest first
+        # The following commits, in order, of each thread that has one on its way.
+        self._threads: dict[str, deque[Commit]] = {}
+        # By the text of their statement; the group that has waited longest comes first.
+        self._ready: dict[str, Group] = {}
         self._groups = 0  # on their way
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -153,10 +154,15 @@ class PostgresDriver:
         while self._ready and self._groups < MOST_GROUPS:
             query = next(iter(self._ready))
             ready = self._ready.pop(query)
+            group = [each for each in ready[:MOST_UNITS] if each[0].is_wanted]
             if len(ready) > MOST_UNITS:
                 self._ready[query] = ready[MOST_UNITS:]
-            self._groups += 1
-            self._spawn(self._commit_group(ready[:MOST_UNITS]))
+            for commit, _ in ready[:MOST_UNITS]:
+                if not commit.is_wanted:
+                    self._start_next(commit.thread)
+            if group:
+                self._groups += 1
+                self._spawn(self._commit_group(group))
 
     async def _commit_group(self, group: Group) -> None:
         failure: BaseException | None = None
@@ -212,7 +218,11 @@ class PostgresDriver:
             return
         numbered = [event for event in outcome.events if event.n is not None]
         if numbered:
-            self._publish(numbered)
+            try:
+                self._publish(numbered)
+            except Exception as error:  # noqa: BLE001 - the other units of the group, and the thread, must go on
+                self._end(commit, error)
+                return
         if repeated or len(numbered) < len(outcome.events):
             self._start_next(commit.thread)
             self._spawn(self._answer_numbered(commit, outcome.answer))
@@ -232,8 +242,7 @@ class PostgresDriver:
         following = self._threads[thread]
         while following:
             commit = following.popleft()
-            is_wanted = not commit.outcome.done() or commit.outcome.cancelled()
-            if is_wanted and self._start(commit):
+            if commit.is_wanted and self._start(commit):
                 return
         del self._threads[thread]
 
