@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.testing import ScriptedModel
 
-LAST_MESSAGE = "the id of the last message that the agent is told"
+LAST_MESSAGE = "the id of the last message that the agent reads"
 
 
 def _turn(when: str, *calls: tuple[str, dict[str, object]]) -> dict[str, object]:

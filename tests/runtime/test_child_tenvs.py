@@ -229,7 +229,7 @@ async def test_a_child_that_finds_no_room_at_its_commit_leaves_no_tenvs_behind(s
 def test_a_faulty_configuration_is_refused(config: dict[str, Any], fault: str) -> None:
     with pytest.raises(DefinitionError, match=fault) as raised:
         tw.SubagentToolConfig.model_validate({"name": "worker", **config})
-    assert raised.value.message.startswith("SubagentToolConfig is faulty: ")
+    assert raised.value.message.startswith("SubagentToolConfig is invalid: ")
 
 
 def test_the_values_are_not_shown_where_the_configuration_is() -> None:

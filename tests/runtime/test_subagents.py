@@ -845,7 +845,7 @@ async def test_followers_are_told_of_children() -> None:
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ({"name": "worker", "blockin": True}, "SubagentToolConfig is faulty: there is no field 'blockin'."),
+        ({"name": "worker", "blockin": True}, "SubagentToolConfig is invalid: there is no field 'blockin'."),
         ({"blocking": True}, "Prompt 'boss': a called agent or prompt needs a name."),
     ],
 )

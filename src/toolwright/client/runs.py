@@ -164,7 +164,7 @@ class Runs:
     async def get(self, run_id: str) -> Run:
         """Return the run, with its steps."""
         answer = await self._http.get(_path(run_id))
-        return read_field(Run, answer, "run").lacking(read_broken(answer))
+        return read_field(Run, answer, "run").without_steps(read_broken(answer))
 
     async def list(
         self,

@@ -135,7 +135,7 @@ GRACE = 10.0  # seconds
 OVER = (AlreadyOver, CallExpired, NotFound, Forbidden, CallClaimed)
 """The call is over, or somebody else's: nothing to be done about it."""
 PASSING = (*RETRIABLE, ServerFailed)
-"""Errors after which a call is tried again until it is over: a result in hand is not given up."""
+"""Errors after which a call is tried again until it is over: a computed result is not dropped."""
 
 
 class Worker:

@@ -95,7 +95,7 @@ class _Shared:
     def _end(self, task: asyncio.Task[None]) -> None:
         self._until = self._clock.monotonic() + self._fresh
         if not task.cancelled():
-            task.exception()  # is known now, though whoever asked may have lost patience
+            task.exception()  # is retrieved, although the caller may have given up
 
 
 async def _fault(shared: _Shared) -> str | None:

@@ -179,8 +179,8 @@ class Run(ListedRun, title="RunWithSteps"):
         """Items that the steps could not show."""
         return self._broken
 
-    def lacking(self, broken: tuple[BrokenItem, ...]) -> "Run":
-        """Copy of the run whose steps could not show that."""
+    def without_steps(self, broken: tuple[BrokenItem, ...]) -> "Run":
+        """Return a copy of the run that lists the broken rows of its steps."""
         run = self.model_copy()
         run._broken = broken
         return run

@@ -167,10 +167,10 @@ class Agents:
     async def missing_home_tenvs(self, agent_id: str) -> MissingTenvs:
         """Return the tenvs that are missing for a home thread of the agent; none if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        lacks = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        missing = MissingTenvs() if agent is None else agent.missing_home_tenvs
         return (
-            lacks
-            if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None
+            missing
+            if missing and await self._store.thread(home_thread_id_of(agent_id)) is None
             else MissingTenvs()
         )
 

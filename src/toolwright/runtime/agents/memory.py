@@ -126,7 +126,7 @@ class Blocks:
         await self._commit(label, DropBlock(agent_id=keeper, label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
-        """Let another agent, the `reader`, read this agent's block.
+        """Share this agent's block with another agent, the `reader`.
 
         Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
         """
@@ -230,7 +230,7 @@ class Passages:
         *,
         user_id: str | None = None,
     ) -> Sequence[Passage]:
-        """Return its passages in which every word of the query stands, by their rank: see `core.agents.memory`.
+        """Return its passages that contain all words of the query, by rank: see `core.agents.memory`.
 
         There are at most `CANDIDATES` of them. With an embedder those whose meaning is near to the query's are found
         too, at most `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too

@@ -262,7 +262,7 @@ def check_mind(
 
 
 def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
-    """Raise `InvalidRequest` for plans of an agent whose home thread would lack these values."""
+    """Raise `InvalidRequest` for plans of an agent whose home thread has no such values."""
     if missing_home_tenvs:
         raise InvalidRequest(
             sentence(

@@ -73,7 +73,7 @@ class Plans:
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
 
     async def _refusal(self, plan: Plan, thread: Thread | None) -> str | None:
-        """Return why nobody is told the plan, or None if its thread is there, or its agent's home thread can be."""
+        """Return why the plan cannot be delivered, or None if its thread exists or its agent can have a home thread."""
         if plan.thread_id is not None:
             gone = thread is None or thread.is_over
             return f"since the thread {plan.thread_id!r} does not answer any more" if gone else None

@@ -44,7 +44,7 @@ from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
-SHOWN = 2_000  # characters of changed arguments that the model is told
+SHOWN = 2_000  # characters of changed arguments that the model reads
 
 
 def answer_message(

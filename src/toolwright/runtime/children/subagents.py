@@ -205,9 +205,9 @@ class Subagents:
             words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
             return ToolResult.fail(words, error_code="too_deep")
         tenvs = {} if relation is None else _tenvs(relation.config, state)
-        lacking = agent.missing_tenvs(tenvs)
-        if lacking:
-            return _lacks_tenvs(agent.agent.name, lacking, relation)
+        missing = agent.missing_tenvs(tenvs)
+        if missing:
+            return _missing_tenvs(agent.agent.name, missing, relation)
         if tenvs:
             state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
         missing = await self._child_start.unresolved_variables(birth, agent)
@@ -278,7 +278,7 @@ def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
-def _lacks_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
+def _missing_tenvs(name: str, missing: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """Return the error of a call whose child would have missing tenvs."""
     way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:

@@ -140,7 +140,7 @@ def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:
 
 
 CORRECTION = "fix_"
-"""How the ids of messages begin by which a model is told that its answer breaks its schema."""
+"""Prefix of the ids of messages that report an answer which breaks its schema to the model."""
 
 
 def correction_message(context: RunContext, error: InvalidAnswer, step: int, seq: int) -> Message:

@@ -53,7 +53,7 @@ SUMS = {
     "assistant": ("The {} answers of the agent have, with their calls, some", FEWER_CALLS),
     "user": ("The {} messages that the agent is to answer have some", SEND_LESS),
 }
-"""What is too long together, by what the messages are, and what to do."""
+"""Kinds of messages that are too long together, and what to do."""
 
 Keep = Callable[[Sequence[Message], int], Awaitable[set[int]]]
 """Returns the places of the messages that stay, of some that are left out; they have at most so many tokens."""

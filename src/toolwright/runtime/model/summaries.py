@@ -32,7 +32,7 @@ PAUSE_AFTER_FAULT = (
 Key: TypeAlias = tuple[str, str, str]
 """A conversation: its thread, the call that it is within, and the side that reads it."""
 Base: TypeAlias = tuple[int, str | None]
-"""What a summary goes on from: the place up to which the conversation is left out, and the summary before."""
+"""Base of a summary: the position up to which the conversation is left out, and the previous summary."""
 AskWithin: TypeAlias = Callable[[RunContext | None, Model, ModelRequest], Awaitable[ModelResponse | None]]
 """Asks a model for an answer, within the time of that run; None if the run was cancelled in the meantime."""
 Ask: TypeAlias = Callable[[Model, ModelRequest], Awaitable[ModelResponse | None]]

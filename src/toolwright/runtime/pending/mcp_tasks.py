@@ -57,7 +57,7 @@ CROWDED = 10.0
 MOST_QUESTIONS = 20
 """Questions that one task may ask."""
 PATIENCE = 0.1
-"""How much longer a task may take than it has taken, until it is asked about again: one that lasts is asked seldom."""
+"""Factor of a task's age after which it is polled again, so that long tasks are polled less often."""
 _UNANSWERED: JSONObject = {"action": "cancel"}
 
 

@@ -71,7 +71,7 @@ class Home:
     blocks: Sequence[tuple[Block, str | None]] = ()
     """Memory blocks by label, each with the name of its owner if that is another agent."""
     said: Sequence[RecentMessages] = ()
-    """What was said last where the agent was spoken to."""
+    """Return the latest messages of the place in which the agent was addressed."""
 
 
 class SystemPrompts:

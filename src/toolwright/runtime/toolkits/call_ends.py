@@ -48,7 +48,7 @@ class CallEnds:
                 while ids := self._waited_calls(thread_id):
                     events = await follower.next(LOOK_AGAIN)
                     await self._read_ended(ids if not events else _told_of(events, ids))
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
+        except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             for call_id in self._waited_calls(thread_id):
                 self._fail(call_id, error)
         finally:

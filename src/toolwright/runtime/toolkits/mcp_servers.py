@@ -117,7 +117,7 @@ class AgentServers:
             raise Unreachable(sentence(f"The MCP server {server!r} cannot be used: {error}")) from error
 
     async def accept(self, agent: str, server: str, tool: str) -> None:
-        """Let the agent use a tool again whose definition its server has changed, as it is defined now.
+        """Accept the current definition of a tool that its server has changed, so that the agent can use it again.
 
         Raises `NotFound` if no change waits to be accepted.
         """

@@ -46,7 +46,7 @@ class GivenGoal(BaseModel):
 
     @property
     def change(self) -> GoalChange:
-        """What it says."""
+        """Return the change that the model asks for."""
         return GoalChange(**self.model_dump())
 
 
@@ -58,7 +58,7 @@ class GivenMemory(BaseModel):
 
     @property
     def change(self) -> MemoryChange:
-        """What it says."""
+        """Return the change that the model asks for."""
         return MemoryChange(key=self.key, value=self.value)
 
 
@@ -90,7 +90,7 @@ class GivenPlan(BaseModel):
 
     @property
     def change(self) -> PlanChange:
-        """What it says."""
+        """Return the change that the model asks for."""
         return PlanChange(**self.model_dump())
 
 

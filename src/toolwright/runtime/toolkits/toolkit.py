@@ -107,7 +107,7 @@ class Toolkit:
     """All tools of one agent, for a loop that is not ours: `definitions` for the model, `handlers` for its calls.
 
     A call through a handler takes the way of every call: it is validated, recorded with its return in the run, carried
-    out by whoever carries the tool out, goes on after a crash, and is seen by followers. Who calls is bound here, and
+    out by the executor of the tool, goes on after a crash, and is seen by followers. Who calls is bound here, and
     nothing in the input can change it. Calls of one run are executed one after another.
 
     Without a run of its agent's to record to, the toolkit has a run of its own in a thread of its own, which begins

@@ -122,7 +122,9 @@ class NewPlan(Form):
 
     id: OwnId | None = Field(None, description="The plan to change; without one, a new plan is made.")
     name: ShortText | None = None
-    instruction: Text | None = Field(None, description="What the agent is told when it runs.")
+    instruction: Text | None = Field(
+        None, description="The instruction that the agent receives when it runs."
+    )
     run_after: int | float | Time | None = Field(
         None, description="Once, after milliseconds or a text such as '5 hours' or '1h30m'."
     )
