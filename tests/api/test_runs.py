@@ -76,7 +76,7 @@ async def test_a_run_is_cancelled_once() -> None:
         assert (await api.post(f"/api/runs/{run_id}/cancel"))["run"]["id"] == run_id
         assert (await api.rig.rt.runs.wait(run_id, 10)).status == "cancelled"
         error = (await api.post(f"/api/runs/{run_id}/cancel", status=409))["error"]
-        assert error == f"The run {run_id!r} is already over."
+        assert error == f"The run {run_id!r} has already ended."
         [call] = (await api.get("/api/calls"))["calls"]
         assert (call["callId"], call["status"]) == (call_id, "pending")
 

@@ -36,7 +36,9 @@ async def test_a_space_is_made_shown_and_changed_under_both_names() -> None:
         assert listed == {"spaces": [made["space"]], "smartSpaces": [made["space"]]}
         changed = read(await api.client.patch("/api/smart-spaces/tea", json={"name": None}), 200)
         assert (changed["space"]["name"], changed["space"]["description"]) == (None, "For tea")
-        assert (await api.post("/api/spaces", body, 409))["error"] == "There is a space 'tea' already."
+        assert (await api.post("/api/spaces", body, 409))[
+            "error"
+        ] == "There is a space 'tea' already. Choose another id."
         wrong: list[tuple[str, Any]] = [
             ("id", {"id": "a b"}),
             ("kind", {"kind": "secret"}),
@@ -73,7 +75,7 @@ async def test_a_dm_has_two_members() -> None:
             added = (await made.post(members, SERVICE, {"entityId": entity}, 200))["membership"]
             assert added["role"] == "member" and added["spaceId"] == added["smartSpaceId"] == dm
         refused = await made.post(members, SERVICE, {"entityId": made.ids["bob"]}, 409)
-        assert refused["error"] == "A dm has 2 members: make another space for more."
+        assert refused["error"] == "A dm has exactly 2 members. Create another space for more."
         shown = (await made.get(members, ADA))["members"]
         assert [one["entity"]["displayName"] for one in shown] == [None, "tester"]
         role = await change(made, "PATCH", f"{members}/{made.ids['ada']}", SERVICE, {"role": "owner"})

@@ -183,7 +183,7 @@ async def test_what_cannot_be_fetched_says_why() -> None:
                 await rt.mcp.prompt("a", "peer", "nope")
             with pytest.raises(NotFound, match="no MCP server 'other'"):
                 await rt.mcp.prompt("a", "other", "review")
-            with pytest.raises(InvalidRequest, match="arguments of a prompt are texts by their names"):
+            with pytest.raises(InvalidRequest, match="arguments of a prompt must be an object"):
                 await rt.mcp.prompt("a", "peer", "review", {"diff": 1})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]  # as users may
         async with agent(nowhere) as (rt, _):
             with pytest.raises(Unreachable, match="cannot be reached"):

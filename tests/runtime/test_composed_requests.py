@@ -168,7 +168,7 @@ async def test_a_model_is_named_too() -> None:
     async with runtime(tw.App()) as rt:
         with pytest.raises(SolutionError, match=r"nowhere\.yaml"):
             await rt.request({"model": "scripted:nowhere.yaml"}, SUMMARY, "Go")
-        with pytest.raises(InvalidRequest, match="does not begin with 'object:'"):
+        with pytest.raises(InvalidRequest, match="must not begin with 'object:'"):
             await rt.request({"model": "object:gpt"}, SUMMARY, "Go")
         with pytest.raises(SolutionError, match="no model"):
             await rt.request({}, SUMMARY, "Go")

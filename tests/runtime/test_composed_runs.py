@@ -76,7 +76,7 @@ async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
     async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt:
         thread = await rt.threads.create("a")
         run = await rt.threads.send(thread.id, "Go")
-        with pytest.raises(NotFound, match="none of a composed request"):
+        with pytest.raises(NotFound, match="does not belong to a composed request"):
             await rt.solution(run.id)
         with pytest.raises(NotFound):
             await rt.solution("run_nowhere")
@@ -90,7 +90,7 @@ async def test_a_run_that_is_none_of_a_request_is_not_waited_for() -> None:
     prompt = tw.Prompt("a", model=Watched([{"calls": [{"name": "work"}]}]), tools=[work])
     async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt, asyncio.timeout(20):
         run = await rt.threads.send((await rt.threads.create("a")).id, "Go")
-        with pytest.raises(NotFound, match="none of a composed request"):
+        with pytest.raises(NotFound, match="does not belong to a composed request"):
             await rt.solution(run.id)
 
 

@@ -215,7 +215,7 @@ async def test_of_twenty_parts_at_once_one_child_begins(store: OpenStore) -> Non
 async def test_parts_keep_the_request_open_and_other_names_are_refused(memory: OpenStore) -> None:
     async with kin(memory, leader(asks()), scout()) as rig:
         thread_id, [request_id] = await put_off(rig)
-        with pytest.raises(InvalidRequest, match="was not asked for"):
+        with pytest.raises(InvalidRequest, match="was not requested"):
             await rig.rt.requests.answer(thread_id, request_id, {**GIVEN, "OTHER": "x"})
         with pytest.raises(VariablesLacking) as lacking:
             await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})
@@ -306,7 +306,7 @@ async def test_no_more_children_begin_than_there_may_be(store: OpenStore) -> Non
         left = [each.id for each in await rig.rt.requests.list(thread_id)]
         assert len(left) == 7
         assert (await rig.rt.requests.get(thread_id, left[0])).missing == ("API_KEY", "REGION")
-        with pytest.raises(NoRoom, match="There are as many children of 'scout' as there may be"):
+        with pytest.raises(NoRoom, match="The maximum number of children of 'scout' is reached"):
             await rig.rt.requests.answer(thread_id, left[0], GIVEN)
 
 

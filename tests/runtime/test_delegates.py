@@ -297,7 +297,7 @@ async def test_an_agent_of_two_sides_is_no_delegate_of_a_tool_with_an_output() -
         [made] = solution.calls
         assert made.result is not None
         assert made.result.error == (
-            "The agent 'talkers' talks with itself, and so cannot answer by the _output of 'sum_up'."
+            "The agent 'talkers' has two sides (dual_ai), so it cannot answer in the _output of 'sum_up'."
         )
         assert await rt.threads.children(solution.thread_id) == []
 

@@ -139,9 +139,7 @@ async def test_more_than_a_thousand_children_are_counted_where_there_is_a_most()
         thread_id = await with_children(rig, 1_001)
         assert (await ended(rig, thread_id)).output == "Done."
         [result] = await results(rig, thread_id)
-        assert result["error"].startswith(
-            "There may be no more children of 'worker' than the 1001 that are there"
-        )
+        assert result["error"].startswith("'worker' already has the maximum of 1001 children")
 
 
 # ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────
@@ -327,7 +325,7 @@ async def test_a_message_from_outside_that_comes_too_late_is_refused(store: Open
                 await rig.store.commit(Apply(token="end", at=unit.at, effects=(end,)))
 
         rig.store.before = overtake
-        with pytest.raises(ThreadTerminated, match="is terminated: nobody answers in it any more"):
+        with pytest.raises(ThreadTerminated, match="is terminated and accepts nothing more"):
             await rig.rt.threads.send(thread.id, "Hello?")
         assert await runs(rig, thread.id) == []
 

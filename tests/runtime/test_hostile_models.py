@@ -247,7 +247,7 @@ async def test_a_model_that_is_cancelled_by_itself_fails_its_run() -> None:
     async with running(Cancelled()) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        assert (run.status, run.error) == ("failed", "The model was cancelled by itself.")
+        assert (run.status, run.error) == ("failed", "The model cancelled its own answer.")
 
 
 class Generated:
@@ -269,17 +269,17 @@ async def test_a_model_that_raises_generator_exit_fails_its_run() -> None:
 
 ODD_CALL: dict[str, Any] = {"id": "1", "name": "add", "arguments": {"a": 1}}
 ODD: list[tuple[dict[str, Any], str]] = [
-    ({"text": None}, "None in place of a text"),
-    ({"model": 3}, "3 in place of a text"),
-    ({"finish_reason": ["stop"]}, "a value of the type list in place of a text"),
-    ({"usage": Usage(input_tokens="9")}, "'9' in place of a number"),  # type: ignore[arg-type]
-    ({"usage": {"input_tokens": 9}}, "a usage or calls of another type"),
-    ({"calls": None}, "a usage or calls of another type"),
+    ({"text": None}, "None instead of a text"),
+    ({"model": 3}, "3 instead of a text"),
+    ({"finish_reason": ["stop"]}, "a value of the type list instead of a text"),
+    ({"usage": Usage(input_tokens="9")}, "'9' instead of a number"),  # type: ignore[arg-type]
+    ({"usage": {"input_tokens": 9}}, "a usage or calls of a wrong type"),
+    ({"calls": None}, "a usage or calls of a wrong type"),
     (
         {"calls": (ModelCall(**ODD_CALL),)},
-        "a value of the type dict in place of a text",
+        "a value of the type dict instead of a text",
     ),
-    ({"cost": "1 dollar"}, "'1 dollar' in place of a cost"),
+    ({"cost": "1 dollar"}, "'1 dollar' instead of a cost"),
 ]
 
 
@@ -290,7 +290,7 @@ async def test_an_answer_with_values_of_other_types_fails_its_run(
     answer: dict[str, Any] = {"text": "Done.", **fields}
     run, messages, _ = await played(tmp_path, [ModelResponse(**answer)])
     assert run.status == "failed" and run.error is not None
-    assert run.error.startswith("hostile has answered with ") and words in run.error
+    assert run.error.startswith("hostile returned ") and words in run.error
     assert [each.role for each in messages] == ["user"]
 
 

@@ -376,7 +376,7 @@ async def test_a_call_queues_a_hundred_at_the_most() -> None:
     async with talking(app(queueing(*[ONE] * 101), add), "boss") as talk:
         await talk.say()
         refused, *made = await talk.results()
-        assert "A call queues at most 100 tools." in refused
+        assert "A call can queue at most 100 tools." in refused
         assert made == ["2"] * 100
 
 

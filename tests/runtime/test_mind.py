@@ -212,7 +212,7 @@ async def test_outside_a_run_a_built_in_tool_is_an_error_result() -> None:
     for name, args in (("get_plans", {}), ("set_goals", {"goals": [{"description": "x"}]})):
         result = await tools.call(name, args)
         assert (result.status, result.error_code) == ("error", "outside_run")
-        assert result.error == "Built-in tools work within a run only."
+        assert result.error == "Built-in tools can only be called within a run."
 
 
 async def test_an_effect_is_kept_without_the_secrets_that_are_known_by_then() -> None:

@@ -300,7 +300,7 @@ async def test_the_model_is_told_that_its_search_goes_by_meaning() -> None:
             tools = mind.rt.toolkit("thinker").definitions
             told += [str(each["description"]) for each in tools if each["name"] == "search_memory"]
     assert "each of them must stand" in told[0]
-    assert "mean something alike" in told[1]
+    assert "with a similar meaning" in told[1]
 
 
 class Counted:

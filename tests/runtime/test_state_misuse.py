@@ -73,7 +73,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "inject_message as a list": (
         later(lambda s: s.inject_message("x", ["user"])),
-        "the user's or the assistant's, not a",
+        "must be 'user' or 'assistant', not a",
     ),
     "update_message": (later(lambda s: s.update_message(5, "x")), "The id of a message is text, not 5."),
     "queue_message": (lambda s: s.queue_message(5), "A message is text, not 5."),

@@ -150,7 +150,7 @@ async def test_a_child_without_an_answer_in_its_steps_is_an_error_of_the_call() 
         thread = await at.thread()
         assert (await at.run(thread.id)).status == "completed"
         [result] = await at.results(thread.id)
-        assert result["error"] == "The session came to no answer in the steps that it may make."
+        assert result["error"] == "The session reached its step limit without an answer."
         assert (result["error_code"], result["status"]) == ("max_steps", "failed")
 
 
@@ -799,7 +799,7 @@ async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
         [result] = await at.results(thread.id)
         [request] = await journal(at.rt).children.requests(thread.id)
         assert result == {
-            "error": "The agent 'worker' needs values of its own: API_KEY.",
+            "error": "The agent 'worker' requires values of its own: API_KEY.",
             "error_code": "subagent_env_required",
             "requestId": request.id,
             "required": [{"name": "API_KEY", "type": "secret", "description": "Whose?"}],
@@ -924,6 +924,6 @@ async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenSt
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert (run.output, len(overtaken)) == ("Done.", 1)
         answer = [m for m in await rig.transcript(thread.id) if m.role == "tool"][-1]
-        busy = "has just become busy: send the message again." in answer.content
+        busy = "has just become busy. Send the message again." in answer.content
         assert busy or json.loads(answer.content)["status"] == "idle"  # it may be idle again by then
         assert (await rig.rt.runs.wait(overtaken[0], 10)).status == "completed"

@@ -140,19 +140,19 @@ class MethodNotAllowed(ToolwrightError):
 
 
 class AlreadyOver(ToolwrightError):
-    """This is already over."""
+    """This has already ended."""
 
     code = "already_over"
 
 
 class RunOver(AlreadyOver):
-    """The run is already over."""
+    """The run has already ended."""
 
     code = "run_over"
 
 
 class ThreadTerminated(AlreadyOver):
-    """The thread is terminated: nobody answers in it any more."""
+    """The thread is terminated and accepts nothing more."""
 
     code = "terminated"
 
@@ -211,7 +211,7 @@ class AlreadyThere(ToolwrightError):
 
 
 class NoRoom(ToolwrightError):
-    """There are as many of these as there may be."""
+    """The maximum number of these is reached."""
 
     code = "max_instances"
 

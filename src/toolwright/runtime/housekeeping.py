@@ -90,7 +90,7 @@ class Housekeeper:
                     if self._semantics is not None:
                         await self._semantics.fill()
                 except ToolwrightError as error:
-                    log.warning("What is old could not be tidied up: %s", error)
+                    log.warning("Old rows could not be deleted: %s", error)
             elif not has_begun:
                 await self._renew()
             has_begun = True
@@ -102,7 +102,7 @@ class Housekeeper:
             if self._motor.driving:
                 await self._keys.renew()
         except ToolwrightError as error:
-            log.warning("Secrets could not be sealed by the newest key: %s", error)
+            log.warning("Secrets could not be encrypted with the newest key: %s", error)
 
     async def cancel_orphans(self) -> int:
         """Cancel the pending calls of agents that were deleted before deletion did so; in how many threads."""
@@ -127,7 +127,7 @@ class Housekeeper:
             pass  # other units commit between two pieces
         if any(counts.values()):
             log.info(
-                "Tidied up: deleted %s, %s, %s of deleted threads and %s.",
+                "Deleted old rows: %s, %s, %s of deleted threads and %s.",
                 *[quantity(count, noun) for noun, count in counts.items()],
             )
 

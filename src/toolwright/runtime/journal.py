@@ -65,4 +65,4 @@ async def sweep_after(deleted: str, store: Store, clock: Clock, new_id: NewId) -
     try:
         await sweep_rows(store, clock, new_id)
     except StoreError as error:
-        log.warning("%s is deleted, but not yet all of its rows: %s", deleted, error)
+        log.warning("%s is deleted, but some of its rows are left until the next cleanup: %s", deleted, error)

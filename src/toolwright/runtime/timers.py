@@ -82,7 +82,7 @@ class ClockWatch:
             try:
                 await self.look()
             except StoreError as error:
-                log.warning("Plans are not yet moved, though the clock was set: %s", error)
+                log.warning("Plans could not be moved after the clock was changed: %s", error)
             await asyncio.sleep(LOOK_EVERY)  # real time: a clock that a test turns shall not turn this
 
     async def look(self) -> None:
@@ -93,7 +93,9 @@ class ClockWatch:
             effect = MovePlans(by=timedelta(seconds=change))
             unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
             await self._store.commit(unit)
-            log.warning("The clock was set by %.0f s: plans that were set by runAfter come no later.", change)
+            log.warning(
+                "The clock was changed by %.0f s. Plans set by runAfter were moved by as much.", change
+            )
             self._moved -= change
         self._offset = offset
 

@@ -251,7 +251,9 @@ class MemoryState:
     def inject_message(self, content: str, role: str = "user") -> str:
         """Append a message to the given ones and return its id."""
         if role not in ("user", "assistant"):
-            raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
+            raise InvalidRequest(
+                f"The role of a message must be 'user' or 'assistant', not {brief_value(role)}."
+            )
         message_id = f"msg_{uuid4().hex}"
         message = Message(
             id=message_id,

@@ -167,10 +167,10 @@ class Agents:
     async def missing_home_tenvs(self, agent_id: str) -> MissingTenvs:
         """The tenvs that the agent's tools would miss in a new home thread; nothing if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        lacks = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        missing_tenvs = MissingTenvs() if agent is None else agent.missing_home_tenvs
         return (
-            lacks
-            if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None
+            missing_tenvs
+            if missing_tenvs and await self._store.thread(home_thread_id_of(agent_id)) is None
             else MissingTenvs()
         )
 
@@ -275,7 +275,7 @@ class Agents:
         if agent is None:
             raise NotFound(f"There is no agent {name_or_id!r}.")
         if isinstance(agent, Agent):
-            raise Forbidden(f"The app declares the agent {agent.name!r}: change it there.")
+            raise Forbidden(f"The agent {agent.name!r} is declared in the code of the app. Change it there.")
         return agent
 
     async def _save(
@@ -283,10 +283,10 @@ class Agents:
     ) -> Agent | None:
         """The agent as it is then; None if somebody else was faster."""
         if self._declared(name) is not None:
-            raise AlreadyThere(f"The app declares an agent {name!r}: give this one another name.")
+            raise AlreadyThere(f"The app declares an agent {name!r} already. Choose another name.")
         other = await self._with_id(name)
         if other is not None and (was is None or other.id != was.id):
-            raise AlreadyThere(f"The name {name!r} is the id of another agent: give this one another name.")
+            raise AlreadyThere(f"The name {name!r} is the id of another agent. Choose another name.")
         plain_config = await in_thread_if_large(config, read_object, config)
         if was is not None and (
             same := await self._same(was, name, description, plain_config, trusted=trusted)
@@ -318,7 +318,7 @@ class Agents:
         if isinstance(answer, Committed):
             return agent
         if answer.guard == "duplicate" and was is not None:
-            raise AlreadyThere(f"There is another agent {name!r}.")
+            raise AlreadyThere(f"There is another agent {name!r}. Choose another name.")
         return None
 
     async def _same(
@@ -346,8 +346,8 @@ class Agents:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
-        if agent.toolkits and (lacking := active.missing_home_tenvs):
-            message = f"are not what its tools need in its home thread: {lacking}"
+        if agent.toolkits and (missing_tenvs := active.missing_home_tenvs):
+            message = f"do not fit what its tools require in its home thread: {missing_tenvs}"
             raise invalid_value([{"path": "config.tenvs", "message": message}])
         return agent
 
@@ -368,7 +368,7 @@ class Agents:
     async def _check_model_name(self, model: str, path: str) -> None:
         provider, _, name = model.partition(":")
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
-            fault = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
+            fault = f"must be a model as provider:model, such as openai:gpt-5, not {brief(repr(model), 100)}"
             raise invalid_value([{"path": path, "message": fault}])
         if provider in COMMON_PROVIDERS and name:
             return
@@ -376,7 +376,7 @@ class Agents:
             await self._models(model)
         except DefinitionError as error:
             raise invalid_value(
-                [{"path": path, "message": f"cannot work: {error.message.rstrip('.')}"}]
+                [{"path": path, "message": f"cannot be used: {error.message.rstrip('.')}"}]
             ) from error
         except ToolwrightError:
             return

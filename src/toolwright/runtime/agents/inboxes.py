@@ -148,7 +148,7 @@ class Deliveries:
                     entity_id, message_id, content | rest, depth=depth, author=author
                 )
             except RowBroken as error:
-                log.warning("The agent of the entity %s is passed over: %s", entity_id, error)
+                log.warning("Skipping the agent of the entity %s: %s", entity_id, error)
                 continue
             if delivery is not None:
                 return changed(delivery, required=True)
@@ -163,9 +163,13 @@ class Deliveries:
         self, entity_id: str, message_id: str, content: JSONObject, *, depth: int, author: str | None
     ) -> Delivery | None:
         agent_id = agent_id_of(entity_id)
-        lacking = await self._agents.missing_home_tenvs(agent_id)
-        if lacking:
-            log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
+        missing_tenvs = await self._agents.missing_home_tenvs(agent_id)
+        if missing_tenvs:
+            log.warning(
+                "The agent %s is not woken, because its home thread cannot be created: %s.",
+                agent_id,
+                missing_tenvs,
+            )
             return None
         if not await self._agents.exists(agent_id):
             return None
@@ -256,9 +260,9 @@ class Inboxes:
         """
         _check_service(service_name)
         receiver = await self._agents.get(agent)
-        lacking = await self._agents.missing_home_tenvs(receiver.id)
-        if lacking:
-            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", lacking)
+        missing_tenvs = await self._agents.missing_home_tenvs(receiver.id)
+        if missing_tenvs:
+            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", missing_tenvs)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
         answer = await self._effect_commits.commit(Deliver(delivery=delivery))
@@ -266,7 +270,7 @@ class Inboxes:
             raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
         if not answer.runs:
             raise ThreadTerminated(
-                f"The home thread of the agent {agent!r} is terminated: nobody answers in it any more."
+                f"The home thread of the agent {agent!r} is terminated and accepts nothing more."
             )
         return delivery.event
 
@@ -280,7 +284,7 @@ class Inboxes:
         place = await self._thread(agent, thread_id)
         thread = await self._store.thread(place)
         if thread is not None and thread.is_over:
-            raise ThreadTerminated(f"The thread {place!r} is terminated: nobody answers in it any more.")
+            raise ThreadTerminated(f"The thread {place!r} is terminated and accepts nothing more.")
         unit = RetryEvent(
             token=self._new_id("unit"), at=self._clock.now(), thread_id=place, event_id=event_id
         )
@@ -289,7 +293,7 @@ class Inboxes:
         if event is None:
             raise NotFound(f"There is no event {event_id!r} in this inbox.")
         if conflict:
-            raise NotFailed(f"The event {event_id!r} is {event.status}: only a failed one is tried again.")
+            raise NotFailed(f"The event {event_id!r} is {event.status}. Only failed events can be retried.")
         self._motor.wake(place)
         return event
 

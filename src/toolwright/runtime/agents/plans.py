@@ -54,7 +54,7 @@ class Plans:
             thread = None if plan.thread_id is None else await self._store.thread(plan.thread_id)
             refusal = await self._refusal(plan, thread)
             if refusal is not None:
-                log.error("The plan %r of %s is left out, %s.", plan_id, agent_id, refusal)
+                log.error("The plan %r of %s is not executed: %s.", plan_id, agent_id, refusal)
                 await self._commit(_plan_effect(plan, then if plan.thread_id is None else None))
                 return
             delivery = self._delivery(plan, thread)
@@ -76,9 +76,9 @@ class Plans:
         """Return why nobody is told the plan, or None if its thread is there, or its agent's home thread can be."""
         if plan.thread_id is not None:
             gone = thread is None or thread.is_over
-            return f"since the thread {plan.thread_id!r} does not answer any more" if gone else None
-        lacking = await self._agents.missing_home_tenvs(plan.agent_id)
-        return f"without a home thread: {lacking}" if lacking else None
+            return f"the thread {plan.thread_id!r} is terminated" if gone else None
+        missing_tenvs = await self._agents.missing_home_tenvs(plan.agent_id)
+        return f"its home thread cannot be created: {missing_tenvs}" if missing_tenvs else None
 
     async def _commit(self, effect: Effect) -> Committed | Conflict:
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
@@ -93,7 +93,9 @@ class Plans:
         except (
             InvalidRequest
         ) as error:  # its time zone is gone from the data, or it has come for the last time
-            log.warning("The plan %r of the agent %s ends: %s", plan.id, plan.agent_id, error.message)
+            log.warning(
+                "The plan %r of the agent %s will not run again: %s", plan.id, plan.agent_id, error.message
+            )
             return None
 
     def _delivery(self, plan: Plan, thread: Thread | None) -> Delivery:

@@ -86,7 +86,7 @@ def _effect(
     key = value_key(name, instance)
     if key in context.unwritten:
         raise InvalidRequest(
-            f"The handler that makes this call has set {name!r} itself, which is not written yet."
+            f"The handler of this call has set {name!r} itself, and that change is not committed yet."
         )
     state = state_of(context, changes, instance, key)
     after = written({name: state[name]} if name in state else {}, place, value)

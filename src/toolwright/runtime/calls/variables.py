@@ -32,8 +32,10 @@ EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
 """Env of a thread for an active agent."""
 
 
-def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None) -> tuple[Variable, ...]:
-    """The required ones that have no value. An empty text is one; one that cannot be read is none."""
+def unset_required(
+    env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None
+) -> tuple[Variable, ...]:
+    """Return the required variables without a value. An empty text is a value; one that cannot be decrypted is not."""
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
 
@@ -42,7 +44,7 @@ def missing_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
     below = context.active.nested.get(tool.name)
     if below is not None:
         return missing_of(context.env_for, below)
-    return lacking(context.env, tool.variables, tool.name) if tool.variables else ()
+    return unset_required(context.env, tool.variables, tool.name) if tool.variables else ()
 
 
 def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
@@ -106,13 +108,13 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
 def missing_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
     """Return the missing variables of an active agent. Those of a tool can be configured for that tool alone."""
     env = env_for(active)
-    own = lacking(env, active.prompt.variables)
-    tools = [each for tool in active.tools for each in lacking(env, tool.variables, tool.name)]
+    own = unset_required(env, active.prompt.variables)
+    tools = [each for tool in active.tools for each in unset_required(env, tool.variables, tool.name)]
     below = [each for nested in active.nested.values() for each in missing_of(env_for, nested)]
     if not active.mcp:
         return merged([*own, *tools, *below])
     servers = [NamedVariable(name, "secret") for server in active.mcp for name in server.variables]
-    return merged([*own, *tools, *below, *lacking(env, servers)])
+    return merged([*own, *tools, *below, *unset_required(env, servers)])
 
 
 def _resolves(env: ThreadEnv, name: str, tool: str | None) -> bool:

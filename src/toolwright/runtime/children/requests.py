@@ -165,8 +165,8 @@ class Requests:
             agent = await self._agents.usable(birth.agent_id)
             if agent is None:
                 raise _no_request(request.id)
-            lacking = await self._child_start.lacking(birth, agent, added)
-            return tuple([each for each in lacking if each.name in _names(request.required)])
+            missing = await self._child_start.missing_scoped(birth, agent, added)
+            return tuple([each for each in missing if each.name in _names(request.required)])
         return await self._missing_here(request, thread, added)
 
     async def _missing_here(
@@ -226,7 +226,7 @@ class Requests:
         )
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict) and answer.guard == "child_limit":
-            raise NoRoom(f"There are as many children of {request.agent!r} as there may be.")
+            raise NoRoom(f"The maximum number of children of {request.agent!r} is reached.")
         return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> NewChildRows | None:
@@ -240,7 +240,7 @@ def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
     asked = {each.name for each in request.required}
     for name in values:
         if name not in asked:
-            raise _invalid_value(name, "was not asked for")
+            raise _invalid_value(name, "was not requested")
     return values
 
 

@@ -52,10 +52,10 @@ class ChildStart:
         self._clock = services.clock
         self._new_id = services.new_id
 
-    async def lacking(
+    async def missing_scoped(
         self, birth: NewChildRows, agent: ActiveAgent, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
-        """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
+        """Return the scoped variables that would have no value in the child, which does not inherit them (D5)."""
         if not any(each.scoped for side in agent.sides.values() for each in side.variables):
             return ()
         stored = [*await self._store.env_of(birth.thread_id), *added]

@@ -60,7 +60,7 @@ class Subagents:
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
         """The executor of tools of the kind `agent`."""
         if not isinstance(state, RunState):
-            return ToolResult.fail("Agents are called within a run only.", error_code="outside_run")
+            return ToolResult.fail("Agents can only be called within a run.", error_code="outside_run")
         outcome = await self._carried_out(prepared, state)
         if isinstance(outcome, ToolResult) and outcome.error_code not in (None, PUT_OFF):
             child_id = child_id_of(state.call_id)  # which never begins: it needs no values
@@ -134,7 +134,7 @@ class Subagents:
         """The message as an effect, made again where one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
-            raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
+            raise InvalidRequest(f"The subagent {child_id!r} has just become busy. Send the message again.")
         if child.is_over:
             raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(StoredFiles(self._store, child.id))
@@ -153,9 +153,9 @@ class Subagents:
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)
-        lacking = agent.lacking(state.call_env.own_tenvs)
-        if lacking:
-            return lacks_tenvs(agent.agent.name, lacking)
+        missing_tenvs = agent.lacking(state.call_env.own_tenvs)
+        if missing_tenvs:
+            return lacks_tenvs(agent.agent.name, missing_tenvs)
         state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
         return ToolResult.ok(f"{agent.agent.name} answers from now on.")
 
@@ -202,15 +202,17 @@ class Subagents:
     ) -> Outcome:
         """Begin a child of that agent; or ask for what it is missing, and it begins when it is given."""
         if await self._is_deep(state):
-            words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
+            words = (
+                f"Agents can call each other at most {self._max_depth} deep, and this one is at that depth."
+            )
             return ToolResult.fail(words, error_code="too_deep")
         tenvs = {} if relation is None else _tenvs(relation.config, state)
-        lacking = agent.lacking(tenvs)
-        if lacking:
-            return _lacks_tenvs(agent.agent.name, lacking, relation)
+        missing_tenvs = agent.lacking(tenvs)
+        if missing_tenvs:
+            return _lacks_tenvs(agent.agent.name, missing_tenvs, relation)
         if tenvs:
             state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
-        missing = await self._child_start.lacking(birth, agent)
+        missing = await self._child_start.missing_scoped(birth, agent)
         if missing:
             return self._ask(state, birth, agent, missing)
         blocking = birth.link.blocking
@@ -236,15 +238,13 @@ class Subagents:
         return await self._child_start.spawn(birth, report)
 
     async def _check_room(self, thread_id: str, relation: AgentCall) -> None:
-        """Raise `NoRoom` if there are as many children of that agent as there may be."""
+        """Raise `NoRoom` if the maximum number of children of that agent is reached."""
         resumable = relation.config.resumable
         if not resumable or resumable.max_instances is None:
             return
         alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
         if not has_room(relation, alive):
-            raise NoRoom(
-                f"There may be no more children of {relation.config.name!r} than the {alive} that are there."
-            )
+            raise NoRoom(f"{relation.config.name!r} already has the maximum of {alive} children.")
 
     def _ask(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
@@ -256,7 +256,7 @@ class Subagents:
         state.effect(OpenRequest(thread_id=state.thread_id, request=request))
         names = ", ".join(each.name for each in missing)
         return ToolResult.fail(
-            sentence(f"The agent {agent.agent.name!r} needs values of its own: {names}"),
+            sentence(f"The agent {agent.agent.name!r} requires values of its own: {names}"),
             error_code=PUT_OFF,
             error_data={**waiting_json(request), "required": required_json(missing)},
         )
@@ -278,15 +278,15 @@ def _tenvs(config: SubagentToolConfig, state: RunState) -> JSONObject:
     return {**config.tenvs, **state.call_env.passed_on(config.pass_tenvs)}
 
 
-def _lacks_tenvs(name: str, lacking: MissingTenvs, relation: AgentCall | None) -> ToolResult:
+def _lacks_tenvs(name: str, missing_tenvs: MissingTenvs, relation: AgentCall | None) -> ToolResult:
     """Return the error of a call whose child would have missing tenvs."""
-    way = "A child does not inherit tenvs: give them by tenvs= or pass_tenvs= in its SubagentToolConfig."
+    way = "A child does not inherit tenvs. Set them with tenvs= or pass_tenvs= in its SubagentToolConfig."
     if relation is None:
-        way = "A delegate has no tenvs but those of its agent and prompt."
+        way = "A delegate has only the tenvs of its agent and prompt."
     error = sentence(
-        f"The agent {name!r} cannot begin, for its tools need tenvs that it is not given: {lacking}"
+        f"The agent {name!r} cannot start: its tools require tenvs that are not set: {missing_tenvs}"
     )
-    return changed(lacks_tenvs(name, lacking), error=f"{error} {way}")
+    return changed(lacks_tenvs(name, missing_tenvs), error=f"{error} {way}")
 
 
 def _with_message(

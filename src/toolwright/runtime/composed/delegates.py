@@ -48,7 +48,7 @@ class Delegates:
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
         """Begin the delegate's thread; its answer is the result of the call."""
         if not isinstance(state, RunState):
-            return ToolResult.fail("Delegates are called within a run only.", error_code="outside_run")
+            return ToolResult.fail("Delegates can only be called within a run.", error_code="outside_run")
         tool = prepared.tool
         assert tool.meta is not None, "only schema tools have delegates"
         call = read_call(tool.name, tool.meta, prepared.arguments, latent=False)
@@ -70,7 +70,7 @@ class Delegates:
         link = Link(output=output_of(tool))
         if link.output is not None and agent.agent.type == "dual_ai":
             raise InvalidRequest(
-                f"The agent {name!r} talks with itself, and so cannot answer by the _output of {tool.name!r}."
+                f"The agent {name!r} has two sides (dual_ai), so it cannot answer in the _output of {tool.name!r}."
             )
         message = await in_thread_if_large(measured, message_to, tool, call, caller)
         return agent, self._birth_of(state, agent.agent_id, message, call.args, link)

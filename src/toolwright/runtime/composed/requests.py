@@ -100,7 +100,9 @@ class ComposedRequests:
         error = cancelling.exception()
         if error is not None and not isinstance(error, NotFound | RunOver):  # it was not begun, or is over
             log.warning(
-                "The request of the thread %s goes on, although nobody waits for it: %s", thread_id, error
+                "The request of the thread %s continues although its caller stopped waiting: %s",
+                thread_id,
+                error,
             )
 
     async def solution(self, run_id: str) -> Solution:
@@ -110,7 +112,7 @@ class ComposedRequests:
         """
         thread = await self._threads.get((await self._runs.get(run_id)).thread_id)
         if thread.agent != REQUESTS.id:
-            raise NotFound(f"The run {run_id!r} is none of a composed request.")
+            raise NotFound(f"The run {run_id!r} does not belong to a composed request.")
         run = await self._runs.wait(run_id)
         self._agents.release(thread.id)
         if run.status != "completed":
@@ -174,11 +176,11 @@ def _make(
 def _without_object(config: object, thread_id: str) -> tuple[object, JSONObject]:
     """The model that is an object, None if it is none; and the config as JSON can carry it, in that thread."""
     if not isinstance(config, Mapping):
-        raise InvalidRequest(f"The config of a request is an object, not {brief_value(config)}.")
+        raise InvalidRequest(f"The config of a request must be an object, not {brief_value(config)}.")
     written = dict(cast("Mapping[str, Any]", config))  # its fields are validated with the request
     model: object = written.get("model")
     if isinstance(model, str) and model.startswith(OBJECT):
-        raise InvalidRequest(f"The name of a model does not begin with {OBJECT!r}.")
+        raise InvalidRequest(f"The name of a model must not begin with {OBJECT!r}.")
     if not _speaks(model):
         return None, written
     written["model"] = written_model(thread_id, model)

@@ -176,7 +176,7 @@ class Environment:
         row = EnvRow(owner=owner, kind=kind, name=name, type=var.type, value=value, key=key, updated_at=at)
         if key is not None and 0 < len(_secret(row, var)) < LONG:
             log.warning(
-                "The secret %r has fewer than %d characters: it is only found where it is a whole word.",
+                "The secret %r has fewer than %d characters: it is only redacted where it is a whole word.",
                 name,
                 LONG,
             )

@@ -50,7 +50,7 @@ class FileKeeper:
         if len(attachments) > MOST_FILES:
             fault = f"must be at most {MOST_FILES} files, not {len(attachments)}"
             raise InvalidRequest(
-                f"A message or a result has at most {MOST_FILES} files, not {len(attachments)}.",
+                f"A message or a result can have at most {MOST_FILES} files, not {len(attachments)}.",
                 [{"path": "attachments", "message": fault}],
             )
         decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]

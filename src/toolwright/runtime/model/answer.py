@@ -81,7 +81,7 @@ def checked(response: ModelResponse, name: str) -> ModelResponse:
         for call in response.calls:
             texts += (call.id, call.name, call.arguments)
     except (AttributeError, TypeError) as error:
-        raise ModelError(f"{name} has answered with a usage or calls of another type: {error}.") from error
+        raise ModelError(f"{name} returned a usage or calls of a wrong type: {error}.") from error
     cost: list[object] = [response.cost or 0]
     for values, kinds, wanted in (
         (texts, str, "a text"),
@@ -90,7 +90,7 @@ def checked(response: ModelResponse, name: str) -> ModelResponse:
     ):
         for each in values:
             if not isinstance(each, kinds):
-                raise ModelError(f"{name} has answered with {brief_value(each)} in place of {wanted}.")
+                raise ModelError(f"{name} returned {brief_value(each)} instead of {wanted}.")
     if len(model) > MOST_WORDS or (reason is not None and len(reason) > MOST_WORDS):
         reason = None if reason is None else brief(reason, MOST_WORDS)
         return changed(response, model=brief(model, MOST_WORDS), finish_reason=reason)

@@ -214,7 +214,7 @@ class ContextWindows:
             fitting.fixed += text_tokens(system) - text_tokens(request.system)
             request = changed(request, system=system, stable=stable)
         log.info(
-            "%s refuses a request of some %d tokens: a shorter one is sent. %s",
+            "%s rejected a request of about %d tokens. A shorter one is sent. %s",
             model.name,
             was,
             refused.message,
@@ -267,7 +267,7 @@ class ContextWindows:
         budget = self.most_tokens(active, model) if max_tokens is None else max_tokens
         if budget is None:
             raise InvalidRequest(
-                f"The most tokens of a request are not known for the agent {active.agent.name!r}: give max_tokens=, or "
+                f"The token limit of a request is unknown for the agent {active.agent.name!r}. Pass max_tokens=, or "
                 "give its model a window."
             )
         fitting = Fitting(

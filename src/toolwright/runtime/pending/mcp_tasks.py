@@ -95,23 +95,23 @@ class McpTasks:
         try:
             target = None if thread is None else await self._target(task, thread)
             if target is not None and task.place not in (None, target.place):
-                await self._end(task, call, _lost("its server is configured to be somewhere else by now"))
+                await self._end(task, call, _lost("its server is now configured at another place"))
             elif target is not None and self._looks[target.key] >= AT_ONCE:
                 await self._again(task, CROWDED * (1 + crc32(call_id.encode()) % 100 / 100))
             elif not is_awaited:
                 await self._forget(task, target)
             elif target is None:
-                await self._end(task, call, _lost("its agent has no such MCP server any more"))
+                await self._end(task, call, _lost("its agent no longer has this MCP server"))
             else:
                 await self._follow(task, call, target, await self._state(task, target))
         except McpUnavailable as error:
-            log.info("The server of the task of the call %s cannot be asked: %s", call_id, error)
+            log.info("The MCP server of the task of the call %s is unavailable: %s", call_id, error)
             if is_awaited or (call.expires_at is not None and call.expires_at > self._clock.now()):
                 await self._again(task, DOWN)
             else:
                 await self._drop(task)
         except McpTaskGone as error:
-            await self._end(task, call, _lost(f"its server knows of it no longer: {error}"))
+            await self._end(task, call, _lost(f"its server no longer knows it: {error}"))
 
     async def _state(self, task: McpTask, target: McpTarget) -> McpTaskState:
         with self._look(target):
@@ -155,7 +155,7 @@ class McpTasks:
         try:
             await self._pending.submit(call.run_id, call.id, result)
         except (AlreadyOver, CallExpired, NotFound) as error:
-            log.info("The result of the task of the call %s is not taken: %s", call.id, error.message)
+            log.info("The result of the task of the call %s was rejected: %s", call.id, error.message)
 
     async def _forget(self, task: McpTask, target: McpTarget | None) -> None:
         """Cancel the task at its server: no run waits for it. Raises `McpUnavailable`."""
@@ -164,7 +164,7 @@ class McpTasks:
                 with self._look(target):
                     await self._servers.cancel_task(target, task.task_id, task.session)
             except McpTaskGone as error:
-                log.info("The task of the call %s is not cancelled: %s", task.call_id, error)
+                log.info("The task of the call %s could not be cancelled: %s", task.call_id, error)
         await self._drop(task)
 
     async def _drop(self, task: McpTask) -> None:
@@ -178,7 +178,7 @@ class McpTasks:
         """Ask what was not asked before, and hand in what was answered, until the server asks for it no longer."""
         questions, asked = state.questions or {}, dict(task.questions)
         if not questions or len({*asked, *questions}) > MOST_QUESTIONS:
-            fault = "asks too much" if questions else "asks what nobody here can answer"
+            fault = "asks too many questions" if questions else "asks for input that no one here can give"
             await self._hand_in(call, ToolResult.fail(f"The task {fault}.", error_code="mcp_task_failed"))
             await self._forget(task, target)
             return
@@ -212,7 +212,7 @@ class McpTasks:
         try:
             await self._servers.answer_task(target, task.task_id, answers, task.session)
         except McpTaskGone as error:
-            log.info("The task of the call %s takes no answer: %s", task.call_id, error)
+            log.info("The task of the call %s did not accept the answer: %s", task.call_id, error)
 
     async def _author(self, task: McpTask) -> Entity | None:
         """The agent as it is seen in the task's space, None where it is seen in none."""
@@ -239,7 +239,7 @@ class McpTasks:
             )
             check_question(arguments)
         except InvalidRequest as error:
-            log.info("The task of the call %s asks what cannot be asked: %s", call.id, error.message)
+            log.info("The task of the call %s asks an invalid question: %s", call.id, error.message)
             return None
         row = Call(
             id=call_id,

@@ -236,7 +236,7 @@ class PendingCalls:
         call, now = await self.get(call_id), self._clock.now()
         await self._thread(call)
         if call.is_asked:
-            raise CallClaimed("Tool call waits for an approval: nobody can carry it out yet")
+            raise CallClaimed("Tool call is waiting for an approval and cannot be claimed yet")
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
             until, renewed = now + timedelta(seconds=lease), call.worker == worker
             token = self._new_id("unit")

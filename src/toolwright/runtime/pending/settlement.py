@@ -104,7 +104,7 @@ def _judged(call: Call, schema: JSONObject | None, arguments: JSONObject, redact
             Judge(schema, call.name).read(arguments)
         except ArgumentFault as fault:
             raise InvalidRequest(
-                sentence(f"The tool does not take these arguments: {fault}"),
+                sentence(f"The edited arguments are invalid: {fault}"),
                 [{"path": "result.args", "message": str(fault)}],
             ) from fault
     written = clean_arguments(dumps_unescaped(arguments), redactor)

@@ -60,9 +60,9 @@ class Membership:
     async def admit(self, entity: Entity) -> None:
         """Raise `TenvsLacking` if the entity cannot be in a space: an agent reads it in its home thread (D4)."""
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
-        lacking = MissingTenvs() if agent is None else agent.missing_home_tenvs
-        if lacking:
-            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", lacking)
+        missing_tenvs = MissingTenvs() if agent is None else agent.missing_home_tenvs
+        if missing_tenvs:
+            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", missing_tenvs)
 
     async def redactor(self, space_id: str) -> Redactor:
         """The redactor of what must not be said in the space."""

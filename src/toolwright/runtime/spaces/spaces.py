@@ -119,7 +119,7 @@ class Spaces:
             effects.append(self._joining(space, entity, "member", revision, after=now + revision * TICK))
         while isinstance(await self._effect_commits.commit(*effects), Conflict):
             if await is_there(self._store.spaces.space(space.id)) or not await self._sweep():
-                raise AlreadyThere(f"There is a space {space.id!r} already.")
+                raise AlreadyThere(f"There is a space {space.id!r} already. Choose another id.")
         return changed(space, revision=len(effects) - 1)
 
     async def _sweep(self) -> int:
@@ -309,7 +309,7 @@ class Spaces:
         """Another text for a message. That of a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be edited.")
+            raise InvalidRequest("This message shows a tool call and cannot be edited.")
         redactor, words = await self._membership.redactor(was.space_id), words_of(content)
         clean = await in_thread_if_large(words, redactor.text, words)
         new = changed(was, content=clean, edited_at=self._clock.now())
@@ -342,4 +342,4 @@ class Spaces:
 
 
 def _full() -> ToolwrightError:
-    return AlreadyThere(f"A dm has {DM_MEMBERS} members: make another space for more.")
+    return AlreadyThere(f"A dm has exactly {DM_MEMBERS} members. Create another space for more.")

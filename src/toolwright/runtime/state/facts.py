@@ -176,7 +176,7 @@ class CallsWithin:
         """Queue a call for the end of the step. Raises `InvalidRequest` for more than 100 of them."""
         name, text = tool_call(name, arguments)
         if len(self._execution.queued) >= MOST_QUEUED:
-            raise InvalidRequest(f"A call queues at most {MOST_QUEUED} tools.")
+            raise InvalidRequest(f"A call can queue at most {MOST_QUEUED} tools.")
         queued = QueuedCall(name=name, arguments=clean_arguments(text, redactor))
         self._execution.queued = (*self._execution.queued, queued)
 
@@ -207,7 +207,9 @@ class Words:
     def inject(self, content: str, role: str) -> str:
         """Add a message in the name of a user or the agent, with the call's result. Return its id."""
         if role not in get_args(Speaker):
-            raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
+            raise InvalidRequest(
+                f"The role of a message must be 'user' or 'assistant', not {brief_value(role)}."
+            )
         message_id = self._context.new_id("msg")
         speaker: Speaker = "user" if role == "user" else "assistant"
         self._injected[message_id] = Injected(message_id, speaker, clean_text(given.message(content)))

@@ -161,7 +161,7 @@ class Family:
         context, thread = self._context, self._context.thread
         parent = await self._store.thread(str(thread.parent_id))
         if parent is None:
-            raise NotFound("The parent of this thread is not there.")
+            raise NotFound("The parent of this thread does not exist.")
         drafts = FileDrafts(StoredFiles(self._store, parent.id))
         refs = await copy_files(parent.id, drafts, files, context.clock, context.new_id)
         content = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}

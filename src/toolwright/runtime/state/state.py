@@ -188,7 +188,7 @@ class RunState(Questions):
         redactor = self._context.redactor
         checked = checked_path(path)
         if redactor.text(checked) != checked:
-            raise InvalidRequest("This path holds a secret of the thread: choose another.")
+            raise InvalidRequest("The path contains a secret of the thread. Choose another path.")
         if mime_type is not None:
             mime_type = redactor.text(given.text("A MIME type", mime_type))
         return await self._files.write(self.thread_id, self.drafts, path, data, mime_type)

@@ -44,13 +44,14 @@ class Deletion:
             raise _no_thread(thread_id)
         if await self.is_home(thread):
             raise InvalidRequest(
-                f"The thread {thread_id!r} is the home of the agent {thread.agent!r}: delete the agent instead."
+                f"The thread {thread_id!r} is the home of the agent {thread.agent!r}. Delete the agent instead."
             )
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while not await self._drop(thread_id):
             if not cancel:
                 raise ThreadBusy(
-                    f"A run is at work in the thread {thread_id!r} or below it: cancel it first, or delete with cancel."
+                    f"A run is in progress in the thread {thread_id!r} or a child of it. Cancel it first, or delete "
+                    "with cancel."
                 )
             await self._end_runs(thread_id, deadline)
         try:
@@ -58,7 +59,9 @@ class Deletion:
             await self.remove_bytes()
         except StoreError as error:  # the thread is gone: what is left of it goes later
             log.warning(
-                "The thread %s is deleted, but not yet all of its rows and files: %s", thread_id, error
+                "The thread %s is deleted, but some of its rows and files are left until the next cleanup: %s",
+                thread_id,
+                error,
             )
 
     async def is_home(self, thread: Thread) -> bool:
@@ -112,8 +115,8 @@ class Deletion:
                 while (run := await self._store.run(run_id)) is not None and not run.over:
                     if asyncio.get_running_loop().time() > deadline:
                         raise ThreadBusy(
-                            f"The run {run_id!r} was asked to stop, and has not ended within {PATIENCE:.0f} seconds: "
-                            "see that the app is served, then delete the thread once more."
+                            f"The run {run_id!r} was cancelled but did not end within {PATIENCE:.0f} seconds. Make "
+                            "sure that a process executes the runs of this app, then delete the thread again."
                         )
                     await follower.next(LOOK_AGAIN)
 

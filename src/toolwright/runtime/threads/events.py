@@ -83,7 +83,7 @@ class Events:
         if after is None:
             return newest
         if after < 0:
-            raise InvalidRequest(f"An event's id is a number from 0, not {after}.")
+            raise InvalidRequest(f"An event's id must be a non-negative integer, not {after}.")
         if after and (after > newest or after < oldest - 1):
             raise Reset
         return after

@@ -259,7 +259,7 @@ class Threads:
         _check(text=text)
         text = await in_thread_if_large(text, clean_text, text)
         if not text.strip():
-            raise _invalid_value("text", "is empty", "A summary needs some text: remove it instead.")
+            raise _invalid_value("text", "is empty", "A summary must not be empty. Remove it instead.")
         if len(text) > MAX_SUMMARY:
             raise _invalid_value("text", f"must have at most {MAX_SUMMARY} characters")
         thread = await self.get(thread_id)
@@ -324,12 +324,12 @@ class Threads:
                 raise InvalidRequest(f"The message {message_id!r} cannot be pinned: its run was skipped.")
             if pinned and (message.role == "tool" or message.calls):
                 raise InvalidRequest(
-                    f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin what a "
-                    "user or the agent has said."
+                    f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin a "
+                    "text of the user or the agent."
                 )
             if pinned and len(await self._store.pinned_messages(thread_id)) >= MOST_PINNED:
                 raise InvalidRequest(
-                    f"{MOST_PINNED} messages of the thread {thread_id!r} are pinned already: unpin another one first."
+                    f"{MOST_PINNED} messages of the thread {thread_id!r} are already pinned. Unpin another one first."
                 )
             effect = Pin(thread_id=thread_id, seq=message.seq, pinned=pinned, most=MOST_PINNED)
             unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
@@ -352,7 +352,7 @@ class Threads:
         attachments = _checked_files(attachments)
         content = await in_thread_if_large(content, clean_text, content)
         if not content.strip() and not attachments:
-            raise _invalid_value("content", "is empty", "A message needs some text.")
+            raise _invalid_value("content", "is empty", "A message must not be empty.")
         thread = await self._settled(thread_id)
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
@@ -428,7 +428,7 @@ class Threads:
         """Ask the thread's open run to stop; `NotFound` if nothing runs in it."""
         thread = await self.get(thread_id)
         if thread.run_id is None:
-            raise NotFound(f"Nothing runs in the thread {thread_id!r}.")
+            raise NotFound(f"No run is in progress in the thread {thread_id!r}.")
         return await self._runs.cancel(thread.run_id)
 
 
@@ -491,9 +491,9 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
         fault = faulty_name(name)
         if fault is not None:
             raise _invalid_value("tenvs", f"has the name {fault}")
-    lacking = active.lacking(brought)
-    if lacking:
-        raise tenvs_lacking("The thread cannot be created", lacking)
+    missing_tenvs = active.lacking(brought)
+    if missing_tenvs:
+        raise tenvs_lacking("The thread cannot be created", missing_tenvs)
     return brought
 
 
@@ -502,15 +502,15 @@ def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) 
     cut = [each for each in in_effect(rows) if each.cut or each.text]
     chosen = [each for each in cut if side is None or each.side == side]
     if not cut:
-        raise NotFound(f"Nothing is left out of the conversation of the thread {thread_id!r}.")
+        raise NotFound(f"The conversation of the thread {thread_id!r} is not shortened.")
     if len(chosen) == 1:
         return chosen[0]
     sides = " or ".join(repr(each.side) for each in cut if each.side)
     if not sides:
         raise _invalid_value(
-            "side", "must be left out", "There is one summary, for all that is said: leave out the side."
+            "side", "must be omitted", "The thread has one summary for the whole conversation. Omit the side."
         )
-    raise _invalid_value("side", f"must be {sides}", f"There is a summary for each side: say whose, {sides}.")
+    raise _invalid_value("side", f"must be {sides}", f"Each side has its own summary. Set side to {sides}.")
 
 
 def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
@@ -520,7 +520,7 @@ def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
     except Faulty as fault:
         number, name = fault.place or (0, "")
         path = f"attachments.{number}.{to_camel(name)}" if fault.place else "attachments"
-        raise _invalid_value(path, str(fault), f"A file cannot be kept. {fault}") from fault
+        raise _invalid_value(path, str(fault), f"A file cannot be stored. {fault}") from fault
 
 
 def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:
@@ -535,4 +535,4 @@ def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], an
 
 
 def _terminated(thread_id: str) -> ThreadTerminated:
-    return ThreadTerminated(f"The thread {thread_id!r} is terminated: nobody answers in it any more.")
+    return ThreadTerminated(f"The thread {thread_id!r} is terminated and accepts nothing more.")

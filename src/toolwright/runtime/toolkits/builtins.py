@@ -125,7 +125,7 @@ async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitabl
     `work` must raise `InvalidRequest` before its first effect: then the call has none.
     """
     if not isinstance(state, BuiltinState):
-        return ToolResult.fail("Built-in tools work within a run only.", error_code="outside_run")
+        return ToolResult.fail("Built-in tools can only be called within a run.", error_code="outside_run")
     try:
         return ToolResult.ok(await work(state))
     except InvalidRequest as error:

@@ -116,8 +116,8 @@ def _form(written: object, index: int) -> JSONObject:
         raise InvalidRequest(f"messages[{index}] is not JSON: {error.message}") from error
     if not isinstance(form, dict) or form.get("role") not in ("user", "assistant", "tool", *_SYSTEM):
         raise InvalidRequest(
-            f"messages[{index}] is no message of OpenAI's chat completions or of Anthropic's messages, which has a "
-            f"role, but {brief_value(written)}."
+            f"messages[{index}] must be a message with a role, in the format of OpenAI's chat completions or "
+            f"Anthropic's messages, not {brief_value(written)}."
         )
     content, calls = form.get("content"), form.get("tool_calls")
     for name, value, is_known in (
@@ -125,12 +125,12 @@ def _form(written: object, index: int) -> JSONObject:
         ("tool_calls", calls, isinstance(calls, list | None)),
     ):
         if not is_known:
-            raise InvalidRequest(f"messages[{index}].{name} has no form that is known: {brief_value(value)}.")
+            raise InvalidRequest(f"messages[{index}].{name} has an unknown form: {brief_value(value)}.")
         if isinstance(value, list):
             for place, each in enumerate(value):
                 if not isinstance(each, dict):
                     raise InvalidRequest(
-                        f"messages[{index}].{name}[{place}] is no object: {brief_value(each)}."
+                        f"messages[{index}].{name}[{place}] must be an object, not {brief_value(each)}."
                     )
     return form
 

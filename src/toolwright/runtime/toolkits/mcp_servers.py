@@ -140,7 +140,7 @@ class AgentServers:
         for each in (*offer.held, *await self._store.mcp.definitions(agent_id)):
             if (each.server, each.tool) == (server, tool) and each.held is not None:
                 return each.held
-        raise NotFound(f"The tool {tool!r} of the MCP server {server!r} does not wait to be accepted.")
+        raise NotFound(f"The tool {tool!r} of the MCP server {server!r} is not waiting to be accepted.")
 
     async def _env(self, active: ActiveAgent, thread_id: str | None) -> ThreadEnv:
         if thread_id is None:
@@ -178,7 +178,7 @@ def _texts(arguments: object) -> Mapping[str, str]:
         given = cast("Mapping[object, object]", arguments)  # isinstance does not know what it holds
         if misfit([*given, *given.values()], str) is None:
             return cast("Mapping[str, str]", given)
-    raise InvalidRequest("The arguments of a prompt are texts by their names.")
+    raise InvalidRequest("The arguments of a prompt must be an object whose values are strings.")
 
 
 def _of_tools(state: McpServerState, withheld: Sequence[ToolFault]) -> list[McpFault]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # which most apps never load
 
 _BY_MEANING = (
-    "Search the passages that you have stored: found are those in which each of your words stands, also in their tags, "
-    "and those that mean something alike."
+    "Search the passages that you have stored. Returns passages whose content or tags contain every keyword, and "
+    "passages with a similar meaning."
 )
 
 

@@ -39,10 +39,10 @@ C = TypeVar("C")
 class GivenGoal(BaseModel):
     """A goal."""
 
-    id: str | None = Field(default=None, description="The goal to change; without one, a new goal is made.")
-    description: str | None = Field(default=None, description="What is wanted. A new goal needs it.")
-    status: str | None = Field(default=None, description="How far it is, such as 'active' or 'done'.")
-    priority: str | None = Field(default=None, description="How much it matters, such as 'high'.")
+    id: str | None = Field(default=None, description="The goal to change; omit it to create a goal.")
+    description: str | None = Field(default=None, description="The goal itself. Required for a new goal.")
+    status: str | None = Field(default=None, description="Its status, such as 'active' or 'done'.")
+    priority: str | None = Field(default=None, description="Its priority, such as 'high'.")
 
     @property
     def change(self) -> GoalChange:
@@ -53,8 +53,8 @@ class GivenGoal(BaseModel):
 class GivenMemory(BaseModel):
     """A memory."""
 
-    key: str = Field(description="What it is about; an existing one is replaced.")
-    value: str = Field(description="What is to be remembered.")
+    key: str = Field(description="Its topic; an existing memory with the same key is replaced.")
+    value: str = Field(description="The text to remember.")
 
     @property
     def change(self) -> MemoryChange:
@@ -67,24 +67,24 @@ class GivenPlan(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    id: str | None = Field(default=None, description="The plan to change; without one, a new plan is made.")
-    name: str | None = Field(default=None, description="A short name. A new plan needs it.")
+    id: str | None = Field(default=None, description="The plan to change; omit it to create a plan.")
+    name: str | None = Field(default=None, description="A short name. Required for a new plan.")
     instruction: str | None = Field(
-        default=None, description="What you will be told when it runs. A new plan needs it."
+        default=None, description="The instruction that you receive when it runs. Required for a new plan."
     )
     run_after: int | float | str | None = Field(
         default=None, description="Run once, after milliseconds or a text such as '5 hours' or '1h30m'."
     )
     scheduled_at: str | None = Field(
-        default=None, description="Run once, at this instant: ISO 8601 with an offset, or with a timezone."
+        default=None, description="Run once, at this time: ISO 8601 with an offset, or with a timezone."
     )
     cron: str | None = Field(
         default=None,
-        description="Run again and again: minute, hour, day of month, month, day of week, or '@daily'.",
+        description="Run repeatedly: minute, hour, day of month, month, day of week, or '@daily'.",
     )
     timezone: str | None = Field(
         default=None,
-        description="The IANA time zone of cron, or of scheduledAt without an offset; else it is UTC.",
+        description="The IANA time zone of cron, or of scheduledAt without an offset. Default: UTC.",
     )
 
     @property
@@ -211,7 +211,7 @@ def _woken(run: BuiltinState) -> str:
     """Return the id of the person's thread that their plans wake."""
     if run.thread.parent_id is not None:
         raise InvalidRequest(
-            "In this thread no plans can be made: it is a child of a person's thread. Plans wake the thread that they "
-            "are made in, so make them there."
+            "Plans cannot be created in this thread, because it is a child of a person's thread. Plans wake the thread "
+            "in which they are created, so create them in the person's thread."
         )
     return run.thread.id

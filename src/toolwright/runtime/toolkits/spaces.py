@@ -63,7 +63,7 @@ class SpacesToolkit:
         self,
         state: ThreadState,
         spaceId: str,  # noqa: N803 - as S3 spells it
-        offset: Annotated[int, Field(ge=0, description="How many of the newest to leave out.")] = 0,
+        offset: Annotated[int, Field(ge=0, description="Number of the newest messages to skip.")] = 0,
         limit: Page = 50,
     ) -> ToolResult:
         """Read what was said in a space, the newest page first."""

@@ -59,7 +59,7 @@ class PlanList(ListShape):
 class NewGoal(Form):
     """A goal, new or changed: what is left out stays as it is. A new one needs a description."""
 
-    id: OwnId | None = Field(None, description="The goal to change; without one, a new goal is made.")
+    id: OwnId | None = Field(None, description="The goal to change; omit it to create a goal.")
     description: Text | None = None
     status: ShortText | None = None
     priority: ShortText | None = None
@@ -120,7 +120,7 @@ class NewPlan(Form):
     A new one needs a name, an instruction, and one of runAfter, scheduledAt and cron.
     """
 
-    id: OwnId | None = Field(None, description="The plan to change; without one, a new plan is made.")
+    id: OwnId | None = Field(None, description="The plan to change; omit it to create a plan.")
     name: ShortText | None = None
     instruction: Text | None = Field(None, description="What the agent is told when it runs.")
     run_after: int | float | Time | None = Field(
@@ -133,7 +133,7 @@ class NewPlan(Form):
         None, description="Again and again: minute, hour, day of month, month, day of week, or '@daily'."
     )
     timezone: Time | None = Field(
-        None, description="The IANA time zone of cron, or of scheduledAt without an offset; else it is UTC."
+        None, description="The IANA time zone of cron, or of scheduledAt without an offset. Default: UTC."
     )
 
     def change(self) -> PlanChange:
