@@ -27,7 +27,7 @@ class Keepers:
         self._store = store
         self._agents = agents
 
-    async def of(self, agent: str, user_id: str | None = None) -> str:
+    async def keeper_id(self, agent: str, user_id: str | None = None) -> str:
         """Return the id under which the agent keeps what is its own, or what it keeps for that user."""
         agent_id = (await self._agents.get(agent)).id
         if user_id is None:
@@ -39,5 +39,5 @@ class Keepers:
 
     async def people(self, agent: str) -> Sequence[str]:
         """Return the ids of the people for whom the agent keeps something, up to 1,000."""
-        found = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
-        return [user_id for each in found if (user_id := user_of_keeper(each)) is not None]
+        keeper_ids = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
+        return [user_id for each in keeper_ids if (user_id := user_of_keeper(each)) is not None]

@@ -88,11 +88,11 @@ class MindItems(Generic[T, C]):
         now: datetime,
     ) -> Edit[T]:
         """Apply the changes to the rows of the keeper. Raises `InvalidRequest` with the paths of invalid changes."""
-        kept = self.by_key(rows)
-        new = self.change(kept, changes, keeper, new_id, now)
+        items = self.by_key(rows)
+        new = self.change(items, changes, keeper, new_id, now)
         return Edit(
             new=new,
-            items=self.order((kept | new).values()),
+            items=self.order((items | new).values()),
             effects=[self.put(each) for each in new.values()],
         )
 
@@ -169,43 +169,45 @@ class Minds:
     ) -> Sequence[Goal]:
         """Its goals, the oldest first."""
         page(limit, offset)
-        return sliced(await self._minds.goals(await self._keepers.of(agent, user_id)), limit, offset)
+        return sliced(await self._minds.goals(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def set_goals(
         self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
     ) -> Sequence[Goal]:
         """Make goals and change some: all its goals then, the oldest first."""
         by_list("changes", changes, GoalChange, "GoalChange values")
-        return await self._set(GOALS, await self._keepers.of(agent, user_id), changes)
+        return await self._set(GOALS, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
         """Delete a goal. Raises `NotFound` if it is not there."""
-        await self._drop(GOALS, await self._keepers.of(agent, user_id), goal_id)
+        await self._drop(GOALS, await self._keepers.keeper_id(agent, user_id), goal_id)
 
     async def memories(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Memory]:
         """Its memories, by key."""
         page(limit, offset)
-        return sliced(await self._minds.memories(await self._keepers.of(agent, user_id)), limit, offset)
+        return sliced(
+            await self._minds.memories(await self._keepers.keeper_id(agent, user_id)), limit, offset
+        )
 
     async def set_memories(
         self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
     ) -> Sequence[Memory]:
         """Store values by key: all its memories then, by key."""
         by_list("changes", changes, MemoryChange, "MemoryChange values")
-        return await self._set(MEMORIES, await self._keepers.of(agent, user_id), changes)
+        return await self._set(MEMORIES, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
         """Delete a memory. Raises `NotFound` if it is not there."""
-        await self._drop(MEMORIES, await self._keepers.of(agent, user_id), key)
+        await self._drop(MEMORIES, await self._keepers.keeper_id(agent, user_id), key)
 
     async def plans(
         self, agent: str, limit: int = 1_000, offset: int = 0, *, user_id: str | None = None
     ) -> Sequence[Plan]:
         """Its plans, the next one first."""
         page(limit, offset)
-        return sliced(await self._minds.plans(await self._keepers.of(agent, user_id)), limit, offset)
+        return sliced(await self._minds.plans(await self._keepers.keeper_id(agent, user_id)), limit, offset)
 
     async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Sequence[Plan]:
         """Make plans and change some: all its plans then, the next one first.
@@ -215,12 +217,12 @@ class Minds:
         by_list("changes", changes, PlanChange, "PlanChange values")
         agent_id = (await self._agents.get(agent)).id
         if changes:
-            refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
+            require_home_tenvs(await self._agents.missing_home_tenvs(agent_id))
         return await self._set(PLANS, agent_id, changes)
 
     async def drop_plan(self, agent: str, plan_id: str, *, user_id: str | None = None) -> None:
         """Delete a plan. Raises `NotFound` if it is not there."""
-        await self._drop(PLANS, await self._keepers.of(agent, user_id), plan_id)
+        await self._drop(PLANS, await self._keepers.keeper_id(agent, user_id), plan_id)
 
     async def people(self, agent: str) -> Sequence[str]:
         """Return the ids of the people for whom the agent keeps something, up to 1,000."""
@@ -259,7 +261,7 @@ def check_mind(
     return CheckMind(agent_id=agent_id, kind=kind, keys=keys, most=most, seen=was)
 
 
-def refuse_homeless(missing_home_tenvs: MissingTenvs) -> None:
+def require_home_tenvs(missing_home_tenvs: MissingTenvs) -> None:
     """Raise `InvalidRequest` for plans of an agent whose home thread would lack these values."""
     if missing_home_tenvs:
         raise InvalidRequest(

@@ -38,7 +38,7 @@ class Speakers:
         if thread.agent == REQUESTS.id:
             self._requests.release(thread.id)
 
-    async def of(self, thread: Thread, run: Run) -> ActiveAgent | str:
+    async def active_agent(self, thread: Thread, run: Run) -> ActiveAgent | str:
         """The agent as the run began with it, or as it is now; or why it cannot run.
 
         A run that waits for values, or whose model has failed, goes on with the agent as it is now: it may bring them,
@@ -99,8 +99,8 @@ class BuiltinTools:
         if ready is not None and ready[0] is agent:
             return ready[1]
         tools = [tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())]
-        made = agent.without_toolkits() if bare else agent.with_tools(tools)
+        equipped = agent.without_toolkits() if bare else agent.with_tools(tools)
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
-        self._ready[id(agent), bare] = agent, made
-        return made
+        self._ready[id(agent), bare] = agent, equipped
+        return equipped

@@ -111,7 +111,7 @@ class Environment:
         self._unreadable: set[str] = set()
         self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same secrets are used run after run
 
-    def of(
+    def thread_env(
         self,
         thread: Thread,
         agent: ActiveAgent | None,
@@ -132,7 +132,7 @@ class Environment:
         users: dict[str, EnvVar | CannotUnseal] = {}
         theirs: dict[str, dict[str, EnvVar | CannotUnseal]] = {each.thread_id: {} for each in above}
         tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
-        brought: JSONObject = {}
+        own_tenvs: JSONObject = {}
         secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
         for row in rows:
             value = self._value(row)
@@ -144,7 +144,7 @@ class Environment:
             if row.kind == "env":
                 (own if row.owner == thread.id else theirs.get(row.owner, users))[row.name] = value
             elif isinstance(value, EnvVar) and row.owner not in theirs:
-                tenvs[row.name] = brought[row.name] = json.loads(value.value)
+                tenvs[row.name] = own_tenvs[row.name] = json.loads(value.value)
         layers = (users, *(agent.env if agent is not None else ()))
         scoped = frozenset[str]() if agent is None else agent.scoped
         threads = [(own, scoped), *[(theirs[each.thread_id], each.scoped) for each in above]]
@@ -159,7 +159,7 @@ class Environment:
         def hides(name: str) -> bool:
             return name in private[0] or _hides(hidden, name)
 
-        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought, hides)
+        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, own_tenvs, hides)
 
     def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
         """Return the change that sets a name of a thread or person, or removes it if None. Raises `CannotSeal`."""
@@ -233,9 +233,9 @@ def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
     return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 
-def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
+def _of(values: Layer, has_name: Callable[[str], bool]) -> set[tuple[str, str]]:
     """The values of the names that are meant."""
-    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and named(n)}
+    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and has_name(n)}
 
 
 def _hides(hidden: frozenset[str], name: str) -> bool:

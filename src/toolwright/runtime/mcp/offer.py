@@ -42,8 +42,8 @@ class McpOffer:
     @property
     def instructions(self) -> tuple[tuple[str, str], ...]:
         """The instructions of the servers for the model, by server name."""
-        told = [(each.server.name, each.instructions) for each in self.listings]
-        return tuple([(name, text) for name, text in told if text])
+        instructions = [(each.server.name, each.instructions) for each in self.listings]
+        return tuple([(name, text) for name, text in instructions if text])
 
 
 NO_SERVERS = McpOffer((), (), (), ())
@@ -60,7 +60,7 @@ class McpOffers:
         self._clock = clock
         self._first_wait = first_wait
 
-    async def of(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
+    async def offer_for(self, active: ActiveAgent, env: ThreadEnv) -> McpOffer:
         """The tools that the agent has in a thread with that env."""
         if not active.mcp:
             return NO_SERVERS
@@ -69,11 +69,11 @@ class McpOffers:
         )
         held = HeldBackTools(listings, (), ())
         if any(server.hold_changes for server in active.mcp):
-            known = await self._store.mcp.definitions(active.agent_id)
-            held = hold_back(active.agent_id, listings, known, self._clock.now())
-        own = {tool.name for tool in active.tools}
+            definitions = await self._store.mcp.definitions(active.agent_id)
+            held = hold_back(active.agent_id, listings, definitions, self._clock.now())
+        taken_names = {tool.name for tool in active.tools}
         built_in = {*reserved(active.agent.toolkits), *LIFECYCLE}
-        tools, faults = side_by_side(held.listings, own - built_in, built_in)
+        tools, faults = side_by_side(held.listings, taken_names - built_in, built_in)
         key = (*[(each.server.name, each.number) for each in listings], *[each.tool for each in held.tools])
         return McpOffer(tools, key, listings, faults, held.tools, held.news)
 

@@ -16,7 +16,7 @@ from toolwright.runtime.spaces.membership import Membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PromptPreview:
     """A system text and its parts, in their order."""
 
     prompt: str
@@ -42,7 +42,7 @@ class Prompts:
         self._equip = with_builtins
         self._mcp = mcp
 
-    async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> Told:
+    async def of(self, agent: str, space_id: str | None = None, user_id: str | None = None) -> PromptPreview:
         """The prompt of the agent in its home thread, as if it were in that space; without one, where it is.
 
         With a `user_id` it is that of a new thread which belongs to that user. Raises `NotFound` for an agent that is
@@ -55,10 +55,10 @@ class Prompts:
         elif (open_space_id := await self._open(active, by_id("space", space_id), reach.person)) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         places = [] if open_space_id is None else [Place(space_id=open_space_id)]
-        offer = await self._mcp.of(active, env_of_agent(active))
+        offer = await self._mcp.offer_for(active, env_of_agent(active))
         active = changed(active, instructions=offer.instructions)
-        parts = sections(active, await self._system_prompts.of(active, reach, places), open_space_id)
-        return Told(prompt=prompt(parts), sections=parts)
+        parts = sections(active, await self._system_prompts.state(active, reach, places), open_space_id)
+        return PromptPreview(prompt=prompt(parts), sections=parts)
 
     async def _home_space(self, active: ActiveAgent) -> str | None:
         thread = await self._store.thread(active.agent.home_thread_id)

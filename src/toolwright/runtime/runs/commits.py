@@ -267,8 +267,8 @@ class RunCommits:
 
     async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
         """Give every open call a result: the turn has ended."""
-        self._calls.give_up(
-            context, changes, last_words(context, end), await self._nested.open_below(context)
+        self._calls.abandon(
+            context, changes, last_words(context, end), await self._nested.open_nested_calls(context)
         )
 
     async def _end_changes(
@@ -291,7 +291,7 @@ class RunCommits:
         if over.status == "cancelled":
             effects.append(CancelChildren(thread_id=thread_id))
         if link is not None:
-            effects += await self._reports.of(context, link, changes, over, terminated=terminated)
+            effects += await self._reports.effects(context, link, changes, over, terminated=terminated)
         if _ends_family(context, terminated=terminated) and (terminated or not over.calls_only):
             effects.append((Close if link is None else Stop)(thread_id=thread_id))
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes

@@ -239,7 +239,7 @@ class Outcomes:
 
     async def close_left_below(self, context: RunContext, changes: Changes, call: Call) -> None:
         """Close the calls below a call that another process had begun."""
-        for each in await self._nested.left_open(context, call):
+        for each in await self._nested.open_calls_of(context, call):
             self._calls.close(context, changes, each, ENDED)
 
 

@@ -212,7 +212,7 @@ class SentPrompts:
         found: ActiveAgent | None = None
         asked = run if side is None else changed(run, side=side)
         for agent_id in dict.fromkeys([run.agent, thread.answering, thread.agent]):
-            active = await self._speakers.of(changed(thread, active_agent=agent_id), asked)
+            active = await self._speakers.active_agent(changed(thread, active_agent=agent_id), asked)
             if isinstance(active, str):
                 continue
             if by is None or active.prompt.name == by:

@@ -204,7 +204,7 @@ class RunWorker:
 
     async def _lacks(self, view: ThreadView, run: Run) -> float:
         """Return the seconds that a run waits for variables. It looks again after commits that were in progress."""
-        active = await self._speakers.of(view.thread, run)
+        active = await self._speakers.active_agent(view.thread, run)
         if isinstance(active, str):
             return 0.0
         resolve = await self._lineages.resolver(view.thread)
@@ -229,7 +229,7 @@ class RunWorker:
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
     async def _serve(self, view: ThreadView, run: Run, node: str | None) -> Verdict:
-        agent = await self._speakers.of(view.thread, run)
+        agent = await self._speakers.active_agent(view.thread, run)
         if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(view.run):
             return "elsewhere"
         active = agent if isinstance(agent, ActiveAgent) else None

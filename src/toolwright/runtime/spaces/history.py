@@ -10,7 +10,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock
 from toolwright.core.spaces.space import Entity, Reaction, SpaceMessage
-from toolwright.runtime.checks import by_id, page, whole
+from toolwright.runtime.checks import by_id, non_negative, page
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import emoji_of
@@ -41,7 +41,7 @@ class History:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         page(limit)
         for name, seq in (("after", after), ("before", before)):
-            whole(name, 0 if seq is None else seq)
+            non_negative(name, 0 if seq is None else seq)
         limit = type(limit)(min(limit, LONGEST_PAGE))
         rows = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
         return await self.shown(rows)
@@ -61,7 +61,9 @@ class History:
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
-        authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
+        authors = {
+            one: await self._entities.get_for_display(one) for one in {each.entity_id for each in messages}
+        }
         rows = [
             MessageView(
                 message=message,
@@ -105,14 +107,14 @@ class Reactions:
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
         event = space_event("reaction_removed", messageId=message.id, entityId=entity_id, emoji=emoji)
-        gone = Unreact(
+        effect = Unreact(
             space_id=message.space_id,
             message_id=message.id,
             entity_id=entity_id,
             emoji=emoji,
             events=(event,),
         )
-        await self._effect_commits.commit(gone)
+        await self._effect_commits.commit(effect)
         return mine
 
     async def _find(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction | None:

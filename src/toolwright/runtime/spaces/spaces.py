@@ -32,7 +32,7 @@ from toolwright.core.spaces.space import (
     SpaceMessage,
 )
 from toolwright.core.value import changed
-from toolwright.runtime.checks import by_id, by_kind, page, whole
+from toolwright.runtime.checks import by_id, by_kind, non_negative, page
 from toolwright.runtime.journal import EffectCommits, Services, sweep_after, sweep_rows
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
@@ -157,8 +157,8 @@ class Spaces:
 
     async def delete(self, space_id: str) -> None:
         """Delete a space, with all that was said in it."""
-        gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._effect_commits.commit(gone), Conflict):
+        effect = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
         await sweep_after(f"The space {space_id!r}", self._store, self._clock, self._new_id)
 
@@ -218,13 +218,13 @@ class Spaces:
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """A member leaves."""
-        gone = (await self.member(space_id, entity_id)).entity_id
-        events = (left_event(gone),)
-        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=events))
+        member_id = (await self.member(space_id, entity_id)).entity_id
+        events = (left_event(member_id),)
+        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=member_id, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
-        whole("seq", seq)
+        non_negative("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
         await self._effect_commits.commit(
@@ -277,8 +277,8 @@ class Spaces:
             answer = await self._effect_commits.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
-                heard = [each.thread for each in post.deliveries if each.thread.id in runs]
-                by_agent = {each.agent: runs[each.id] for each in heard}
+                notified = [each.thread for each in post.deliveries if each.thread.id in runs]
+                by_agent = {each.agent: runs[each.id] for each in notified}
                 return PostedMessage(message=changed(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(
@@ -295,7 +295,7 @@ class Spaces:
 
     async def entity(self, entity_id: str) -> Entity | None:
         """The entity of that id, None if there is none any more."""
-        return await self._entities.known(by_id("entity", entity_id))
+        return await self._entities.get_or_none(by_id("entity", entity_id))
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[MessageView]:
         """Messages with their authors and reactions."""
@@ -310,8 +310,8 @@ class Spaces:
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call and cannot be edited.")
-        redactor, words = await self._membership.redactor(was.space_id), words_of(content)
-        clean = await in_thread_if_large(words, redactor.text, words)
+        redactor, text = await self._membership.redactor(was.space_id), words_of(content)
+        clean = await in_thread_if_large(text, redactor.text, text)
         new = changed(was, content=clean, edited_at=self._clock.now())
         [message] = await self.shown([new])
         event = edited_event(new, message.author, message.reactions)

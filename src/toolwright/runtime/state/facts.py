@@ -138,7 +138,7 @@ class Facts:
 MOST_QUEUED = 100
 
 
-class CallsWithin:
+class NestedCalls:
     """`invoke` makes a call of the tool of that name, with the JSON text of its arguments; see `make`."""
 
     def __init__(
@@ -184,7 +184,7 @@ class CallsWithin:
 Speaker = Literal["user", "assistant"]
 
 
-class Words:
+class MessageEdits:
     """The messages of one call: what it says in its thread, and what it changes there."""
 
     def __init__(self, context: RunContext) -> None:
@@ -200,8 +200,8 @@ class Words:
 
     def message(self, message_id: str) -> Message | None:
         """One of them."""
-        wanted = given.text("The id of a message", message_id)
-        message = next((each for each in self._all() if each.id == wanted), None)
+        wanted_id = given.text("The id of a message", message_id)
+        message = next((each for each in self._all() if each.id == wanted_id), None)
         return None if message is None else self._edited(message)
 
     def inject(self, content: str, role: str) -> str:
@@ -251,12 +251,12 @@ class Words:
 
     def _all(self) -> list[Message]:
         """Messages, with those of this call, which have no place yet."""
-        there = self._context.all_messages
+        stored = self._context.all_messages
         if not self._injected:
-            return there
-        ids = {each.id for each in there}  # those of a call that is over are there
+            return stored
+        ids = {each.id for each in stored}  # those of a call that is over are there
         return [
-            *there,
+            *stored,
             *[said(self._context, each) for each in self._injected.values() if each.id not in ids],
         ]
 

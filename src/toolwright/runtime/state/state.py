@@ -28,7 +28,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_draft, clean_effect
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
-from toolwright.runtime.state.facts import CallsWithin, Words
+from toolwright.runtime.state.facts import MessageEdits, NestedCalls
 from toolwright.runtime.state.family import Family
 from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
@@ -49,6 +49,7 @@ class RunState(Questions):
         "_calls_or_none",
         "_children",
         "_drafts",
+        "_edits_or_none",
         "_effects",
         "_emitted",
         "_env_or_none",
@@ -60,7 +61,6 @@ class RunState(Questions):
         "_sandbox",
         "_store",
         "_values_or_none",
-        "_words_or_none",
         "execution",
         "number",
     )
@@ -91,10 +91,10 @@ class RunState(Questions):
         self._effects: list[Effect] = []
         self._makers: list[Callable[[], Awaitable[Effect]]] = []
         self._drafts: FileDrafts | None = None
-        self._words_or_none: Words | None = None  # these are made when they are first used
+        self._edits_or_none: MessageEdits | None = None  # these are made when they are first used
         self._env_or_none: CallEnv | None = None
         self._family_or_none: Family | None = None
-        self._calls_or_none: CallsWithin | None = None
+        self._calls_or_none: NestedCalls | None = None
         self._values_or_none: CallValues | None = None
         self.number = 0
         self.execution = RunExecution(
@@ -108,10 +108,10 @@ class RunState(Questions):
         return self._env_or_none
 
     @property
-    def _words(self) -> Words:
-        if self._words_or_none is None:
-            self._words_or_none = Words(self._context)
-        return self._words_or_none
+    def _edits(self) -> MessageEdits:
+        if self._edits_or_none is None:
+            self._edits_or_none = MessageEdits(self._context)
+        return self._edits_or_none
 
     @property
     def _family(self) -> Family:
@@ -121,9 +121,9 @@ class RunState(Questions):
         return self._family_or_none
 
     @property
-    def _calls(self) -> CallsWithin:
+    def _calls(self) -> NestedCalls:
         if self._calls_or_none is None:
-            self._calls_or_none = CallsWithin(partial(self._invoke, self._context, self), self.execution)
+            self._calls_or_none = NestedCalls(partial(self._invoke, self._context, self), self.execution)
         return self._calls_or_none
 
     @property
@@ -214,22 +214,22 @@ class RunState(Questions):
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
         await self._context.read_all()
-        return self._words.messages(limit, offset)
+        return self._edits.messages(limit, offset)
 
     async def get_message(self, message_id: str) -> Message | None:
         """One message of the thread, None if there is none of that id."""
         await self._context.read_all()
-        return self._words.message(message_id)
+        return self._edits.message(message_id)
 
     @writes
     def inject_message(self, content: str, role: str = "user") -> str:
         """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
-        return self._words.inject(content, role)
+        return self._edits.inject(content, role)
 
     @writes
     def update_message(self, message_id: str, content: str) -> None:
         """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
-        self._words.update(message_id, content)
+        self._edits.update(message_id, content)
 
     @writes_later
     async def queue_message(
@@ -327,12 +327,12 @@ class RunState(Questions):
         """
         self._calls.queue(name, arguments, self._context.redactor)
 
-    async def hear(self, below: RunExecution) -> None:
+    async def merge(self, nested: RunExecution) -> None:
         """Takes over the requests of a call within this one, and what it queued."""
-        self.execution.hear(below)
-        self.execution.queued = (*self.execution.queued, *below.queued)
+        self.execution.hear(nested)
+        self.execution.queued = (*self.execution.queued, *nested.queued)
 
-    def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
+    def announce_child(self, reference: str, name: str | None, agent_id: str) -> None:
         """Announce a child thread to followers, with the call's result."""
         self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
 
@@ -349,8 +349,8 @@ class RunState(Questions):
 
     async def check(self) -> None:
         """Raise `NotFound` if the call has edited a message that does not exist."""
-        if self._words_or_none is not None:
-            await self._words_or_none.check()
+        if self._edits_or_none is not None:
+            await self._edits_or_none.check()
 
     def written(self) -> Changes:
         """Changes of the call, as its unit takes them, without the secrets that are known by now."""
@@ -360,8 +360,8 @@ class RunState(Questions):
             changes.events = [bounded(clean_draft(draft, redactor)) for draft in self._emitted]
         if self._env_or_none is not None:
             changes.env = self._env_or_none.changes
-        if self._words_or_none is not None:
-            changes.injected, changes.edited = self._words_or_none.injected, tuple(self._words_or_none.edits)
+        if self._edits_or_none is not None:
+            changes.injected, changes.edited = self._edits_or_none.injected, tuple(self._edits_or_none.edits)
         return changes
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
